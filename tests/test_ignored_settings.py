@@ -213,3 +213,27 @@ def test_what_is_said_twice_is_refused(tmp_path, capsys, words):
     table = str(tmp_path / "none.csv")
     assert run([name, table, *rest, "--person", "p", "--epsilon", "1", *words]) == 2
     assert "say it once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "said", [{"arms": "a"}, {"arms": "a", "membership": "public"}, {"by": "g", "pair": ("x", "y")}]
+)
+def test_a_slope_of_no_earlier_value_is_refused(said, tmp_path, capsys):
+    with pytest.raises(ArgumentError, match="slope=2.0: goes with before"):
+        pm.Compare("y", slope=2.0, **said)
+    assert pm.Compare("y", arms="a", before="x", slope=2.0).slope == 2.0
+    missing = ["compare", str(tmp_path / "no.csv"), "--person", "p", "--value", "y"]
+    assert run([*missing, "--arms", "a", "--slope", "2", "--epsilon", "1"]) == 2
+    assert "--slope=2.0: goes with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["label", "analyst"])
+@pytest.mark.parametrize("value", [object(), 3, b"x", ["x"]])
+def test_words_of_a_ledger_entry_are_text(name, value):
+    ledger = pm.Ledger(epsilon=5.0)
+    with pytest.raises(ArgumentError, match=f"{name}=.*is no text"):
+        pm.mean(np.zeros(5000), epsilon=1.0, ledger=ledger, **{name: value})
+    study = pm.Study(pm.Table({"p": [1], "x": [1.0]}, person="p"), epsilon=1.0)
+    with pytest.raises(ArgumentError, match=f"{name}=.*is no text"):
+        study.add("a", pm.Mean("x")).release(ledger=ledger, **{name: value})
+    assert not ledger.entries

@@ -14,6 +14,7 @@ from privmean.errors import ArgumentError, PrivmeanError
 from privmean.mechanisms.curator import Curator, Draws, TrustedCurator
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
+from privmean.nouns import counted
 from privmean.outcome import Outcome
 from privmean.people.reductions import People
 from privmean.privacy.budget import Budget, Relation
@@ -210,6 +211,6 @@ def _check(plan: Plan, people: People) -> None:
     persons = plan.shape.persons
     if persons is not None and people.size() != persons:
         raise ArgumentError(
-            "people", people.size(), f"the plan is for {persons} persons", "plan again"
+            "people", people.size(), f"the plan is for {counted(persons, 'person')}", "plan again"
         )
     plan.accepts(people)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from privmean.intervals.interval import OK
 from privmean.intervals.tail_check import unseen_of
+from privmean.nouns import counted
 from privmean.privacy.guarantee import RELATION_WORDS
 from privmean.privacy.words import in_words
 from privmean.released import Numbers
@@ -144,7 +145,7 @@ def _head(title: str, release: Numbers) -> list[str]:
     """What is estimated, and of how many persons."""
     if release.persons is None:
         return _wrapped(title)
-    persons = f"({release.persons} {release.guarantee.unit}s, {known(release)})"
+    persons = f"({counted(release.persons, release.guarantee.unit)}, {known(release)})"
     if len(title) + 3 + len(persons) > WIDTH:
         return [*_wrapped(title), f"{'':<{PLACE}}{persons}"]
     return [f"{title}   {persons}"]
@@ -196,7 +197,11 @@ def _status(release: Numbers) -> list[str]:
         return _line("status", f"ok   (method: {name}; {MORE})")
     if not advice:  # then single rows have it
         found = Counter(row.status for row in release.rows())
-        words = [f"{n} of {found.total()} rows: {word}" for word, n in found.items() if word != OK]
+        words = [
+            f"{n} of {counted(found.total(), 'row')}: {word}"
+            for word, n in found.items()
+            if word != OK
+        ]
         return _line("status", f"{'; '.join(words) or status}   ({MORE})")
     return _line("status", f"{status}: {advice}")
 
@@ -230,7 +235,7 @@ def details(release: Numbers, warning: str) -> str:
         split = ", ".join(f"{name} {share:.0%}" for name, share in release.shares.items())
         lines += _line("split", f"of the budget: {split}")
     lines += _line("method", f"{release.estimator}; {release.plan.why}")
-    lines.append(f"  bill      {len(promise.mechanisms)} mechanism calls:")
+    lines.append(f"  bill      {counted(len(promise.mechanisms), 'mechanism call')}:")
     for loss in promise.mechanisms:
         cost = ", ".join(f"{name} {value:.4g}" for name, value in loss.summary().items())
         lines.append(f"{'':<{PLACE}}{loss.name} ({loss.kind}): {cost}")

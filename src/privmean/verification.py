@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.nouns import counted
 from privmean.privacy.calibrate import delta_within
 from privmean.privacy.canonical import parsed
 from privmean.privacy.compose import pure_epsilon, total_rho
@@ -189,7 +190,7 @@ def _promise(stored: Mapping[str, Any], look: Look) -> Guarantee | None:
     if not problems:
         calls = len(guarantee.mechanisms)
         look.right(
-            f"the bill: {calls} mechanism call{'s' * (calls > 1)}, every one counted for "
+            f"the bill: {counted(calls, 'mechanism call')}, every one counted for "
             f"{guarantee.relation} neighbours (unit: one {guarantee.unit}); "
             f"{_composed(guarantee)}"
         )
@@ -236,7 +237,7 @@ def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: Look) -
     if len(look.problems) == before:
         count = len(stored["questions"])
         look.right(
-            f"{count} question{'s' * (count > 1)}: every release keeps its own lines of the bill, "
+            f"{counted(count, 'question')}: every release keeps its own lines of the bill, "
             "and no line is left over"
         )
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from privmean.nouns import counted, said
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import READ, SCHEMA
@@ -40,7 +41,10 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
     if estimate is None:
         look.wrong("the estimate is no list of numbers")
     elif len(columns) != len(estimate):
-        look.wrong(f"{len(estimate)} estimates stand beside {len(columns)} columns")
+        look.wrong(
+            f"{said(len(estimate), 'estimate', 'stands', 'stand')} beside "
+            f"{counted(len(columns), 'column')}"
+        )
     persons = stored.get("persons")
     if persons is not None and (type(persons) is not int or persons < 0):
         look.wrong(f"persons={persons!r} is no number of persons")

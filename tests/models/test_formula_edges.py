@@ -61,3 +61,24 @@ def test_a_response_that_explains_itself_is_refused_before_anything_is_read(righ
     with pytest.raises(ArgumentError, match="on the right too"):
         read_formula(f"y ~ {right}", own=True)
     assert read_formula("I(y - x) ~ x").names == ("Intercept", "x")
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ I(x/0)", "y ~ I(x/(2-2))", "y ~ I(1/(x-x))", "y ~ I(x/(0*z))", "I(y/0) ~ x",
+        "y ~ I((x/0.0)**2)", "y ~ I(x*(1e300*1e300))", "y ~ I(x*(1e300)**8)", "y ~ I(x > 1/0)",
+        "y ~ z + I(-x/-0.0)",
+    ],
+)  # fmt: skip
+def test_a_formula_without_a_finite_value_is_refused_before_the_charge(formula):
+    for effect in ("pooled", "own"):
+        with pytest.raises(ArgumentError, match="divides by 0 or leaves the range of doubles"):
+            pm.Regression(formula, effect=effect)
+
+
+@pytest.mark.parametrize(
+    "formula", ["y ~ I(x/2)", "y ~ I(x/(z-2))", "y ~ I(0/x)", "y ~ I(x/(z-x))", "y ~ I(x/(2-1))"]
+)
+def test_a_formula_that_some_record_has_a_value_of_is_read(formula):
+    assert pm.Regression(formula).formula == formula

@@ -237,3 +237,11 @@ def test_prediction_follows_the_measured_error():
     assert np.mean(found) - 1 == pytest.approx(1 / math.sqrt(8000), abs=0.02)
     assert plan("pair scale").predict(3.0)["noise"] == 9 * plan("pair scale").predict(1.0)["noise"]
     assert DyadicBins.around(0.1, 100.0).number == len(range(-6, 10))
+
+
+@pytest.mark.parametrize("said", [{}, {"within": (0.1, 10.0)}])
+def test_a_printed_variance_names_its_column(said):
+    table = pm.Table({"who": np.arange(5000), "wage": np.arange(5000) % 7.0}, person="who")
+    found = pm.variance(table, "wage", epsilon=2.0, noise=SimulatedNoise(0), **said)
+    assert "variance of wage between persons" in str(found)
+    assert "variance of wage between persons" in str(pm.Release.from_dict(found.to_dict()))

@@ -75,3 +75,35 @@ def test_limits_that_do_not_fit_are_refused_before_anything_is_read(line, tmp_pa
     (tmp_path / "panel.csv").unlink()
     monkeypatch.chdir(tmp_path)
     assert run(["study", "plan", "study.toml"]) == 2
+
+
+WRONG = """
+[table]
+source = "panel.csv"
+person = "who"
+[budget]
+epsilon = 8.0
+[questions.level]
+ask = "mean"
+values = "y"
+[questions.groups]
+ask = "mean"
+values = "y"
+by = "z"
+keys = "a,b"
+"""
+
+
+def test_plan_and_run_name_the_question_and_speak_as_the_file_does(tmp_path, monkeypatch, capsys):
+    write(tmp_path, WRONG, 300)
+    monkeypatch.chdir(tmp_path)
+    told = []
+    for command in (["plan", "study.toml"], ["run", "study.toml", "--out", "made"]):
+        assert run(["study", *command]) == 2
+        told.append(capsys.readouterr().err)
+    assert told[0] == told[1]
+    assert told[0].startswith("privmean: groups.by='z': is not a column of the table")
+    assert "header = true" in told[0]
+    assert "under [table]" in told[0]
+    assert "=True" not in told[0]
+    assert "delimiter=" not in told[0]

@@ -112,9 +112,16 @@ def settled(
         validate.level("level", terms["level"]),
         ledger_of(terms.get("ledger")),
         noise,
-        terms.get("label"),
-        str(terms.get("analyst") or ""),
+        in_words("label", terms.get("label")),
+        in_words("analyst", terms.get("analyst")) or "",
     )
+
+
+def in_words(name: str, given: object) -> str | None:
+    """A word for a ledger's entry: text, or nothing."""
+    if given is not None and not isinstance(given, str):
+        raise ArgumentError(name, type(given).__name__, "is no text", "give text, or leave it out")
+    return given
 
 
 def ledger_of(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:

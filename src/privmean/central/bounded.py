@@ -22,6 +22,7 @@ from privmean.intervals.interval import FAILED, OK
 from privmean.intervals.mean_interval import Units
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
+from privmean.nouns import counted, said
 from privmean.outcome import Outcome, by_cause, overall
 from privmean.people.reductions import Box
 from privmean.people.shape import Shape
@@ -74,7 +75,7 @@ class BoundedMean:
             raise ArgumentError(
                 "bounds",
                 self.bounds,
-                f"has not one pair for each of {dimension} columns",
+                f"has not one pair for each of {counted(dimension, 'column')}",
                 "give one pair for all columns or one for each",
             )
         return tuple(Box(*validate.bounds("bounds", item)) for item in self.bounds)
@@ -86,8 +87,8 @@ class BoundedMean:
         sums = _cheapest(budget, shape.dimension)
         if shape.persons is not None and shape.persons < REACH * sums.value_sd:
             raise Infeasible(
-                f"{shape.persons} persons are too few: noise of {budget.describe()} reaches from "
-                "one bound to the other",
+                f"{said(shape.persons, 'person', 'is', 'are')} too few: noise of "
+                f"{budget.describe()} reaches from one bound to the other",
                 f"at least {math.ceil(REACH * sums.value_sd)} persons, or more epsilon, are needed",
             )
         return BoundedMeanPlan(self, budget, shape, boxes, sums)

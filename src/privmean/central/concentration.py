@@ -26,6 +26,7 @@ from privmean.central.radii import (
     stretch,
 )
 from privmean.errors import ArgumentError
+from privmean.nouns import counted
 
 __all__ = [
     "BetweenWithin",
@@ -236,7 +237,7 @@ class Bounded(FromDeviations):
                 raise ArgumentError(
                     name,
                     items,
-                    f"has {len(items)} numbers for {dimension} columns",
+                    f"has {counted(len(items), 'number')} for {counted(dimension, 'column')}",
                     "give one each",
                 )
         return tuple(zip(stretch(lows, dimension), stretch(highs, dimension), strict=True))

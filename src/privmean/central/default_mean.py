@@ -20,6 +20,7 @@ from privmean.central.selected_plan import FEWEST_COMPLETE, SelectedMeanPlan
 from privmean.central.wallet import payable
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import MEAN
+from privmean.nouns import said
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
@@ -130,8 +131,8 @@ class DefaultMean:
         needed = self._fewest if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:
             raise Infeasible(
-                f"{persons} persons at epsilon={float(epsilon):g} a column are too few to find the "
-                "values",
+                f"{said(persons, 'person', 'is', 'are')} too few at epsilon={float(epsilon):g} a "
+                "column to find the values",
                 f"at least {math.ceil(needed / epsilon)} persons, or "
                 f"epsilon={needed / persons * dimension:.3g}, or bounds are needed",
             )

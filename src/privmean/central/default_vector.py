@@ -46,6 +46,7 @@ from privmean.intervals.mean_interval import Allowance, Units
 from privmean.intervals.tail_check import SEEN, TailCheck, standing
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
+from privmean.nouns import counted, said
 from privmean.outcome import Outcome, by_cause, overall
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
@@ -301,7 +302,7 @@ def vector_plan(
     mu = calibrate(lambda t: bill(dimension, t, tails), budget, grid=False)
     if mu <= 0:
         raise Infeasible(
-            f"{dimension} columns at pure {budget.describe()} leave too little for each",
+            f"{counted(dimension, 'column')} at pure {budget.describe()} leave too little for each",
             "give delta > 0 (or rho), more persons, or bounds",
         )
     plan = DefaultVectorPlan(
@@ -309,8 +310,8 @@ def vector_plan(
     )
     if persons < plan.seen_from:
         raise Infeasible(
-            f"{persons} persons are fewer than the {math.ceil(plan.seen_from)} that a column must "
-            "show",
+            f"{said(persons, 'person', 'is', 'are')} fewer than the "
+            f"{math.ceil(plan.seen_from)} that a column must show",
             "more persons, more epsilon, or bounds are needed",
         )
     return plan

@@ -15,6 +15,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.nouns import counted
 
 PerColumn = float | tuple[float, ...]
 SMALL_LOG = math.log(8)  # 2 exp(-t^2/(2 s^2)) = 1/4 at t = s sqrt(2 ln 8)
@@ -119,7 +120,10 @@ def spread(name: str, value: PerColumn, dimension: int) -> tuple[float, ...]:
         return (value,) * dimension
     if len(value) != dimension:
         raise ArgumentError(
-            name, value, f"has {len(value)} numbers for {dimension} columns", "give one a column"
+            name,
+            value,
+            f"has {counted(len(value), 'number')} for {counted(dimension, 'column')}",
+            "give one a column",
         )
     return value
 

@@ -22,6 +22,7 @@ from privmean.central.winsorized_ways import (
     ways_to_spend,
 )
 from privmean.errors import ArgumentError, Infeasible
+from privmean.nouns import said
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.search import least_number
@@ -160,7 +161,7 @@ class Winsorized:
         size = least_number(enough, n + 1, within=CLOSE)
         more = f"about {size} persons would do" if size is not None else "no number would do"
         return Infeasible(
-            f"{n} persons are too few to find the location with {budget.describe()} and failure "
-            f"probability {self.failure:g}",
+            f"{said(n, 'person', 'is', 'are')} too few to find the location with "
+            f"{budget.describe()} and failure probability {self.failure:g}",
             f"{more}; or give a larger epsilon, or range=(lower, upper) for the centre",
         )

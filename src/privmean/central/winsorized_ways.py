@@ -21,6 +21,7 @@ from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
+from privmean.nouns import counted
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate, within
 from privmean.privacy.loss import Gaussian, Laplace, Loss, Selection, Threshold
@@ -69,7 +70,10 @@ def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Ra
     pairs = given if several else (given,) * columns
     if len(pairs) != columns:
         raise ArgumentError(
-            "range", given, f"has {len(pairs)} pairs for {columns} columns", "give one a column"
+            "range",
+            given,
+            f"has {counted(len(pairs), 'pair')} for {counted(columns, 'column')}",
+            "give one a column",
         )
     return tuple(validate.bounds("range", pair) for pair in pairs)
 

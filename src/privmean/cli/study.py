@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,7 +52,8 @@ def plan(
     """What each answer will cost and how exact it will be, from public numbers; spends nothing."""
     from privmean.study.file import read_study
 
-    found = read_study(study).plan(persons)
+    with _in_the_file():
+        found = read_study(study).plan(persons)
     typer.echo(json.dumps(found.describe(), allow_nan=False) if as_json else str(found))
 
 
@@ -75,10 +78,22 @@ def run(
 
     book = None if ledger is None else Ledger.open(ledger)
     before = (out / "release.json").exists()
-    stored = run_in(read_study(study), out, ledger=book, label=label, analyst=analyst)
+    with _in_the_file():
+        stored = run_in(read_study(study), out, ledger=book, label=label, analyst=analyst)
     typer.echo(json.dumps(stored, allow_nan=False) if as_json else told(stored, out, before))
     if not all(answered(question) for question in stored["questions"]):
         raise typer.Exit(opt.PRIVATE_FAILURE)
+
+
+@contextmanager
+def _in_the_file() -> Iterator[None]:
+    """What is refused of the table, in the words of the study's file."""
+    from privmean.study.file import in_the_file
+
+    try:
+        yield
+    except ArgumentError as refused:
+        raise in_the_file(refused) from None
 
 
 def answered(question: dict[str, Any]) -> bool:

@@ -25,6 +25,7 @@ from privmean.intervals.mean_interval import (
     parts_of,
 )
 from privmean.intervals.tail_check import TAIL_SEEN, TailCheck
+from privmean.nouns import said
 
 MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
 WORDS = {"clipped": CLIPPED}  # the short word for it
@@ -133,7 +134,8 @@ class ColumnIntervals:
         if self.check is not None:
             brief = unseen_brief(self.check, limits)
             if self.check.status == TAIL_SEEN:
-                words += f"; about {max(round(self.check.beyond), 0)} persons lie there"
+                seen = max(round(self.check.beyond), 0)
+                words += f"; about {said(seen, 'person', 'lies', 'lie')} there"
             words += unseen_words(self.check, " there" if self.check.far is None else " far beyond")
         return Interval.one(
             self._ends(level, self.allowance, self.bounds),

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from privmean.intervals.interval import OK
+from privmean.nouns import counted, said
 
 TOO_THICK, TAIL_SEEN, FAR_SEEN = "tail too thick", "tail seen", "far values seen"
 ATOM = "atom"
@@ -158,7 +159,7 @@ class TailCheck:
     @property
     def advice(self) -> str:
         """What to do about the status, in one line; empty for "ok"."""
-        hidden = f"up to about {math.ceil(self.hidden)} persons"
+        hidden = f"up to about {counted(math.ceil(self.hidden), 'person')}"
         part = f"{hidden} ({min(self.hidden / self.persons, 1):.1%} of all)"
         return {
             ATOM: (
@@ -187,8 +188,9 @@ class TailCheck:
         alarm = 0.5 * math.exp(-max(self.far, 0.0) / self.far_scale)
         if self.refuted:
             return (
-                f"about {round(self.far)} persons lie far beyond the limits, more than the tail "
-                f"assumption has room for (by chance alone in {alarm:.1g} of releases), so no "
+                f"about {said(round(self.far), 'person', 'lies', 'lie')} far beyond the limits, "
+                f"more than the tail assumption has room for (by chance alone in {alarm:.1g} of "
+                "releases), so no "
                 "interval for the mean is given: give bounds that hold them, or take out what is "
                 "no value (a code such as 9999)"
             )

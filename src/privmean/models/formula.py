@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.models.constants import never_finite
 
 INTERCEPT = "Intercept"
 LARGEST_POWER = 8
@@ -283,12 +284,16 @@ def _check(formula: str, text: str, tree: Tree) -> None:
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ARITHMETIC):
         _check(formula, text, tree.left)
         _check(formula, text, tree.right)
+        if never_finite(tree):
+            raise _refused(formula, text, "divides by 0 or leaves the range of doubles")
         return
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Pow):
         power = tree.right.value if isinstance(tree.right, ast.Constant) else None
         if not (isinstance(power, int) and 1 <= power <= LARGEST_POWER):
             raise _refused(formula, text, f"has a power other than 1 to {LARGEST_POWER}")
         _check(formula, text, tree.left)
+        if never_finite(tree):
+            raise _refused(formula, text, "divides by 0 or leaves the range of doubles")
         return
     if isinstance(tree, ast.Compare) and [type(op) in COMPARISONS for op in tree.ops] == [True]:
         _check(formula, text, tree.left)

@@ -133,7 +133,7 @@ class Magnitudes:
         share = share_seen(lambda x: n * part_of(budget, x, asked), SHARES, ENOUGH)
         each = part_of(budget, share, asked)
         refuse_unseen(
-            n, budget, each, self.fewest(relation), f"do not show the size of {d} columns",
+            n, budget, each, self.fewest(relation), "cannot show the size of every column",
             "or a larger epsilon, or assume public limits or a concentration",
         )  # fmt: skip
         plan = partial(MagnitudesPlan, budget, n, self, columns=d)

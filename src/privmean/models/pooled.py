@@ -19,6 +19,7 @@ from privmean.models.panel import panel_of
 from privmean.models.parts import plans_by_law
 from privmean.models.pooled_run import PooledRun
 from privmean.models.pooled_steps import PooledSettings, PooledSteps
+from privmean.nouns import counted
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
@@ -39,7 +40,8 @@ class Pooled(PooledSettings):
         if not fit:
             best = min(plans, key=lambda item: item.needed)
             raise Infeasible(
-                f"{n} persons with {budget.describe()} do not show {p} coefficients",
+                f"{counted(n, 'person')} with {budget.describe()} cannot show "
+                f"{counted(p, 'coefficient')}",
                 f"about {math.ceil(n * best.needed)} persons, "
                 f"{math.ceil(100 * best.needed) / 100:.3g} times the epsilon, "
                 + ("a delta such as 1e-6, " if budget.is_pure else "")

@@ -33,6 +33,7 @@ from privmean.models.standard import (
     Middle,
     Sizes,
 )
+from privmean.nouns import counted
 from privmean.outcome import Outcome, overall
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -101,7 +102,7 @@ class Quantiles:
         if least > MOST:
             enough = n * (least / MOST if budget.rho is None else math.sqrt(least / MOST))
             raise Infeasible(
-                f"{n} persons with {budget.describe()} do not show where the values lie",
+                f"{counted(n, 'person')} with {budget.describe()} cannot show where the values lie",
                 f"about {math.ceil(enough)} persons would do, or a larger epsilon",
             )
         share = max(least, min(least * SLACK, USUAL))

@@ -22,6 +22,7 @@ from privmean.mechanisms.noisy_argmax import Bins, Choice
 from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.models.scores import LEAST, MOST, OF, median_scores, quantile_scores
 from privmean.noise.base import Integers
+from privmean.nouns import counted
 from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -271,7 +272,7 @@ def refuse_unseen(
     """Infeasible where persons times epsilon of one choice are too few to show anything."""
     if persons * each < least:
         raise Infeasible(
-            f"{persons} persons with {budget.describe()} {what}",
+            f"{counted(persons, 'person')} with {budget.describe()} {what}",
             f"about {math.ceil(least / float(each))} persons would do, {other}",
         )
 

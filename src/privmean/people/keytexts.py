@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from privmean.errors import ArgumentError
+from privmean.nouns import counted
 
 WHOLE = 2.0**53  # whole numbers up to here have a double each
 SPELLED = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.0)?")
@@ -62,7 +63,10 @@ def key_texts(name: str, keys: Sequence[object], columns: int) -> tuple[tuple[st
         parts = tuple(key) if isinstance(key, tuple | list) else (key,)
         if len(parts) != columns:
             raise ArgumentError(
-                name, key, f"is no key of {columns} columns", "give one value for each column of by"
+                name,
+                key,
+                f"is no key of {counted(columns, 'column')}",
+                "give one value for each column of by",
             )
         found.append(tuple(key_text(name, part) for part in parts))
     seen: dict[tuple[str, ...], Any] = {}

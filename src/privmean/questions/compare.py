@@ -76,7 +76,10 @@ class Compare(Usual):
                 "arms", self.arms, "or by is needed, and not both",
                 "name the column of arms, or by= and pair= for the same persons in two groups",
             )  # fmt: skip
-        validate.number("slope", self.slope)
+        if validate.number("slope", self.slope) != 1 and self.before is None:
+            raise ArgumentError(
+                "slope", self.slope, "goes with before", "name the earlier values, or leave it out"
+            )
         validate.choice("membership", self.membership, [PRIVATE, PUBLIC])
         if self.by is not None and self._public:
             raise ArgumentError(

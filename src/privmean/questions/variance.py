@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from privmean import validate
@@ -109,6 +109,7 @@ class Variance(Usual):
             raise ArgumentError("within", self.within, problem, error.remedy) from None
 
     def told(self, release: Release) -> VarianceRelease:
-        return VarianceRelease(
+        made = VarianceRelease(
             **{item.name: getattr(release, item.name) for item in fields(Release)}
         )
+        return replace(made, estimand=f"variance of {release.columns[0]} between persons")

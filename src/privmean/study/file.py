@@ -12,6 +12,7 @@ docs/schemas/study.schema.json is its schema; every key that is not in it is ref
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -267,3 +268,16 @@ def _quoted(text: str) -> str:
     import json
 
     return json.dumps(text, ensure_ascii=False)
+
+
+def in_the_file(error: ArgumentError) -> ArgumentError:
+    """The same with words of a table as the file says them: header=True as header = true."""
+    names = "|".join(name for name in TEXT if name not in ("source", "person"))
+    remedy = re.sub(
+        rf"\b({names})=(True|False|)",
+        lambda found: f"{found[1]} = {found[2].lower()}" if found[2] else found[1],
+        error.remedy,
+    )
+    if remedy != error.remedy:
+        remedy += ", under [table] in the study's file"
+    return ArgumentError(error.argument, error.value, error.problem, remedy)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from privmean.errors import ArgumentError
+from privmean.nouns import counted
 from privmean.pictures import cell, labels, svg
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 from privmean.privacy.loss import Loss
@@ -130,7 +131,9 @@ def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str,
         "short": len(rows) <= SHORT,
         "title": made.estimand,
         "target": interval.target,
-        "persons": "" if made.persons is None else f"{made.persons} persons ({known(made)})",
+        "persons": ""
+        if made.persons is None
+        else f"{counted(made.persons, 'person')} ({known(made)})",
         "rows": [_cells(name, row) for name, row in zip(labels(rows), rows, strict=True)],
         "counted": len({row.persons for row in rows if math.isfinite(row.persons)}) > 1,
         "slim": all(len(name) <= SLIM for name in labels(rows)),

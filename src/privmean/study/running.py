@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from privmean.asking.terms import ledger_of
+from privmean.asking.terms import in_words, ledger_of
 from privmean.mechanisms.curator import Draws
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -71,7 +71,8 @@ def run(
     charge before any noise."""
     said = study.said
     ledger = said.ledger if ledger is None else ledger_of(ledger)
-    label, analyst = label or said.label, analyst or said.analyst
+    label = in_words("label", label) or said.label
+    analyst = in_words("analyst", analyst) or said.analyst
     noise = said.noise if noise is None else noise
     people = study.people()
     plan = study.planned(people)

@@ -180,7 +180,7 @@ class Study:
         source = self.source
         if not isinstance(source, Table):
             return {item.name: source for item in items or self._asked()}
-        return {item.name: reduced(source, item.question) for item in items or self._asked()}
+        return {item.name: _reduced(source, item) for item in items or self._asked()}
 
     def located(self, columns: Sequence[str]) -> dict[str, People]:
         """One row a person for every column that is looked at. Private."""
@@ -231,3 +231,12 @@ class Study:
     def __repr__(self) -> str:
         asked = ", ".join(self._items)
         return f"Study({self.name}: {self._said.budget.describe()}, questions: {asked or 'none'})"
+
+
+def _reduced(source: Table, item: Item) -> People:
+    """One row a person for a question, which an error names."""
+    try:
+        return reduced(source, item.question)
+    except ArgumentError as refused:
+        name = f"{item.name}.{refused.argument}"
+        raise ArgumentError(name, refused.value, refused.problem, refused.remedy) from None

@@ -15,6 +15,7 @@ from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.central.cheapest import predicted_with_nothing
 from privmean.errors import ArgumentError, Infeasible
+from privmean.nouns import counted, said
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 
@@ -204,7 +205,7 @@ def _hopeless(plan: KnownPlan | UnknownPlan, persons: int) -> str:
     if not isinstance(plan, KnownPlan):
         assumed = "if columns are alike, or fall as 1, 1/2, 1/3 where they share a radius"
     return (
-        f"{persons} persons are too few for {plan.dimension} column(s) with "
-        f"{plan.budget.describe()}: the predicted error is {plan.error_share:.3g} times the "
+        f"{said(persons, 'person', 'is', 'are')} too few for {counted(plan.dimension, 'column')} "
+        f"with {plan.budget.describe()}: the predicted error is {plan.error_share:.3g} times the "
         f"distance of a single person's row from the mean ({assumed})"
     )

@@ -12,6 +12,7 @@ from privmean.central.anisotropic.scales import WINDOW, ScaleNoise
 from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.errors import Infeasible
 from privmean.mechanisms.noisy_quantile import FINE, WIDE, Counting
+from privmean.nouns import said
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu
@@ -85,7 +86,7 @@ def plan_unknown(
             plans = (replace(best, refinement=share) for share in shares)
             return min(plans, key=lambda plan: plan.noise_share)
     raise TooFew(
-        f"{persons} persons are too few to find scales at epsilon={epsilon:g}",
+        f"{said(persons, 'person', 'is', 'are')} too few to find scales at epsilon={epsilon:g}",
         "use more persons, a larger epsilon, or give a public bound on the covariance",
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.nouns import counted
 from privmean.people.reductions import Floats
 
 FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one
@@ -95,7 +96,9 @@ def spectrum_of(covariance: object, dimension: int) -> Spectrum:
             # a bound stays a bound where it is raised by what its eigenvalues may be wrong
             variances += np.where(variances < 0, 0.0, dimension * 2.0**-48 * largest)
     else:
-        raise ArgumentError("covariance", value.shape, f"does not fit {dimension} columns", remedy)
+        raise ArgumentError(
+            "covariance", value.shape, f"does not fit {counted(dimension, 'column')}", remedy
+        )
     if (variances < 0).any() or not (variances > 0).any():
         raise ArgumentError(
             "covariance", covariance, "has a negative variance or none above 0", remedy

@@ -20,6 +20,7 @@ from privmean.central.heavy_tailed.planning import Plan
 from privmean.central.heavy_tailed.records import RecordWeights
 from privmean.central.heavy_tailed.settings import Settings
 from privmean.errors import ArgumentError, Infeasible
+from privmean.nouns import counted, said
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.search import least_number
@@ -177,8 +178,9 @@ class HeavyTailed:
                 "choose another law or start, narrow the public range, or give more budget",
             )
         return Infeasible(
-            f"{persons} persons are too few for {dimension} column(s) with {budget.describe()}: "
-            "the planned error is no smaller than the spread of a single person's value",
+            f"{said(persons, 'person', 'is', 'are')} too few for {counted(dimension, 'column')} "
+            f"with {budget.describe()}: the planned error is no smaller than the spread of a "
+            "single person's value",
             f"about {needed} persons would do; or more epsilon, or a narrower public range",
         )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.nouns import counted
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,10 @@ class BoundedMoment:
             return pairs * dimension
         if len(pairs) != dimension:
             raise ArgumentError(
-                "range", pairs, f"has {len(pairs)} pairs for {dimension} columns", "give one pair"
+                "range",
+                pairs,
+                f"has {counted(len(pairs), 'pair')} for {counted(dimension, 'column')}",
+                "give one pair",
             )
         return pairs
 

@@ -24,6 +24,7 @@ from privmean.central.heavy_tailed.settings import (
 )
 from privmean.central.heavy_tailed.spending import disjoint_plans, threaded_plans
 from privmean.central.heavy_tailed.threaded import Round, Schedule
+from privmean.nouns import counted
 from privmean.privacy.budget import REPLACE_ONE, Budget
 
 Plan = OneDimensionPlan | ThreadedPlan
@@ -95,7 +96,7 @@ def _why(plan: Plan) -> str:
     else:
         many = len(plan.schedule.rounds)
         radius = plan.schedule.rounds[-1].choice.radius
-        finish = f"refines it in {many} clipped sum(s), the last of radius {radius:.4g}"
+        finish = f"refines it in {counted(many, 'clipped sum')}, the last of radius {radius:.4g}"
     return f"a bound on a moment was given: {start}, then {finish}, the smallest planned error"
 
 

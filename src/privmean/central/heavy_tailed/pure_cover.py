@@ -30,6 +30,7 @@ from privmean.central.heavy_tailed.settings import COARSE_SHARE
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
+from privmean.nouns import said
 from privmean.outcome import Outcome
 from privmean.people.collecting import rows
 from privmean.people.reductions import Floats
@@ -209,7 +210,8 @@ class PureCover:
                 refused = problem
         if not found:
             raise refused or Infeasible(
-                f"{n} persons are too few to find the mean's bucket", "give more persons or epsilon"
+                f"{said(n, 'person', 'is', 'are')} too few to find the mean's bucket",
+                "give more persons or epsilon",
             )
         return min(found, key=lambda item: item.error)
 
@@ -240,7 +242,8 @@ class PureCover:
             accuracy *= 1.2
             if accuracy > 4 * spread:
                 raise Infeasible(
-                    f"{n} persons are too few for a choice from a cover of {per_axis**d} points",
+                    f"{said(n, 'person', 'is', 'are')} too few for a choice from a "
+                    f"cover of {per_axis**d} points",
                     "give more persons or epsilon, or use HeavyTailed",
                 )
 
