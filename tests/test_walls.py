@@ -26,6 +26,7 @@ FLOORS = (
         "identity",
         "dtypes",
         "spelled",
+        "nouns",
     ),
     ("validate", "disk", "examples", "chained"),
     ("durable",),
