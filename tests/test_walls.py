@@ -22,6 +22,7 @@ FLOORS = (
         "plain",
         "late",
         "noted",
+        "nouns",
         "frames",
         "identity",
         "dtypes",
