@@ -27,7 +27,6 @@ FLOORS = (
         "identity",
         "dtypes",
         "spelled",
-        "nouns",
     ),
     ("validate", "disk", "examples", "chained"),
     ("durable",),
