@@ -12,6 +12,7 @@ import functools
 import os
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,7 +94,7 @@ def _statx_born(file: int | Path) -> int | None:
 
 
 @functools.cache
-def _statx() -> Any:
+def _statx() -> Callable[..., int] | None:
     """The system call of Linux, which Python does not have; None in a C library without it."""
     try:
         call = ctypes.CDLL(None).statx
@@ -101,4 +102,5 @@ def _statx() -> Any:
         return None
     call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
     call.restype = ctypes.c_int
-    return call
+    found: Callable[..., int] = call
+    return found

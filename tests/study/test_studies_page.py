@@ -25,7 +25,7 @@ from privmean.models.pooled_run import (
     THIN_LEVEL,
     UNSEEN,
 )  # fmt: skip
-from privmean.models.quantiles import UNRESOLVED
+from privmean.models.quantile_intervals import UNRESOLVED
 from privmean.outcome import PARTLY
 from privmean.study.release import NOT_ANSWERED
 

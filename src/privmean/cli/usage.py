@@ -20,6 +20,15 @@ RENAMED = {
 STRAY = "unexpected extra argument"
 
 
+class Option(Protocol):
+    """Of a command, or an argument without a name of its own; as Typer makes them."""
+
+    name: str | None
+    opts: list[str]
+    secondary_opts: list[str]
+    nargs: int
+
+
 class Command(Protocol):
     """As Typer makes them; a group has others by name, in `commands`."""
 
@@ -101,12 +110,13 @@ def in_options(error: ArgumentError, command: Command, arguments: Sequence[str])
     return ArgumentError(error.argument, error.value, problem, remedy)
 
 
-def _option(name: str, params: Sequence[Any]) -> Any:
+def _option(name: str, params: Sequence[Any]) -> Option | None:
     """The option that says an argument, by its name, its flag or another name, if there is one."""
     options = {param.opts[0]: param for param in params if param.opts[0].startswith("--")}
     by_name = {param.name: param for param in options.values()}
     flag = f"--{name.replace('_', '-')}"
-    return by_name.get(name) or options.get(flag) or by_name.get(RENAMED.get(name))
+    found: Option | None = by_name.get(name) or options.get(flag) or by_name.get(RENAMED.get(name))
+    return found
 
 
 def _spelled(text: str, params: Sequence[Any]) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import os
 import random
+from operator import index
 from typing import Protocol
 
-from privmean import validate
+from privmean.errors import ArgumentError
 
 WORD = 2**64
 
@@ -49,7 +50,13 @@ class SimulatedEntropy:
 
     def __init__(self, seed: int) -> None:
         # Python takes a seed and its negative for one, and texts of any kind
-        self._random = random.Random(validate.whole("seed", seed, least=0))
+        try:
+            number = -1 if isinstance(seed, bool) else index(seed)
+        except TypeError:
+            number = -1
+        if number < 0:
+            raise ArgumentError("seed", seed, "is no seed", "give a whole number of at least 0")
+        self._random = random.Random(number)
 
     @property
     def secure(self) -> bool:

@@ -49,7 +49,7 @@ def in_duckdb(relation: DuckDBPyRelation) -> DuckDBPyRelation:
     )
 
 
-def _in_spark(frame: Any) -> Any:
+def _in_spark(frame: Any) -> object:
     """Before version 4 Spark has no such rules, and no word for them."""
     chosen = [
         f"collate(`{field.name}`, '{PLAIN}') AS `{field.name}`"
