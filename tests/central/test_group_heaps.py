@@ -9,7 +9,7 @@ from kit import assert_rate_at_least
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.groups.tails import PooledTail, heap_held
 from privmean.central.location import Location
-from privmean.central.log_segments import FOUND, Histogram
+from privmean.central.log_segments import ATOM_ONLY, FOUND, Histogram
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.grids import LOG_BINS
@@ -120,3 +120,10 @@ def test_rates_near_one_are_not_told_as_one():
             told += 1
             held += row.lower <= 0.6 <= row.upper
     assert_rate_at_least(held, told, LEVEL)
+
+
+@pytest.mark.parametrize(("upper", "outcome"), [(1 + 2.0**-21, ATOM_ONLY), (1 + 2.0**-19, FOUND)])
+def test_limits_about_one_value_are_an_atom(upper, outcome):
+    """600 persons of rates .99 and .7 had limits of [1, 1]: all rows were "ok", of no width."""
+    held = heap_held(place_of(0.0, lower=1.0, upper=upper, origin=1.0))
+    assert held.outcome == outcome

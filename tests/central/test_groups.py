@@ -226,9 +226,11 @@ def test_an_atom_is_not_shown_as_the_mean_of_a_group():
     assert release.status == "atom"
     assert np.isnan(release.estimate).all()
     assert "the value 0;" in release.advice
-    # found, and no warning of NumPy tells that all are alike
+    # one value away from 0 as well, where rounds go on to its last digits
     release = plan_for(pairs_of(2000)).release(pairs_like(pairs, 3.0), SimulatedNoise(1))
-    assert release.estimate == pytest.approx(3.0)
+    assert release.status == "atom"
+    assert np.isnan(release.estimate).all()
+    assert "the value 3" in release.advice
 
 
 def pairs_like(pairs, value):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.central.location import Location
-from privmean.central.log_segments import FOUND, Histogram, bin_edge
+from privmean.central.log_segments import ATOM_ONLY, FOUND, Histogram, bin_edge
 from privmean.people.grids import LOG_BINS
 from privmean.people.reductions import Floats
 
@@ -27,6 +27,9 @@ _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 HEAPED = 0.5  # of all persons at one value, which every group shares then
 BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the heap
 ATOM = 4.0  # noise scales of the origin's cell where somebody is for certain
+# limits so close together, for where they are: rounds went on to the digits of one value, beside
+# which others cannot be told any more
+ONE_VALUE = 2.0**-20
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
 
 
@@ -51,7 +54,11 @@ def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> 
 
 def heap_held(place: Location) -> Location:
     """The place, with limits moved out to its origin where persons certainly are there: they may be
-    one value of a group that differs, as 0 is of rates near 1."""
+    one value of a group that differs, as 0 is of rates near 1. Limits about one value are an atom:
+    all groups would have it as their mean, with intervals of no width."""
+    size = max(abs(place.lower), abs(place.upper))
+    if place.outcome == FOUND and place.upper - place.lower < ONE_VALUE * size:
+        return replace(place, outcome=ATOM_ONLY)
     if place.outcome != FOUND or place.seen is None or place.seen.zero <= ATOM * place.seen.scale:
         return place
     lower, upper = min(place.lower, place.origin), max(place.upper, place.origin)
