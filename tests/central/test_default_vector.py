@@ -268,3 +268,30 @@ def test_intervals_of_many_columns_hold_the_mean_alone_and_together(target):
         together += bool(((box[:, 0] <= truth) & (truth <= box[:, 1])).all())
     kit.assert_rate_at_least(alone, runs * d, 0.95)
     kit.assert_rate_at_least(together, runs, 0.95)
+
+
+@pytest.mark.parametrize("persons", [3000, 10_000])
+def test_columns_of_nearly_one_value_do_not_drown_the_others(persons):
+    """Rates near 1 made the radius up to 2,000 scales, and the noise of all columns with it."""
+    radii, errors = [], []
+    for seed in range(12):
+        g = np.random.default_rng(seed)
+        rates = np.array([0.99, 0.98, 0.95, 0.9] + [0.5] * 6)
+        x = (g.random((persons, 10)) < rates).astype(float)
+        plan, found, _ = release(x, seed)
+        radii.append(found.diagnostics["radius"])
+        errors.append((found.estimate[4:] - x.mean(axis=0)[4:]) * 2 * math.sqrt(persons))
+        assert spent(found.guarantee.mechanisms) <= plan.mu**2 * (1 + 1e-9)
+    assert max(radii) < 40  # 262 and 2,100 before
+    assert np.sqrt(np.mean(np.square(errors))) < 3  # standard errors; 25 and 42 before
+
+
+def test_scales_that_fell_too_far_at_once_are_raised():
+    """Stars of which most are 5: scales fell by 16, and the last round came at once."""
+    radii = []
+    for seed in range(8):
+        g = np.random.default_rng(seed)
+        stars = g.choice([1.0, 2, 3, 4, 5], (10_000, 5), p=[0.02, 0.02, 0.03, 0.13, 0.8])
+        x = np.column_stack([stars, g.random((10_000, 5)) < 0.5])
+        radii.append(release(x, seed)[1].diagnostics["radius"])
+    assert max(radii) < 40  # 72 before

@@ -122,8 +122,35 @@ def test_rates_near_one_are_not_told_as_one():
     assert_rate_at_least(held, told, LEVEL)
 
 
-@pytest.mark.parametrize(("upper", "outcome"), [(1 + 2.0**-21, ATOM_ONLY), (1 + 2.0**-19, FOUND)])
+@pytest.mark.parametrize(("upper", "outcome"), [(1 + 2.0**-11, ATOM_ONLY), (1 + 2.0**-9, FOUND)])
 def test_limits_about_one_value_are_an_atom(upper, outcome):
     """600 persons of rates .99 and .7 had limits of [1, 1]: all rows were "ok", of no width."""
     held = heap_held(place_of(0.0, lower=1.0, upper=upper, origin=1.0))
     assert held.outcome == outcome
+
+
+def test_equal_rates_near_one_are_an_atom_and_not_ones():
+    """Before, every row said 1, "ok", with an interval of no width."""
+    told, held = 0, 0
+    for seed in range(30):
+        table = rows_of([0.99] * 5, 1500, seed)
+        ok = np.array([item == "ok" for item in table.status])
+        rows = [table.row(i, LEVEL) for i in np.flatnonzero(ok)]
+        told += len(rows)
+        held += sum(row.lower <= 0.99 <= row.upper for row in rows)
+    assert told - held <= 30  # of 150 rows
+
+
+def test_values_far_from_zero_are_no_atom():
+    told = 0
+    for seed in range(8):
+        rng = np.random.default_rng([seed, 7])
+        values = rng.normal(1e9, 1.0, 3000)
+        place = rng.integers(0, 5, 3000)
+        pairs = MatrixPairs.of(np.arange(3000), place, values, list("abcde"), Weights())
+        plan = GroupMeans(pairs.keys, pairs.weights).plan(
+            Budget(epsilon=1.0, neighbors=ADD_REMOVE), Shape(pairs.columns)
+        )
+        release = plan.run(TrustedCurator(pairs, SimulatedNoise(seed)))
+        told += int(np.isfinite(release.estimate).all())
+    assert told >= 6

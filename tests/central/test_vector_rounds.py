@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from privmean.central.parts import Parts
-from privmean.central.vector_rounds import SHELLS, Norms, Shares, narrowed, norm_counts
+from privmean.central.vector_rounds import (
+    SHELLS,
+    Norms,
+    Shares,
+    called_back,
+    narrowed,
+    norm_counts,
+)
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.row_sums import NoisyRows
 from privmean.noise.simulated import SimulatedNoise
@@ -81,6 +88,40 @@ def test_scales_never_vanish():
     for _ in range(50):
         new = narrowed(new, still, 1.0, np.full(2, 10.0), np.zeros(2))
     assert [u.scale for u in new] == [2 * 2.0**-30] * 2
+
+
+def looked_at(lengths):
+    """Norms of one column with values so far out, without noise."""
+
+    class Exact(SimulatedNoise):
+        def gaussian(self, size, sd):
+            return np.zeros(size, dtype=np.int64)
+
+    rows = np.array(lengths, float)[:, None]
+    norms = Norms(people(rows), 1)
+    norms.look(1.0, TrustedCurator(people(rows), Exact(1)))
+    return norms
+
+
+def test_rows_far_apart_are_named_and_called_back():
+    lengths = [0.9] * 600 + [1.6] * 300 + [100.0] * 100
+    norms = looked_at(lengths)
+    assert norms.typical == pytest.approx(2.0 ** (-1 / 8), rel=0.01)
+    assert norms.far() == 128.0
+    assert norms.radius(1.0, 1e9) > 90
+    norms.call_back()
+    assert norms.far() == 0.0
+    assert 1.6 < norms.radius(1.0, 1e9) < 3
+    assert looked_at([0.9] * 900 + [6.0] * 100).far() == 0.0  # a long tail, and not apart
+    assert looked_at([5.0] * 600 + [9.0] * 400).typical > 2  # scales fell too far
+
+
+def test_columns_that_fell_far_are_called_back_and_others_stay():
+    first = tuple(Standard(-100.0, 100.0, 0.0, 10.0) for _ in range(4))
+    now = tuple(Standard(-100.0, 100.0, 1.0, s) for s in (0.001, 1.9, 2.1, 30.0))
+    back = called_back(now, first, 64.0)
+    assert [unit.scale for unit in back] == [0.064, 10.0, 2.1, 30.0]
+    assert all(unit.center == 1.0 for unit in back)
 
 
 def test_parts_of_rounds_are_small_where_persons_are_plenty():

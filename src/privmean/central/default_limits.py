@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from privmean.central.heaps import DIGITS, hold_a_code, narrow, one_cell
 from privmean.central.limits_again import moved_again
 from privmean.central.location import Location
 from privmean.central.log_segments import BEFORE, FOUND, Histogram, read_reach
@@ -36,7 +37,6 @@ LEAVES = 0.6  # at most this part of the first count is believed of the second
 PARTS = 16  # a person beyond the farther limit counts this much, one beyond the nearer one less
 
 THINNEST = 0.8  # times the index of the assumption: below it an interval leans on that
-ONE_VALUE = 2.0**-26  # limits that differ in the eighth digit only
 
 # a step back, where rounds have left more than a tail behind
 LEFT_BEHIND = 1 / 64  # part of the persons beyond the limits, less 3 noise scales
@@ -98,10 +98,13 @@ class Widened:
 
     @property
     def one_value(self) -> bool:
-        """Whether the limits are so close together, for where they are, that nearly all persons
-        seem to have one value: the rounds went on to its last digits."""
-        size = max(abs(self.place.lower), abs(self.place.upper))
-        return self.limits[1] - self.limits[0] < ONE_VALUE * size
+        """Whether nearly all persons seem to have one value: of the limits' being about a whole
+        number, their differing in the eighth digit only, and nothing's showing that the values in
+        them differ, two are so."""
+        digits, code = narrow(*self.limits, DIGITS), hold_a_code(*self.limits)
+        if digits and code:
+            return True
+        return (digits or (code and narrow(*self.limits))) and one_cell(self.place)
 
     def reaches(self, center: float, excess: float) -> tuple[float, float]:
         """Largest mean excess over the last limits of those beyond the counted ones, by assumption:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from privmean.central.log_segments import FOUND, best_segment
+from privmean.central.log_segments import FOUND, Segment, best_segment
 from privmean.central.octaves import Seen
 from privmean.central.parts import Parts
 from privmean.mechanisms.counts import GaussianCounts
@@ -38,6 +38,7 @@ PRICE = 1.5  # of a further shell, in deviations of a count
 APART = 2.0  # and of a group of shells farther out, beyond that, plus a quarter a shell between
 MOST_ROUNDS = 6
 GAIN = 1.5  # the last round comes when the one before promises less than this factor of variance
+LONG = 2.0  # times sqrt(d): most rows are longer where scales fell too far; another round follows
 ROUND_NOISE, ROUND = 0.1, (0.02, 0.07)  # aim: noise of a round's centre in scales; its part
 NORM_NOISE, NORMS = 0.03, (0.003, 0.03)  # aim: noise of a shell's count in persons; its part
 LAST_NORMS = 0.05  # part of the norms before the last round
@@ -47,6 +48,9 @@ WIDER = 2.3  # expected radius over sqrt(d), for planning the rounds
 SHRINK = 1 / 16
 LAST, LAST_TAILS = "last sums of rows and squares", "last sums of rows, squares and tails"
 FINEST = 2.0**-30  # least scale, as a part of the width of the limits
+# rows so many times as long as most, and how far the scale of the columns has fallen that they are
+# from: most persons share a value there, and nothing stops the scale from falling on
+FAR, FALLEN = 8.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -101,21 +105,52 @@ class Norms:
         self._total = self._total + weight * noisy
         self._precision += weight
 
-    def radius(self, noise_of_one: float, largest: float) -> float:
-        """The radius that balances what is cut off against noise of `noise_of_one` radii (of the
-        sum over persons, in l2), if everything cut off pointed in one direction."""
-        counts, sd = self._total / self._precision, self._precision**-0.5
-        found = best_segment(counts, PRICE * sd)
-        held = np.zeros(len(counts), dtype=bool)
-        held[found.first : found.last + 1] = True
-        end = found.last + 1
+    @property
+    def _counts(self) -> Floats:
+        return self._total / self._precision
+
+    def _groups(self) -> list[Segment]:
+        """Most rows, and groups apart, each farther out than the one before."""
+        counts, sd = self._counts, self._precision**-0.5
+        groups = [best_segment(counts, PRICE * sd)]
+        end = groups[0].last + 1
         while end < len(counts):  # a group of rows apart needs more evidence with its distance
             more = best_segment(counts, PRICE * sd, end)
             if more.score < (APART + (more.first - end) / 4) * sd:
                 break
-            held[more.first : more.last + 1] = True
+            groups.append(more)
             end = more.last + 1
-        counts = np.maximum(counts[held], 0.0)
+        return groups
+
+    def far(self) -> float:
+        """Where the farthest rows end, over sqrt(d), if they are `FAR` times farther out than most;
+        0 if not."""
+        end = float(_UPPER[self._groups()[-1].last])
+        return end if end > FAR * self.typical else 0.0
+
+    @property
+    def typical(self) -> float:
+        """About the median length of the rows of the first group."""
+        most = self._groups()[0]
+        held = np.cumsum(np.maximum(self._counts[most.first : most.last + 1], 0.0))
+        return float(_UPPER[most.first + int(np.searchsorted(held, held[-1] / 2))])
+
+    def call_back(self) -> None:
+        """Counts the rows apart, beyond half of `FAR` times most, at sqrt(d), where `called_back`
+        leaves them."""
+        beyond = FAR / 2 * self.typical <= _LOWER
+        at = int(np.searchsorted(SHELLS, 1.0))
+        moved = np.where(beyond, 0.0, self._total)
+        moved[at] += max(float(self._total[beyond].sum()), 0.0)
+        self._total = moved
+
+    def radius(self, noise_of_one: float, largest: float) -> float:
+        """The radius that balances what is cut off against noise of `noise_of_one` radii (of the
+        sum over persons, in l2), if everything cut off pointed in one direction."""
+        held = np.zeros(len(_UPPER), dtype=bool)
+        for group in self._groups():
+            held[group.first : group.last + 1] = True
+        counts = np.maximum(self._counts[held], 0.0)
         upper, lower = _UPPER[held], _LOWER[held]
         middle = np.sqrt(np.maximum(lower, upper / 2) * upper)
         least, most = upper[0] / 2, 1.2 * upper[-1]
@@ -148,14 +183,12 @@ def run(
         ],
         dtype=float,
     )  # fmt: skip
+    first = units
     before: Floats | None = None
     rounds = 0
     while True:
         rounds += 1
-        placed: list[Standard | None] = [None] * width
-        for j, unit in zip(shown, units, strict=True):
-            placed[j] = unit
-        inside = curator.people.standardized(placed)
+        inside = curator.people.standardized(_placed(width, shown, units))
         norms = Norms(inside, columns)
         norms.look(parts.take(shares.norms), curator)
         reaches = tuple(unit.reach for unit in units)
@@ -163,18 +196,25 @@ def run(
         scales = np.array([unit.scale for unit in units])
         promised = scales * norms.radius(_noise(columns, parts.mu, shares.round), largest)
         last = rounds >= MOST_ROUNDS or parts.left < KEEP * shares.round
-        last = last or (before is not None and float(np.mean((before / promised) ** 2)) < GAIN)
+        if before is not None and not last:
+            settled = float(np.mean((before / promised) ** 2)) < GAIN
+            last = settled and norms.typical <= LONG
         before = promised
         if last:
             norms.look(parts.take(min(LAST_NORMS, parts.left / 2)), curator)
+            out = norms.far()
+            if out and (back := called_back(units, first, out)) != units:
+                units = back
+                norms.call_back()
+                inside = curator.people.standardized(_placed(width, shown, units))
+                reaches = tuple(unit.reach for unit in units)
+                largest = math.hypot(*reaches)
         part = parts.left if last else shares.round
         radius = norms.radius(_noise(columns, parts.mu, part), largest)
         if last and inner < 1:
-            ends, opened = tuple(unit.ends for unit in units), [unit.opened for unit in units]
+            ends, opened = tuple(unit.ends for unit in units), tuple(u.opened for u in units)
             reaches = tuple(unit.reach for unit in opened)
-            for j, unit in zip(shown, opened, strict=True):
-                placed[j] = unit
-            inside = curator.people.standardized(placed)
+            inside = curator.people.standardized(_placed(width, shown, opened))
             tails = TailRows(LAST_TAILS, radius, reaches, parts.take(part), ends, inner)
             noisy = curator.ask(tails, inside.tail_sums(tails.cut))
             return LastSums(units, tails, noisy, divisors, rounds)
@@ -185,6 +225,27 @@ def run(
             return LastSums(units, sums, noisy, divisors, rounds)
         least = np.array([item.least for item in seen])
         units = narrowed(units, noisy, sums.ball.step, divisors, least)
+
+
+def _placed(width: int, shown: list[int], units: tuple[Standard, ...]) -> list[Standard | None]:
+    """The units of the columns shown, among all columns of a table."""
+    found = dict(zip(shown, units, strict=True))
+    return [found.get(j) for j in range(width)]
+
+
+def called_back(
+    units: tuple[Standard, ...], first: tuple[Standard, ...], out: float
+) -> tuple[Standard, ...]:
+    """The columns that have fallen far in units so much larger that rows `out` times sqrt(d) long
+    come back to sqrt(d), but no larger than the first ones: the scale of a column in which most
+    persons share a value falls in every round, and makes the rows of the others so long that the
+    ball would serve that column alone."""
+    return tuple(
+        replace(unit, scale=min(unit.scale * max(out, 1.0), start.scale))
+        if unit.scale * FALLEN < start.scale
+        else unit
+        for unit, start in zip(units, first, strict=True)
+    )
 
 
 def _noise(columns: int, mu: float, part: float) -> float:

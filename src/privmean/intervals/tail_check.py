@@ -145,7 +145,8 @@ class TailCheck:
     @property
     def status(self) -> str:
         thick = (self.outside + self.beyond_scale) / self.persons > THICKEST
-        if self.one_value:
+        certain = self.outside > CERTAIN * self.beyond_scale
+        if self.one_value and not (thick and certain):
             return ATOM
         if thick and (self.leans or not self.checked):
             return TOO_THICK
@@ -163,8 +164,8 @@ class TailCheck:
         part = f"{hidden} ({min(self.hidden / self.persons, 1):.1%} of all)"
         return {
             ATOM: (
-                "nearly all persons have this value, to eight digits; others may be left out of it "
-                "and of its interval: bounds that hold them answer for everybody"
+                "nearly all persons seem to have this one value; others may be left out of it and "
+                "of its interval: bounds that hold them answer for everybody"
             ),
             TOO_THICK: "too many persons lie beyond the limits to speak of the mean: give bounds",
             FAR_SEEN: self._far_words(),

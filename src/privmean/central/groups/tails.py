@@ -11,15 +11,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from privmean.central.heaps import EDGES, LOWER, UPPER, narrow, one_cell
 from privmean.central.location import Location
-from privmean.central.log_segments import ATOM_ONLY, FOUND, Histogram, bin_edge
+from privmean.central.log_segments import ATOM_ONLY, FOUND, Histogram
 from privmean.people.grids import LOG_BINS
 from privmean.people.reductions import Floats
 
 OCTAVE, DEPTH = 4, 25  # candidates: four an octave, down to 1/64 of an arm
-_EDGES: Floats = np.array([bin_edge(j) for j in range(LOG_BINS + 1)])
-_LOWER: Floats = np.concatenate([-_EDGES[1:][::-1], _EDGES[:-1]])
-_UPPER: Floats = np.concatenate([-_EDGES[:-1][::-1], _EDGES[1:]])
 _ARM: Floats = 2.0 ** (-np.arange(DEPTH) / OCTAVE)
 _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 
@@ -27,9 +25,6 @@ _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 HEAPED = 0.5  # of all persons at one value, which every group shares then
 BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the heap
 ATOM = 4.0  # noise scales of the origin's cell where somebody is for certain
-# limits so close together, for where they are: rounds went on to the digits of one value, beside
-# which others cannot be told any more
-ONE_VALUE = 2.0**-20
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
 
 
@@ -42,7 +37,7 @@ def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> 
     up to false alarms (2.6 % of tables with nobody there; docs/proofs/groups.md, section 6).
     """
     far = 2 * max(upper, -lower)
-    outer = _EDGES[:-1] >= far
+    outer = EDGES[:-1] >= far
     if not outer.any():
         return False
     less = np.log1p(np.arange(int(outer.sum())))
@@ -56,8 +51,7 @@ def heap_held(place: Location) -> Location:
     """The place, with limits moved out to its origin where persons certainly are there: they may be
     one value of a group that differs, as 0 is of rates near 1. Limits about one value are an atom:
     all groups would have it as their mean, with intervals of no width."""
-    size = max(abs(place.lower), abs(place.upper))
-    if place.outcome == FOUND and place.upper - place.lower < ONE_VALUE * size:
+    if place.outcome == FOUND and narrow(place.lower, place.upper) and one_cell(place):
         return replace(place, outcome=ATOM_ONLY)
     if place.outcome != FOUND or place.seen is None or place.seen.zero <= ATOM * place.seen.scale:
         return place
@@ -97,7 +91,7 @@ class PooledTail:
     def of(cls, seen: Histogram, origin: float, lower: float, upper: float) -> PooledTail:
         """The bins of a noisy histogram inside limits; negative counts are nothing."""
         counts = np.concatenate([seen.negative[::-1], seen.positive])
-        a, b = np.maximum(_LOWER + origin, lower), np.minimum(_UPPER + origin, upper)
+        a, b = np.maximum(LOWER + origin, lower), np.minimum(UPPER + origin, upper)
         inside = b > a
         mass = np.maximum(counts[inside], 0.0)
         heap = max(seen.zero, 0.0) if lower <= origin <= upper else 0.0
@@ -114,7 +108,7 @@ class PooledTail:
     def bins_held(self) -> npt.NDArray[np.bool_]:
         """The cells of a histogram about 0 that lie inside limits at edges of bins."""
         slack = 1e-9 * (self.upper - self.lower)
-        held = (self.lower - slack <= _LOWER) & (self.upper + slack >= _UPPER)
+        held = (self.lower - slack <= LOWER) & (self.upper + slack >= UPPER)
         zero = self.lower <= 0 <= self.upper
         return np.concatenate([held[LOG_BINS:], [zero], held[:LOG_BINS][::-1]])
 
