@@ -237,3 +237,19 @@ def test_words_of_a_ledger_entry_are_text(name, value):
     with pytest.raises(ArgumentError, match=f"{name}=.*is no text"):
         study.add("a", pm.Mean("x")).release(ledger=ledger, **{name: value})
     assert not ledger.entries
+
+
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [
+        ({"by": "g", "keys": ["a", "b"], "bounds": (0, 1)}, "bounds"),
+        ({"by": "g", "keys": ["a", "b"], "assume": (0, 1)}, "bounds"),
+        ({"by": "g", "keys": ["a", "b"], "concentration": pm.SubGaussian(sd=1)}, "assume"),
+        ({"method": pm.DefaultMean(), "bounds": (0, 1)}, "bounds"),
+    ],
+)
+def test_bounds_that_are_refused_are_called_bounds(words, argument):
+    table = {"who": ["x", "y"], "g": ["a", "b"], "v": [0.0, 1.0]}
+    with pytest.raises(ArgumentError) as raised:
+        pm.mean(table, "v", person="who", epsilon=1.0, **words)
+    assert raised.value.argument == argument

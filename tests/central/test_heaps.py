@@ -10,7 +10,7 @@ import pytest
 
 import privmean as pm
 from privmean.central.default_limits import Widened
-from privmean.central.heaps import CHANCE, hold_a_code, narrow, one_cell
+from privmean.central.heaps import CHANCE, hold_a_code, narrow, one_cell, shared_value
 from privmean.central.location import Location
 from privmean.central.log_segments import FOUND, Histogram
 from privmean.intervals.tail_check import TailCheck
@@ -68,6 +68,20 @@ def test_limits_anywhere_hold_a_short_number_by_chance_in_one_of_a_hundred():
     lower = rng.uniform(1, 50, 20_000)
     share = np.mean([hold_a_code(a, a + w) for a, w in zip(lower, widths, strict=True)])
     assert share < CHANCE  # widths within a decade: .0039 in the mean; this far off by chance: 0
+
+
+@pytest.mark.parametrize(
+    ("origin", "lower", "upper", "told"),
+    [
+        (0.999998, 0.9999987, 1.0000007, "1"),
+        (7.25, 7.24999, 7.25001, "7.25"),
+        (1990.0, 1989.8, 1990.3, "1990"),
+        (0.0, 0.0, 0.0, "0"),
+    ],
+)
+def test_a_shared_value_is_told_in_the_digits_that_are_known(origin, lower, upper, told):
+    place = Location("atom", origin, lower, upper, 1, 1, 0, 0.0, 10.0)
+    assert shared_value(place) == told
 
 
 def test_narrow_is_for_where_limits_are():

@@ -42,6 +42,16 @@ def one_cell(place: Location) -> bool:
     return int((within > SEEN * place.seen.scale).sum()) <= 1
 
 
+def shared_value(place: Location) -> str:
+    """The value that most persons have, in the digits in which its limits agree."""
+    size, width = max(abs(place.lower), abs(place.upper)), place.upper - place.lower
+    if not 0 < width < size:
+        return f"{place.origin:.6g}"
+    digits = min(max(math.floor(math.log10(size / width)), 1), 15)
+    middle = (place.lower + place.upper) / 2
+    return f"{float(f'{middle:.{digits}g}'):.15g}"
+
+
 def hold_a_code(lower: float, upper: float) -> bool:
     """Whether limits hold a whole number, or a decimal of so few digits that limits as narrow hold
     one by chance with probability `CHANCE` at most: codes, rates, ratings and counts are such."""

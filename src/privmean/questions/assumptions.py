@@ -78,6 +78,11 @@ def kind_of(assume: object) -> str:
     )
 
 
+def said_as(assume: object) -> str:
+    """The argument that an assumption was given by, for an error: a pair is said by `bounds`."""
+    return BOUNDS if isinstance(assume, list | tuple | np.ndarray) else "assume"
+
+
 def random_effects(related: Related) -> RandomEffects | None:
     """What is said of related persons, where it is more than a number."""
     if isinstance(related, int | float):

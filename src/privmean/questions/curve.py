@@ -29,7 +29,14 @@ from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import CHEAP, Magnitudes
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
-from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
+from privmean.questions.assumptions import (
+    BOUNDS,
+    CONCENTRATION,
+    Auto,
+    Clipping,
+    kind_of,
+    said_as,
+)
 from privmean.questions.base import Estimator, Usual
 from privmean.questions.edges import Edges, bin_names, edges_of, middles, said
 from privmean.release import Release
@@ -203,7 +210,7 @@ class Curve(Usual):
         if self._joint:
             if self.method != "auto" or self.assume is None or kind_of(self.assume) != BOUNDS:
                 raise ArgumentError(
-                    "assume", self.assume, "are no public limits",
+                    "bounds", self.assume, "are no public limits",
                     "a smoothed curve or a difference of two needs bounds=(LOWER, UPPER)",
                 )  # fmt: skip
             given: Any = self.assume
@@ -219,8 +226,9 @@ class Curve(Usual):
                 )
             if self.assume is not None:
                 raise ArgumentError(
-                    "assume", self.assume, "is given beside a method", "give one of them"
-                )
+                    said_as(self.assume), self.assume, "is given beside a method",
+                    "give one of them",
+                )  # fmt: skip
             return self.method
         assume: Any = self.assume
         if assume is None:

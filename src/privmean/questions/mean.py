@@ -11,7 +11,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.people.read import Estimand
 from privmean.people.table import RecordMeans, Table
-from privmean.questions.assumptions import Assumption, Related, random_effects
+from privmean.questions.assumptions import Assumption, Related, random_effects, said_as
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator
 from privmean.questions.methods import Named, chosen
 
@@ -253,9 +253,9 @@ class Mean:
         usual = {"estimand": "persons", "cap": None, "assume": None, "related": 1.0}
         for name, value in usual.items():
             if getattr(self, name) != value:
-                raise ArgumentError(
-                    name, getattr(self, name), "does not go with by", "leave it out"
-                )
+                given = getattr(self, name)
+                said = said_as(given) if name == "assume" else name
+                raise ArgumentError(said, given, "does not go with by", "leave it out")
         self._by_group()
 
     def _looked_at_by_group(self) -> tuple[str, ...]:

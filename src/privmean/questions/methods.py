@@ -15,6 +15,7 @@ from privmean.questions.assumptions import (
     Related,
     kind_of,
     random_effects,
+    said_as,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _as_given(estimator: object, assume: object, related: Related) -> Estimator:
             "is neither a name nor an estimator",
             f"choose one of {', '.join(METHODS)}, or give an estimator such as Winsorized(...)",
         )
-    for name, value in (("assume", assume), ("related", related)):
+    for name, value in ((said_as(assume), assume), ("related", related)):
         if value is not None and not (name == "related" and value == 1.0):
             raise ArgumentError(
                 name,

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from privmean.central.groups.run import Found
 from privmean.central.groups.settings import LEAST, PRECISE, GroupSettings
+from privmean.central.heaps import shared_value
 from privmean.central.location import Location
 from privmean.central.log_segments import ATOM_ONLY, BEYOND
 from privmean.intervals.group_table import FEW, IMPRECISE, NEAR
@@ -117,9 +118,10 @@ def lost(place: Location | None, settings: GroupSettings, epsilon: Fraction) -> 
             "are needed, or more epsilon, or the keys are written in another way"
         )
     if place.outcome == ATOM_ONLY:
+        value = shared_value(place)
         return (
-            f"nearly all persons together have the value {place.origin:.6g}; groups cannot "
-            "be told apart (more epsilon or more persons may show them)"
+            f"nearly all persons together have the value {value}; groups cannot be told apart "
+            "(more epsilon or more persons may show them; of 0 and 1, code what is rare as 1)"
         )
     if place.outcome == BEYOND:
         return "values reach beyond 2^39: give them in a larger unit"
