@@ -16,12 +16,14 @@ import argparse
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import polars as pl
 
 import privmean as pm
 from panels import PANEL
+from privmean.models import pooled_intervals
 from privmean.models.pooled_intervals import SEEN, Coefficients
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table
@@ -33,6 +35,17 @@ def line(n: int, seed: int) -> Columns:
     g = np.random.default_rng([seed, n])
     x = g.standard_normal(n)
     return {"who": np.arange(n), "x": x, "y": x + g.standard_normal(n)}
+
+
+def rate(share: float) -> Callable[[int, int], Columns]:
+    """Three records a person, 0 or 1, of which x says nothing."""
+
+    def drawn(n: int, seed: int) -> Columns:
+        g = np.random.default_rng([seed, n])
+        x, y = (g.random((2, 3 * n)) < [[0.5], [share]]).astype(float)
+        return {"who": np.repeat(np.arange(n), 3), "x": x, "y": y}
+
+    return drawn
 
 
 def square(spread: float) -> Callable[[int, int], Columns]:
@@ -108,6 +121,13 @@ def main() -> None:
     for spread, n, epsilon in ((0.8, 2000, 1.0), (0.5, 2000, 1.0), (0.5, 10_000, 1.0)):
         name = f"square of lognormal {spread}"
         rows.append(cell(name, square(spread), n, epsilon, bent(spread), said.runs))
+    for n in (2000, 4000):
+        for share in (0.99, 0.9):
+            truth = np.array([share, 0.0])
+            name = f"1 in {share:.0%} of records"
+            with mock.patch.object(pooled_intervals, "MISLED", math.inf):
+                blind = cell(f"{name}, step not asked", rate(share), n, 1.0, truth, said.runs)
+            rows += [blind, cell(name, rate(share), n, 1.0, truth, said.runs)]
     rows.append(cell("a true line, normal", line, 4000, 1.0, np.array([0.0, 1.0]), said.runs))
     head = [
         "line", "persons", "epsilon", "ok", "held", "persons beyond", "deviation of their count",

@@ -181,7 +181,7 @@ def test_a_bin_that_holds_nobody_is_a_gap_and_does_not_bend_the_others():
     ("arguments", "name"),
     [
         ({"smooth": -1.0}, "smooth"),
-        ({"smooth": 1.0}, "assume"),
+        ({"smooth": 1.0}, "bounds"),
         ({"by": "arm", "bounds": (0, 4)}, "levels"),
         ({"by": "arm", "levels": (1, 1), "bounds": (0, 4)}, "levels"),
         ({"by": "arm", "levels": (1, "a"), "bounds": (0, 4)}, "levels"),

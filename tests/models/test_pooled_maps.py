@@ -80,14 +80,14 @@ NAMES = ("Intercept", "x", "k[2]", "z:w")
 LOST = [*ADVICE, "failed"]
 
 
-def coefficients(statuses, second=None, law="gaussian"):
+def coefficients(statuses, second=None, law="gaussian", step=0.3, limit=4.0):
     """As a run makes them: what was released is kept, whatever the last answers say of it."""
     kept = tuple(t for t, status in enumerate(statuses) if status == "ok")
     k = len(kept)
     return Coefficients.of(
         NAMES, statuses, law, kept=kept, start=np.arange(1.0, k + 1), units=np.full(k, 0.1),
-        step=np.full(k, 0.3), second=np.eye(k) if second is None else second, second_sd=0.01,
-        scale=0.05, limit=4.0, cut=0.0, beyond=0.0, beyond_sd=0.001, persons=1000,
+        step=np.full(k, step), second=np.eye(k) if second is None else second, second_sd=0.01,
+        scale=0.05, limit=limit, cut=0.0, beyond=0.0, beyond_sd=0.001, persons=1000,
         leak=np.zeros(k), inverse=np.eye(k), backward=np.eye(k), off=0.01, size=2.0,
         design_effect=1.0, excess=1.0,
     )  # fmt: skip
@@ -115,6 +115,19 @@ def held(made, lost):
             assert all(math.isfinite(x) for x in rest)
             assert made.status_of(t) == "ok"
     assert np.array_equal(np.isnan(made.covariance), ~np.outer(*[~np.isin(range(4), lost)] * 2))
+
+
+@pytest.mark.parametrize(
+    ("step", "limit", "tail"),
+    [(0.24, 1.0, "ok"), (0.26, 1.0, "tail seen"), (-0.26, 1.0, "tail seen"), (0.3, 4.0, "ok"),
+     (0.43, 4.0, "tail seen")],
+)  # fmt: skip
+def test_a_long_step_is_a_tail_that_was_shortened(step, limit, tail):
+    """Beyond two deviations of its noise, .1 here: .15 of a deviation, and .08 of the limit."""
+    made = coefficients(("ok",) * 4, step=step, limit=limit)
+    assert made.status == tail
+    if tail != "ok":
+        assert "leans on the tail assumption" in made.advice
 
 
 @pytest.mark.parametrize("status", LOST)

@@ -27,6 +27,9 @@ from privmean.people.reductions import Floats
 TARGETS = ("mean", "clipped")
 SEEN = 2.0  # deviations of its noise from which the number of shortened persons is called seen
 HEAVIER = 2.25  # times the excess for persons seen beyond what noise explains
+# a step beyond its noise, in units of an influence's deviation and of the limit, from which what
+# was shortened seems to carry the coefficient
+MISLED, MISLED_LIMIT = 0.15, 0.08
 THICKEST = 15.0  # shortened persons over the noise of a sum, beyond which the limit was misled
 FEW = 1 / 12  # second moment of an influence, over that if one unit of error were everybody's
 FALSE = 3.0  # deviations of its noise that a second moment must be below that
@@ -133,15 +136,17 @@ class Coefficients:
         # up to what noise alone shows: the excess assumed; those seen beyond that are taken for a
         # tail with hardly a variance
         sure = max(beyond - SEEN * beyond_sd, 0.0)
-        tails = (
-            excess * (min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure) * limit
-        )
+        counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd
+        # the start is that of shortened moments: one that was this far off has a tail behind it
+        far = float((np.abs(step) - SEEN * sd).max())
+        misled = far > max(MISLED, MISLED_LIMIT * limit)
+        tails = excess * ((HEAVIER if misled else 1.0) * counted + HEAVIER * sure) * limit
         rest = taken * units
         tail = OK
         unit = k * math.sqrt(2) if law == "laplace" else math.sqrt(k)
         if beyond > THICKEST * scale / limit * unit and beyond > SEEN * beyond_sd:
             tail = TOO_THICK
-        elif beyond > SEEN * beyond_sd:
+        elif beyond > SEEN * beyond_sd or misled:
             tail = TAIL_SEEN
         return cls(
             names,

@@ -209,8 +209,9 @@ class Curve(Usual):
     def _chosen(self) -> Estimator:
         if self._joint:
             if self.method != "auto" or self.assume is None or kind_of(self.assume) != BOUNDS:
+                name = "bounds" if self.assume is None else said_as(self.assume)
                 raise ArgumentError(
-                    "bounds", self.assume, "are no public limits",
+                    name, self.assume, "are no public limits",
                     "a smoothed curve or a difference of two needs bounds=(LOWER, UPPER)",
                 )  # fmt: skip
             given: Any = self.assume
