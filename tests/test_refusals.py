@@ -181,7 +181,7 @@ def test_bounds_in_an_array_are_bounds():
     limits, values = np.array([0.0, 8.0]), np.linspace(1, 5, 600)
     terms = {"epsilon": 1.0, "noise": SimulatedNoise(1)}
     assert pm.mean(values, bounds=limits, **terms).estimator == "bounded mean"
-    with pytest.raises(pm.ArgumentError, match="assume"):
+    with pytest.raises(pm.ArgumentError, match="bounds"):
         pm.mean(values, bounds=limits, method=pm.DefaultMean(), **terms)
     with pytest.raises(pm.ArgumentError, match="assume"):
         pm.Regression("y ~ a", effect="own", assume=limits, method=pm.Magnitudes())

@@ -567,7 +567,7 @@ def test_the_table_says_which_coefficients_have_a_tail():
         ({"working": "ar1"}, "working"),
         ({"target": "median"}, "target"),
         ({"method": "magnitudes"}, "method"),
-        ({"method": pm.Magnitudes(), "assume": (-1, 1)}, "bounds"),
+        ({"method": pm.Magnitudes(), "assume": (-1, 1)}, "assume"),
         ({"working": pm.AR1(0.5)}, "time"),
         ({"working": pm.Exchangeable(0.5), "fixed_effects": True}, "working"),
         ({"scales": {"z": 2.0}}, "scales"),

@@ -39,14 +39,7 @@ from privmean.models.regression_release import (
 )
 from privmean.models.tail_means import TailMeans
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.questions.assumptions import (
-    BOUNDS,
-    CONCENTRATION,
-    Auto,
-    Clipping,
-    kind_of,
-    said_as,
-)
+from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator, Usual
 from privmean.questions.effects import EFFECTS, FIRST, OWN, POOLED, WITHIN, pooled_of, votes
 from privmean.questions.errors import Errors, ranges_of
@@ -173,7 +166,7 @@ class Regression(Usual):
                     "is no estimator",
                     "give Magnitudes(...) or Winsorized(...)",
                 )
-            for name, value in ((said_as(self.assume), self.assume), ("related", self.related)):
+            for name, value in (("assume", self.assume), ("related", self.related)):
                 if value is not None and not (name == "related" and value == 1.0):
                     raise ArgumentError(
                         name, value, "is given beside a method", "set it where the method is made"
