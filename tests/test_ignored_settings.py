@@ -245,7 +245,9 @@ def test_words_of_a_ledger_entry_are_text(name, value):
         ({"by": "g", "keys": ["a", "b"], "bounds": (0, 1)}, "bounds"),
         ({"by": "g", "keys": ["a", "b"], "assume": (0, 1)}, "bounds"),
         ({"by": "g", "keys": ["a", "b"], "concentration": pm.SubGaussian(sd=1)}, "assume"),
+        ({"by": "g", "keys": ["a", "b"], "bounds": np.array([0.0, 1.0])}, "bounds"),
         ({"method": pm.DefaultMean(), "bounds": (0, 1)}, "bounds"),
+        ({"keys": np.array(["a", "b"])}, "keys"),
     ],
 )
 def test_bounds_that_are_refused_are_called_bounds(words, argument):

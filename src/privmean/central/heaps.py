@@ -2,7 +2,8 @@
 
 Rounds go on to the last digits of a value that most persons have. Its limits are narrow, as those
 of values far from 0 are, but only the latter show how far from each other they lie. Everything here
-is a function of noisy counts and public numbers. Claims: docs/proofs/default-mean.md, section 5.
+is a function of noisy counts and public numbers. Claims: docs/proofs/intervals.md, section 8,
+and groups.md, section 6.
 """
 
 from __future__ import annotations
@@ -12,18 +13,12 @@ import math
 import numpy as np
 
 from privmean.central.location import Location
-from privmean.central.log_segments import bin_edge
-from privmean.people.grids import LOG_BINS
-from privmean.people.reductions import Floats
+from privmean.central.log_segments import LOWER, UPPER
 
 NARROW = 2.0**-10  # width of such limits for where they are
 DIGITS = 2.0**-26  # limits that differ in the eighth digit only
 SEEN = 4.0  # noise scales of a cell where somebody is for certain
 CHANCE = 0.01  # that limits about anything else hold a whole number, or a decimal of few digits
-
-EDGES: Floats = np.array([bin_edge(j) for j in range(LOG_BINS + 1)])
-LOWER: Floats = np.concatenate([-EDGES[1:][::-1], EDGES[:-1]])  # of the bins, about the origin
-UPPER: Floats = np.concatenate([-EDGES[:-1][::-1], EDGES[1:]])
 
 
 def narrow(lower: float, upper: float, part: float = NARROW) -> bool:
@@ -32,8 +27,8 @@ def narrow(lower: float, upper: float, part: float = NARROW) -> bool:
 
 
 def one_cell(place: Location) -> bool:
-    """Whether the histogram behind the limits shows persons in one of the cells at most that reach
-    into them, so that nothing says how far from each other these are."""
+    """Whether the histogram behind the limits shows persons in one cell at most (of those that
+    reach into them, and the origin's), so that nothing says how far from each other they are."""
     if place.seen is None:
         return True
     inside = (place.upper - place.origin > LOWER) & (place.lower - place.origin < UPPER)

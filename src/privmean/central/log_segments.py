@@ -65,7 +65,11 @@ def bin_edge(index: float) -> float:
     return float(2.0 ** ((index + LOG_LOW) / 2))
 
 
-_MIDDLES: Floats = np.array([(bin_edge(i) + bin_edge(i + 1)) / 2 for i in range(LOG_BINS)])
+EDGES: Floats = np.array([bin_edge(i) for i in range(LOG_BINS + 1)])
+_MIDDLES: Floats = (EDGES[:-1] + EDGES[1:]) / 2
+# of all bins by place, about the origin
+LOWER: Floats = np.concatenate([-EDGES[1:][::-1], EDGES[:-1]])
+UPPER: Floats = np.concatenate([-EDGES[:-1][::-1], EDGES[1:]])
 
 
 @dataclass(frozen=True)

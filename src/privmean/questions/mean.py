@@ -102,7 +102,7 @@ class Mean:
             self._check_groups()
             return
         for name, usual in GROUPED.items():
-            if getattr(self, name) != usual:
+            if not _unsaid(getattr(self, name), usual):
                 raise ArgumentError(
                     name, getattr(self, name), "goes with by", "name the column of groups"
                 )
@@ -252,7 +252,7 @@ class Mean:
             )  # fmt: skip
         usual = {"estimand": "persons", "cap": None, "assume": None, "related": 1.0}
         for name, value in usual.items():
-            if getattr(self, name) != value:
+            if not _unsaid(getattr(self, name), value):
                 given = getattr(self, name)
                 said = said_as(given) if name == "assume" else name
                 raise ArgumentError(said, given, "does not go with by", "leave it out")
@@ -294,3 +294,11 @@ class Mean:
         said, pairs = self.grouping, self._pairs()
         public = None if pairs.keys is None else pairs.groups
         return GroupMeans(public, said.weights, target, said.simultaneous, pairs.public)
+
+
+def _unsaid(value: object, usual: object) -> bool:
+    """Whether a word has its usual value; an array, which is not one truth value, was said."""
+    try:
+        return bool(value == usual)
+    except (TypeError, ValueError):
+        return False

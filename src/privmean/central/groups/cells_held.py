@@ -13,17 +13,15 @@ import numpy as np
 
 from privmean.central.groups.reading import Flags
 from privmean.central.location import Location
-from privmean.central.log_segments import Histogram, bin_edge
-from privmean.people.grids import LOG_BINS
+from privmean.central.log_segments import EDGES, Histogram
 from privmean.people.reductions import Floats
 
 FULL = 10.0  # noise scales of a cell that is full for certain
 # part of the spread: of normal, uniform and exponential values no cell has above a sixth
 CARRIES = 1 / 3
 DOUBT = 1.28  # noise deviations: what is there is more in one release of ten
-_EDGES: Floats = np.array([bin_edge(j) for j in range(LOG_BINS + 1)])
-_LOWER: Floats = np.concatenate([-_EDGES[1:][::-1], [0.0], _EDGES[:-1]])
-_UPPER: Floats = np.concatenate([-_EDGES[:-1][::-1], [0.0], _EDGES[1:]])
+_LOWER: Floats = np.concatenate([-EDGES[1:][::-1], [0.0], EDGES[:-1]])
+_UPPER: Floats = np.concatenate([-EDGES[:-1][::-1], [0.0], EDGES[1:]])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean.central.groups.tails import PooledTail
-from privmean.central.log_segments import Histogram, bin_edge
+from privmean.central.log_segments import EDGES, Histogram
 from privmean.people.grids import LOG_BINS
 from privmean.people.reductions import Floats
 
@@ -23,7 +23,6 @@ HEAP = 3.0  # times the next bin: a fullest one with more is a heap, and the tai
 BENT, STRAIGHT = -0.08, -0.05  # bends of a curve that is not believed, and of one that is
 USUAL, SPREAD = -0.15, 0.1  # what is known of bends beforehand, so that noise decides nothing
 TURNS, NEAR_ENOUGH = 60, 1e-6
-_EDGES: Floats = np.array([bin_edge(j) for j in range(LOG_BINS + 1)])
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Fading:
 
 def _beyond(counts: Floats, scale: float, arm: float) -> tuple[Floats, Floats, Floats]:
     """Bins of one side beyond the limit, from 0: begin, end, noisy mass by the curve."""
-    last = int(np.searchsorted(_EDGES, arm * (1 + 1e-9))) - 2  # the last bin before the limit
+    last = int(np.searchsorted(EDGES, arm * (1 + 1e-9))) - 2  # the last bin before the limit
     if arm <= 0 or not 1 <= last < LOG_BINS - BEHIND:
         return np.empty(0), np.empty(0), np.empty(0)
     first = max(last - BEFORE + 1, 0)
@@ -75,8 +74,8 @@ def _beyond(counts: Floats, scale: float, arm: float) -> tuple[Floats, Floats, F
     curve = _curve(place, counts[first : last + BEHIND + 1], scale)
     believed = float(np.clip((curve[2] - BENT) / (STRAIGHT - BENT), 0.0, 1.0))
     on = np.arange(1, min(ON, LOG_BINS - 1 - last) + 1)
-    a, b = np.maximum(_EDGES[last + on], arm), _EDGES[last + on + 1]
-    part = np.clip((b - a) / (b - _EDGES[last + on]), 0.0, 1.0)
+    a, b = np.maximum(EDGES[last + on], arm), EDGES[last + on + 1]
+    part = np.clip((b - a) / (b - EDGES[last + on]), 0.0, 1.0)
     mass = believed * part * np.exp(np.clip(_powers(on.astype(float)) @ curve, -30.0, 30.0))
     return a[part > 0], b[part > 0], mass[part > 0]
 

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from privmean.central.heaps import EDGES, LOWER, UPPER, narrow, one_cell
+from privmean.central.heaps import narrow, one_cell
 from privmean.central.location import Location
-from privmean.central.log_segments import ATOM_ONLY, FOUND, Histogram
+from privmean.central.log_segments import ATOM_ONLY, EDGES, FOUND, LOWER, UPPER, Histogram
 from privmean.people.grids import LOG_BINS
 from privmean.people.reductions import Floats
 
