@@ -251,10 +251,11 @@ class Collecting:
 
 
 class Count:
-    """What happened."""
+    """What happened. torn: of `refused`, copies of a file whose writer was killed amid an entry."""
 
     def __init__(self) -> None:
         self.kills = self.amid = 0
+        self.torn: Counter[str] = Counter()
         self.copies: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.full = self.second = self.steps = self.ahead = self.two = self.lost = 0
@@ -295,7 +296,9 @@ def run(work: Work, folder: Path, rng: random.Random, kills: int, count: Count) 
                 _copy(path, places[kind], ending)
         if not path.exists():
             continue  # killed before there was a file: nothing was published
+        size = path.stat().st_size
         truth = work.contents(path, False)
+        torn = path.stat().st_size < size  # half an entry was taken away
         _compare(published, truth, count)
         published.update(truth)
         _check(work, live, truth, "running", count, whole=False)
@@ -303,6 +306,8 @@ def run(work: Work, folder: Path, rng: random.Random, kills: int, count: Count) 
         for kind, place in places.items():
             if _check(work, place, truth, kind, count, whole=True):
                 whole.append(place)
+            elif torn:
+                count.torn[kind] += 1
         if status == 0:
             break  # nothing is left to do
         # any of the copies is now the original

@@ -315,7 +315,10 @@ class DurableLog:
                 "remove the others; or, if they are never used again, say that it was moved",
             )
         if found.cut and copy:
-            raise self._refused("is a copy whose end is cut off", "copy the whole file again")
+            raise self._refused(
+                "is a copy whose end is cut off",
+                "copy the whole file again; if its writer was killed, open the original once first",
+            )
         if found.cut:  # its writer was killed before anything was made of it
             os.ftruncate(handle, self.size)
             os.fsync(handle)

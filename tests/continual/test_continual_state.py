@@ -13,6 +13,7 @@ from continual_reference import Scripted, Silent
 import killing
 from forking import forked
 from killing import Count, Running, Withholding
+from privmean import durable
 from privmean.continual import MeanStream, WithholdRelease, sources
 from privmean.continual.buffered import Buffered
 from privmean.continual.state import StateFile
@@ -329,5 +330,45 @@ def test_killed_again_and_again(tmp_path, monkeypatch, make):
     assert count.kills >= 1  # a quick machine is done before most of them
     assert count.steps > 20
     assert sum(count.copies.values()) > 2 * count.kills
-    assert count.refused["the file"] == count.refused["all files"] == 0
+    assert all(count.refused[kind] == count.torn[kind] for kind in ("the file", "all files"))
     assert (count.ahead, count.two, count.lost) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("pieces", [1, 40])
+def test_killed_amid_an_entry(tmp_path, monkeypatch, pieces):
+    """Half an entry stays: the original goes on, its copies of that moment are refused, no others.
+
+    Entries written bytewise are cut at most kills; one that is written at once hardly ever.
+    """
+    real = durable.write_all
+
+    def in_pieces(handle, data):
+        for at in range(0, len(data), pieces):
+            real(handle, data[at : at + pieces])
+
+    monkeypatch.setattr(durable, "write_all", in_pieces)
+    monkeypatch.setattr(sources, "CHUNK", sources.CHUNK)
+    rng, count = random.Random(2), Count()
+    killing.run(Withholding(tmp_path, rng, 40 * KILLS), tmp_path, rng, KILLS, count)
+    assert all(count.refused[kind] == count.torn[kind] for kind in ("the file", "all files"))
+    assert (count.ahead, count.two, count.lost) == (0, 0, 0)
+
+
+def test_a_copy_of_half_an_entry_is_taken_once_its_original_was_opened(tmp_path):
+    path, copy = tmp_path / "s", tmp_path / "copy"
+    settings = {**SETTINGS, "strategy": STRATEGIES[0]}
+    with MeanStream(noise=Silent(), state=path, **settings) as stream:
+        told = lines(stream.extend(["a", "b"], np.array([1.0, 2.0])))
+    whole = path.read_bytes()
+    with MeanStream(noise=Silent(), state=path, **settings) as stream:
+        stream.extend(["c"], np.array([3.0]))
+    path.write_bytes(path.read_bytes()[: len(whole) + 50])  # its writer was killed here
+    (tmp_path / "s.seen").unlink()
+    copy.write_bytes(path.read_bytes())
+    with pytest.raises(ArgumentError, match="end is cut off.* open the original once first"):
+        MeanStream(noise=Silent(), state=copy, moved=True, **settings)
+    with MeanStream(noise=Silent(), state=path, **settings) as stream:
+        assert lines(stream.releases()) == told
+    copy.write_bytes(path.read_bytes())
+    with MeanStream(noise=Silent(), state=copy, moved=True, **settings) as stream:
+        assert lines(stream.releases()) == told
