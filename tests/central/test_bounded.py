@@ -142,3 +142,34 @@ def test_noise_that_fills_the_bounds_is_refused_before_anything_is_spent():
             plan(Budget(epsilon=1.0), Shape(("x",), persons))
     made = plan(Budget(epsilon=1.0), Shape(("x",), 6))
     assert 1.96 * made.sums.value_sd <= 6  # in units of the radius: its interval is no longer
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+@pytest.mark.parametrize(
+    ("bounds", "side"), [((0, 100), "upper bound 100"), ((10_000, 20_000), "lower bound 10000")]
+)
+def test_values_in_other_units_than_the_bounds_are_said_to_be_at_one(bounds, side, neighbors):
+    x = np.random.default_rng(3).normal(5000, 300, (2000, 1))
+    budget = Budget(epsilon=1.0, neighbors=neighbors)
+    public = 2000 if neighbors == "replace-one" else None
+    said = 0
+    for seed in range(40):
+        for given in (bounds, (0, 10_000)):
+            plan = planned(BoundedMean(given), budget, persons=public)
+            words = plan.release(MatrixPeople(x, ("v",)), SimulatedNoise(seed)).assumptions[0]
+            told = f"hardly anybody is seen away from the {side}" in words
+            assert not told or given == bounds
+            said += told
+    assert said >= 20  # of 40; with noise it is said in .9 or more
+
+
+def test_a_few_persons_away_from_a_bound_end_those_words():
+    """200 of 2000 at the other bound are 400 radii, against 6 of noise."""
+    x = np.zeros((2000, 1))
+    x[:200] = 1
+    plan = planned(BoundedMean((0, 1)), Budget(epsilon=1.0), persons=2000)
+    for seed in range(50):
+        assert not any(
+            "hardly" in words
+            for words in plan.release(MatrixPeople(x, ("v",)), SimulatedNoise(seed)).assumptions
+        )

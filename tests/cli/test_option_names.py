@@ -55,7 +55,7 @@ def test_a_round_names_what_is_wrong(tmp_path, option, value):
     out = tmp_path / "round.json"
     result = shell("collect", "round", out, "--epsilon", "1", "--persons", "100", *words)
     assert result.exit_code == 2
-    assert f"privmean: {option}=" in result.stderr
+    assert f"privmean: --{option}=" in result.stderr
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path):
@@ -75,3 +75,19 @@ def test_room_is_asked_for_where_the_disk_is_full_alone(tmp_path):
     with pytest.raises(PrivmeanError, match="No such file.*see that it can be written") as gone:
         ReleaseFile(tmp_path / "none" / "x").follow(iter(()))
     assert "make room" not in str(gone.value)
+
+
+@pytest.mark.parametrize("given", [["0,100"], ["0"]])
+def test_how_two_values_are_said_is_told(tmp_path, given):
+    line = ["mean", "none.csv", "--person", "p", "--value", "v", "--bounds", *given]
+    result = shell(*line, "--epsilon", "1") if given == ["0,100"] else shell(*line)
+    assert result.exit_code == 2
+    assert "say 2 values with a space between: --bounds VALUE1 VALUE2" in result.stderr
+
+
+def test_a_conflict_with_an_option_names_it(tmp_path):
+    (tmp_path / "t.csv").write_text("p,v,g\n1,2,a\n")
+    line = ["mean", tmp_path / "t.csv", "--person", "p", "--value", "v", "--by", "g"]
+    result = shell(*line, "--epsilon", "1", "--estimand", "records")
+    assert result.exit_code == 2
+    assert "--estimand='records': does not go with --by; leave it out" in result.stderr

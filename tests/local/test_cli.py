@@ -93,7 +93,7 @@ def test_every_kind_of_round(tmp_path):
         run("round", tmp_path / kind[0], *base, *kind)
         Round.from_json((tmp_path / kind[0]).read_text())
     assert "privmean: what is asked" in run("round", tmp_path / "x", *base, code=2)
-    assert "privmean: items" in run("round", tmp_path / "x", *base, "--items", 1, code=2)
+    assert "privmean: --items" in run("round", tmp_path / "x", *base, "--items", 1, code=2)
     assert "there already" in run("round", tmp_path / kind[0], *base, *kind, code=2)
     assert "epsilon=0.0" in run("round", tmp_path / "x", "--epsilon", 0, *base[2:], *kind, code=2)
 
@@ -137,10 +137,10 @@ def test_wrong_words_are_refused_before_anything_is_spent(tmp_path):
         ((plain, "--out", odd, "--round-id", "ab"), "round-id"),
         *(((plain, "--server", it), "server") for it in ("http://h:99999", "http://[::1", "h")),
     ):
-        assert f"privmean: {said}=" in run(*own, *words, code=2)
+        assert f"privmean: --{said}=" in run(*own, *words, code=2)
     assert not (tmp_path / "l").exists()
     for server in ("http://h:99999", "http://[::1", "h"):
-        assert "privmean: server=" in run("close", "ab", "--server", server, code=2)
+        assert "privmean: --server=" in run("close", "ab", "--server", server, code=2)
     assert "token-file" in run("close", "ab", "--server", "http://h", "--token-file", odd, code=2)
     served = ("serve", "--public-results", "--database", f"sqlite:///{tmp_path / 'd'}", "--round")
     for words, said in (

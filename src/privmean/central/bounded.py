@@ -19,7 +19,7 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import BOUNDED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import TOO_FEW, Divided, unseen
 from privmean.intervals.interval import FAILED, OK
-from privmean.intervals.mean_interval import Units
+from privmean.intervals.mean_interval import NoisySums, Units
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.nouns import counted, said
@@ -31,6 +31,7 @@ from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
+SEEN = 3.0  # noise scales: persons away from a bound who do not show
 REACH = 1.96  # noise deviations to both sides may not fill the bounds
 
 
@@ -92,6 +93,23 @@ class BoundedMean:
                 f"at least {math.ceil(REACH * sums.value_sd)} persons, or more epsilon, are needed",
             )
         return BoundedMeanPlan(self, budget, shape, boxes, sums)
+
+
+def at_a_bound(sums: NoisySums, box: Box, column: str = "") -> str:
+    """Words for a mean that is a bound, as far as the noise shows; "" for any other.
+
+    Of values in other units than the bounds nothing is left but the bound, and an interval as short
+    as if they were alike.
+    """
+    sign = math.copysign(1.0, sums.value)
+    if sums.persons - abs(sums.value) > SEEN * math.hypot(*sums.scales(sign)):
+        return ""
+    side, bound = ("upper", box.upper) if sign > 0 else ("lower", box.lower)
+    whose = f"{column}: " if column else ""
+    return (
+        f"{whose}hardly anybody is seen away from the {side} bound {bound:g}: if values can lie "
+        "beyond it, give wider bounds"
+    )
 
 
 def _cheapest(budget: Budget, dimension: int) -> ClippedSums:
@@ -175,7 +193,15 @@ class BoundedMeanPlan(Releasing):
         ]
         stand = (count for count, item in zip(present, statuses, strict=True) if item == OK)
         counted = next(stand, present[0])
-        notes = ["values lie within the bounds (those beyond count as the bound)"]
+        notes = [
+            at_a_bound(sums, box, self.shape.columns[j] if self.shape.dimension > 1 else "")
+            for j, (sums, box) in enumerate(zip(items, self.boxes, strict=True))
+            if statuses[j] == OK
+        ]
+        notes = [
+            *filter(None, notes),
+            "values lie within the bounds (those beyond count as the bound)",
+        ]
         if not all(missing):
             notes.append("persons without a usable value count at the middle of the bounds")
         return Outcome(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
+    from privmean.errors import ArgumentError
     from privmean.local.descriptor import Round
 
 RoundFile = Annotated[Path, "The round's description (JSON), as published.", "--round"]
@@ -21,7 +23,11 @@ Server = Annotated[str, "The collector's address."]
 
 
 def fail(error: Exception) -> NoReturn:
-    """Say what is wrong, and end."""
+    """Say what is wrong, and end. A wrong argument is named as its option, as of every command."""
+    from privmean.errors import ArgumentError
+
+    if isinstance(error, ArgumentError):
+        error = _in_options(error)
     text = str(error)
     if isinstance(error, OSError):
         from privmean.disk import words_of
@@ -29,6 +35,23 @@ def fail(error: Exception) -> NoReturn:
         text = f"{error.filename or 'a file'}: {words_of(error)}"
     typer.echo(f"privmean: {text}", err=True)
     raise typer.Exit(2)
+
+
+def _in_options(error: ArgumentError) -> ArgumentError:
+    import typer.main
+
+    from privmean.cli import usage
+
+    current: Any = getattr(typer.main, "get_current_context", None)
+    if current is None:  # an older Typer leaves it to this package
+        current = import_module("click").get_current_context
+    context = current()
+    options = [
+        param.opts[0]
+        for param in context.command.params
+        if getattr(context.get_parameter_source(str(param.name)), "name", "") == "COMMANDLINE"
+    ]
+    return usage.in_options(error, context.command, options)
 
 
 def read_round(path: Path) -> Round:

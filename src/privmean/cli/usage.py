@@ -49,8 +49,12 @@ def told(error: Any, arguments: Sequence[str], command: Command) -> str:
             or _needed(asked.params, arguments, strays)
             or f"put quotes around a text with spaces, and commas into a list; {remedy}"
         )
-    elif param is not None and getattr(param, "help", None):
-        remedy = f"{max(param.opts, key=len)} is: {param.help.rstrip('.')}"
+    elif (short := param or _short_of(asked.params, problem)) and getattr(short, "help", None):
+        flag = max(short.opts, key=len)
+        remedy = f"{flag} is: {short.help.rstrip('.')}"
+        if short.nargs > 1:
+            words = " ".join(f"VALUE{k}" for k in range(1, short.nargs + 1))
+            remedy = f"say {short.nargs} values with a space between: {flag} {words}; {remedy}"
     return f"{problem[:1].lower()}{problem[1:]}; {remedy}"
 
 
@@ -64,6 +68,12 @@ def _asked(command: Command, arguments: Sequence[str]) -> tuple[Command, str]:
         command = below[name]
         path.append(name)
     return command, " ".join(path)
+
+
+def _short_of(params: Sequence[Any], problem: str) -> Any:
+    """The option of several values that a problem says has too few."""
+    several = [param for param in params if param.nargs > 1]
+    return next((param for param in several if f"'{param.opts[0]}'" in problem), None)
 
 
 def _repeated(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[str]) -> str:

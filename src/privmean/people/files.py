@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DIRECT = 2**26  # bytes a thread for a table of persons that the id itself indexes
 STATE = 24  # bytes of one exact sum and its count
+LEAST_ROOM = 4 * 2**20  # bytes of memory without which it answers nothing
 
 
 class Engine:
@@ -66,6 +67,20 @@ class Engine:
                 raise ArgumentError(
                     "memory_limit", memory_limit, "is not a size", "give one such as '4GB'"
                 ) from None
+            if self._room() < LEAST_ROOM:
+                raise ArgumentError(
+                    "memory_limit", memory_limit, "is too little", "give one such as '4GB'"
+                )
+
+    def _room(self) -> int:
+        """The memory limit in bytes; 0 where there is not even room to ask."""
+        import duckdb
+
+        try:
+            ((limit,),) = self._asked("SELECT current_setting('memory_limit')")
+        except duckdb.Error:
+            return 0
+        return _bytes(limit)
 
     def direct(self, width: int) -> None:
         """Let a table of persons with `width` sums be indexed by the id itself where that is small.
@@ -73,9 +88,9 @@ class Engine:
         DuckDB does so for integer ids whose range (from the statistics of the file) is narrow; it
         halves the time to group. Every thread holds one such table, which bounds the range.
         """
-        threads, limit = self.connection.execute(
+        ((threads, limit),) = self._asked(
             "SELECT current_setting('threads'), current_setting('memory_limit')"
-        ).fetchone()
+        )
         states = min(DIRECT, _bytes(limit) // (8 * int(threads))) // (STATE * max(1, width))
         self._set("perfect_ht_threshold", str(max(0, min(32, states.bit_length() - 1))))
 
@@ -85,9 +100,14 @@ class Engine:
         DuckDB's threads keep it for themselves until they end, so they end: another number of
         threads starts others.
         """
-        (threads,) = self.connection.execute("SELECT current_setting('threads')").fetchone()
+        ((threads,),) = self._asked("SELECT current_setting('threads')")
         for number in (int(threads) + 1, threads):
             self._set("threads", str(number))
+
+    def _asked(self, query: str) -> list[tuple[Any, ...]]:
+        """All rows of an answer: one that is not read to its end would hold the connection."""
+        rows: list[tuple[Any, ...]] = self.connection.execute(query).fetchall()
+        return rows
 
     def _set(self, option: str, value: str) -> None:
         self.connection.execute(f"SET {option} = {value}")

@@ -59,7 +59,8 @@ def as_written(
 ) -> str:
     """SQL that scans the Parquet files of `pattern` like `scan`, where columns (of `names`) that
     hold no numbers by what the first file says of them have a type that shows it."""
-    (path,) = connection.execute(f"SELECT file FROM glob({quoted(pattern)}) LIMIT 1").fetchone()
+    query = f"SELECT file FROM glob({quoted(pattern)}) LIMIT 1"
+    ((path,),) = connection.execute(query).fetchall()  # to its end: else it holds the connection
     file = quoted(escape(path))
     pairs = connection.execute(f"SELECT key, value FROM parquet_kv_metadata({file})").fetchall()
     types = dict.fromkeys(durations({bytes(key): bytes(value) for key, value in pairs}), "INTERVAL")

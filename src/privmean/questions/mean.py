@@ -255,7 +255,7 @@ class Mean:
             if not _unsaid(getattr(self, name), value):
                 given = getattr(self, name)
                 said = said_as(given) if name == "assume" else name
-                raise ArgumentError(said, given, "does not go with by", "leave it out")
+                raise ArgumentError(said, given, "does not go with by=", "leave it out")
         self._by_group()
 
     def _looked_at_by_group(self) -> tuple[str, ...]:
@@ -288,7 +288,7 @@ class Mean:
             raise ArgumentError(
                 "method",
                 self.method,
-                "does not go with by",
+                "does not go with by=",
                 "leave it out, or give DefaultMean(target='clipped')",
             )
         said, pairs = self.grouping, self._pairs()

@@ -94,7 +94,7 @@ def working_of(working: object, fixed_effects: bool, time: str | None) -> Workin
         )
     if fixed_effects and not isinstance(working, Independence):
         raise ArgumentError(
-            "working", working, "does not go with fixed_effects", "choose one of them"
+            "working", working, "does not go with fixed_effects=", "choose one of them"
         )
     if isinstance(working, AR1) and time is None:
         raise ArgumentError("time", None, "is needed by AR1", "name the column that orders records")
