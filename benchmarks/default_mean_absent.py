@@ -26,13 +26,13 @@ from privmean.privacy.budget import Budget
 from report import publish, table
 from study_laws import COLUMNS, DATA
 
-LAWS, SHARES, SIZES = ("lognormal 1", "N(1.67, .38)"), (0.0, 0.01, 0.05), (600, 1500, 5000)
+LAWS, SHARES, SIZES = ("lognormal 1", "N(1.67, .38)"), (0.0, 0.01, 0.05), (300, 600, 1500, 5000)
 WAYS = ("middle of the limits", "mean of what was seen")
 STEP = default_column.absent_step
 
 
 def cell(law: Law, n: int, share: float, way: str, runs: int) -> tuple[float, ...]:
-    """Error, coverage, median length (in standard errors), how far away the others count."""
+    """Error, coverage, median length (in standard errors), how far away the others count, bias."""
     plan = planned(DefaultMean(), Budget(epsilon=EPSILON), persons=n)
     errors, away, lengths, covered = [], [], [], 0
     unit = law.sd / math.sqrt(n)
@@ -55,7 +55,8 @@ def cell(law: Law, n: int, share: float, way: str, runs: int) -> tuple[float, ..
                 errors.append((release.estimate[0] - np.nanmean(x)) / unit)
     error = math.sqrt(1 + float(np.mean(np.square(errors)))) if errors else math.nan
     root = math.sqrt(float(np.mean(np.square(away)))) if away else math.nan
-    return error, covered / runs, float(np.median(lengths)), root
+    bias = float(np.mean(errors)) if errors else math.nan
+    return error, covered / runs, float(np.median(lengths)), root, bias
 
 
 def main() -> None:
@@ -77,11 +78,12 @@ def main() -> None:
                 rows.append([
                     size, f"{share:.0%}", way, f"{means[0]:.3f}", f"{found[1].mean():.3f}",
                     f"{means[1]:.2f}", f"{np.nanmin(found[3]):.2f} to {np.nanmax(found[3]):.2f}",
+                    f"{found[4][0]:+.2f}",
                     "; ".join(f"{name} {v:.2f}" for name, v in zip(laws, found[0], strict=True)),
                 ])  # fmt: skip
                 print(*rows[-1], sep=" | ", flush=True)
     head = ["persons x epsilon", "missing", "the others count at", "error (se)", "covers",
-            "length (se)", "away (sd)", "each"]  # fmt: skip
+            "length (se)", "away (sd)", "bias, lognormal", "each"]  # fmt: skip
     pairs = zip(rows[::2], rows[1::2], strict=True)
     ratios = ", ".join(
         f"{one[0]} and {one[1]}: {float(str(two[3])) / float(str(one[3])):.2f}"

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 RUN = ("python", "sh")
 SHOWN = ("text", "json", "toml")  # output, and files
+NO_ESTIMATE = 3  # exit status of a release without an estimate
 MARK = re.compile(r"<!-- (not run|file|status): (.+) -->")
 FENCE = re.compile(r"```(\S*)\s*")
 
@@ -94,6 +95,8 @@ def run_page(page: Path) -> int:
         wanted = int(block.said) if block.mark == "status" else 0
         for command in commands(block.text):
             status, shown = run_command(command)
+            if status == NO_ESTIMATE and not wanted:  # by chance, in a few of 1000: not twice
+                status, shown = run_command(command)
             assert status == wanted, f"{place}: {command}: {shown}"
     return ran
 
