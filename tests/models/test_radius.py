@@ -26,9 +26,22 @@ def test_influences_in_their_own_units_are_not_called_misread(law, sd):
             "lognormal": rng.normal(size=(5000, 3)) * np.exp(rng.normal(0, 0.7, (5000, 1)) - 0.49),
         }[law]
         length = np.sqrt((z**2).mean(axis=1))
-        assert not misread(counts(length, 5000, sd, seed), sd, EDGES, 5000)
+        assert not misread(counts(length, 5000, sd, seed), sd, EDGES, 5000, laplace=False)
         for wide in (0.5, 1.0, 1.4, 2.0, 4.0):
             assert not overrun(float((length > wide).sum()), sd, 5000, wide, 3)
+
+
+def test_laplace_noise_is_called_misread_by_chance_as_seldom_as_said():
+    """In 1e-4 for each of eight lengths; thresholds of normal noise are passed in .003 or more."""
+    rng, sd, calls = np.random.default_rng(8), 60.0, 20_000
+    lengths = counts(np.abs(rng.normal(size=5000)), 5000, 0.0, 0)
+    noise = rng.laplace(0, sd / np.sqrt(2), (calls, 32))
+    alarms = {
+        laplace: sum(misread(lengths + draw, sd, EDGES, 5000, laplace=laplace) for draw in noise)
+        for laplace in (True, False)
+    }
+    assert alarms[True] < 8e-4 * calls + 5 * np.sqrt(8e-4 * calls)
+    assert alarms[False] > 2e-3 * calls
 
 
 @pytest.mark.parametrize("part", [0.1, 0.22])
@@ -39,7 +52,7 @@ def test_a_part_of_the_persons_far_beyond_is_noticed(part, factor):
     for seed in range(50):
         z = np.abs(rng.normal(size=5000))
         z[: int(5000 * part)] *= factor
-        assert misread(counts(z, 5000, 30.0, seed), 30.0, EDGES, 5000)
+        assert misread(counts(z, 5000, 30.0, seed), 30.0, EDGES, 5000, laplace=False)
         assert overrun(float((z > 3).sum()), 30.0, 5000, 3.0, 3)
 
 
@@ -55,7 +68,7 @@ def test_means_of_many_records_are_short_and_known_as_such(numbers, records, sd)
         usual = usual_size(noisy, sd, EDGES)
         assert usual == 1 if records == 1 else usual < 1 or records == 4
         assert 0.35 < records**-0.5 / usual < 1.5
-        assert not misread(noisy, sd, EDGES / usual, 5000)
+        assert not misread(noisy, sd, EDGES / usual, 5000, laplace=False)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1 / 16])
@@ -66,7 +79,8 @@ def test_few_long_influences_among_many_short_ones_are_noticed(scale):
         z = np.abs(rng.normal(size=5000)) / 100
         z[:600] *= 1000 * scale
         noisy = counts(z, 5000, 10.0, seed)
-        assert misread(noisy, 10.0, EDGES / usual_size(noisy, 10.0, EDGES), 5000)
+        usual = usual_size(noisy, 10.0, EDGES)
+        assert misread(noisy, 10.0, EDGES / usual, 5000, laplace=False)
 
 
 def test_noise_alone_does_not_make_influences_short():

@@ -325,7 +325,7 @@ class PooledRun:
         noisy, sd = plan.looked(self.curator, counts)
         usual = usual_size(noisy, sd, edges)
         edges = edges / usual
-        strange = misread(noisy, sd, edges, plan.persons)
+        strange = misread(noisy, sd, edges, plan.persons, laplace=plan.parts.laplace)
         return best_radius(noisy, sd, edges, one).times(unit), usual, strange
 
     # --- words ------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
 LEAST = 0.35
 LONG = 8.0  # deviations
 MANY, SURE = 4.0, 4.0
+LAPLACE = 2.0  # deviations on top of `SURE` that Laplace noise needs, for tails of 1e-4
 MIDDLE, CERTAIN = 2.0, 2.0  # usual size over the median length; deviations of a sum of counts
 PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
 FAR, FARTHEST = 0.5, 1.5  # a step, in deviations of an influence: without noise, at most
@@ -72,15 +73,15 @@ def usual_size(counts: Floats, sd: float, edges: Floats) -> float:
     return float(np.exp2(min(np.floor(np.log2(MIDDLE * median)), 0.0)))
 
 
-def misread(counts: Floats, sd: float, edges: Floats, persons: int) -> bool:
+def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: bool) -> bool:
     """Whether the units cannot be those of the influences: more than 4/r^2 of the persons (and more
-    than noise explains) are above r deviations for an r from 8 on, where Chebyshev's inequality
-    leaves 1/r^2."""
+    than noise explains, but in 1e-4) are above r deviations for an r from 8 on, where Chebyshev's
+    inequality leaves 1/r^2. laplace: whether the counts' noise is."""
     long = edges >= LONG
     above = np.cumsum(counts[1:][long][::-1])
     least = np.maximum(
         persons * MANY / edges[long][::-1] ** 2,
-        SURE * sd * np.sqrt(np.arange(1, len(above) + 1)),
+        sd * (SURE * np.sqrt(np.arange(1, len(above) + 1)) + LAPLACE * laplace),
     )
     return bool(np.any(above > least))
 
