@@ -338,7 +338,7 @@ def test_killed_again_and_again(tmp_path, monkeypatch, make):
 def test_killed_amid_an_entry(tmp_path, monkeypatch, pieces):
     """Half an entry stays: the original goes on, its copies of that moment are refused, no others.
 
-    Entries written bytewise are cut at most kills; one that is written at once hardly ever.
+    An entry written bytewise is often cut by a kill; one that is written at once hardly ever.
     """
     real = durable.write_all
 
