@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 ATOMS = (int, str, bool, bytes, type(None))
 
@@ -39,7 +40,7 @@ def same(a: object, b: object) -> bool:
     return bool(a == b)
 
 
-def _arrays(a: Any, b: Any) -> bool:
+def _arrays(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype == object:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from privmean.asking import words
 from privmean.cli import options as opt
 from privmean.cli.groups import grouped
+
+if TYPE_CHECKING:
+    from privmean.questions.base import Question
 
 VIOLATED = 1
 NOTHING_AUDITED = 2  # as where a release is refused: these arguments cannot work
@@ -91,7 +94,7 @@ def _terms(budget: words.Budgeted, neighbors: str | None) -> dict[str, Any]:
     return {name: given for name, given in terms.items() if given is not None}
 
 
-def _question(person: str | None, value: list[str] | None, estimating: opt.Estimating) -> Any:
+def _question(person: str | None, value: list[str] | None, estimating: opt.Estimating) -> Question:
     from privmean.asking.declared import question_of
     from privmean.errors import ArgumentError
 
@@ -99,4 +102,5 @@ def _question(person: str | None, value: list[str] | None, estimating: opt.Estim
         raise ArgumentError("--person", None, "is missing", "name the column that says who it is")
     if not value:
         raise ArgumentError("--value", None, "is missing", "name the column to average")
-    return question_of("mean", {"values": tuple(value), **estimating.words()}, "--{}")
+    made: Question = question_of("mean", {"values": tuple(value), **estimating.words()}, "--{}")
+    return made

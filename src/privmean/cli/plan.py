@@ -30,7 +30,7 @@ class Guessed:
     ] = 1.0
     sizes: Annotated[str | None, "Public guesses of the persons of each group, with commas."] = None
 
-    def each(self) -> Any:
+    def each(self) -> float | list[float]:
         """Persons of each group: numbers with commas, or all persons to share out."""
         from privmean.errors import ArgumentError
 
@@ -113,9 +113,10 @@ def _of_arms(said: Arms, guessed: Guessed, budget: words.Related) -> Told:
     question = question_of("compare", asked, "--{}")
     known: Any = {name: value for name, value in asdict(budget).items() if value is not None}
     chosen: Any = plan(question, persons=guessed.persons, **known)
-    sizes = guessed.each()
-    if isinstance(sizes, list) and len(sizes) == 2:
-        sizes = dict(zip(question.keys, sizes, strict=True))
+    each = guessed.each()
+    sizes: Any = each
+    if isinstance(each, list) and len(each) == 2:
+        sizes = dict(zip(question.keys, each, strict=True))
     found: dict[str, Any] = {"predicted": chosen.difference(guessed.guess_sd, sizes)}
     lines = [
         f"{name.replace('_', ' ')} of the difference: {number:.4g}"

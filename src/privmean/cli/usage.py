@@ -27,6 +27,13 @@ class Option(Protocol):
     opts: list[str]
     secondary_opts: list[str]
     nargs: int
+    help: str | None
+
+
+class Misread(Protocol):
+    """The error of a command line, as Typer raises it."""
+
+    def format_message(self) -> str: ...
 
 
 class Command(Protocol):
@@ -36,7 +43,7 @@ class Command(Protocol):
     def params(self) -> Sequence[Any]: ...
 
 
-def told(error: Any, arguments: Sequence[str], command: Command) -> str:
+def told(error: Misread, arguments: Sequence[str], command: Command) -> str:
     """The error of a command line that could not be read, with a remedy."""
     problem = " ".join(error.format_message().split()).rstrip(".")
     asked, path = _asked(command, arguments)
@@ -49,7 +56,7 @@ def told(error: Any, arguments: Sequence[str], command: Command) -> str:
             or _needed(asked.params, arguments, strays)
             or f"put quotes around a text with spaces, and commas into a list; {remedy}"
         )
-    elif (short := param or _short_of(asked.params, problem)) and getattr(short, "help", None):
+    elif (short := param or _short_of(asked.params, problem)) and short.help:
         flag = max(short.opts, key=len)
         remedy = f"{flag} is: {short.help.rstrip('.')}"
         if short.nargs > 1:
@@ -70,7 +77,7 @@ def _asked(command: Command, arguments: Sequence[str]) -> tuple[Command, str]:
     return command, " ".join(path)
 
 
-def _short_of(params: Sequence[Any], problem: str) -> Any:
+def _short_of(params: Sequence[Option], problem: str) -> Option | None:
     """The option of several values that a problem says has too few."""
     several = [param for param in params if param.nargs > 1]
     return next((param for param in several if f"'{param.opts[0]}'" in problem), None)

@@ -94,7 +94,9 @@ class FixedDesign:
         return FixedDesignPlan(self, budget, cell, used, counts[used], points, weights)
 
 
-def _weights(points: Floats, middles: Floats, counts: Any, bandwidth: float) -> Floats:
+def _weights(
+    points: Floats, middles: Floats, counts: npt.NDArray[np.int64], bandwidth: float
+) -> Floats:
     """Public weights of the cells' means, shape (points, cells); rows add up to 1."""
     if not bandwidth:
         return np.eye(len(middles))

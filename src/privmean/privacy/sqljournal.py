@@ -18,6 +18,7 @@ from privmean.privacy.journal import START, JournalDamaged, line_of, taken
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
+    from sqlalchemy.pool import Pool
 
 DRIVERS = {
     "sqlite": "sqlite",
@@ -197,8 +198,9 @@ class SqlSession:
         return digest
 
 
-def _no_pool() -> Any:
+def _no_pool() -> type[Pool]:
     """A connection of its own for every session: forked processes share none."""
     from sqlalchemy.pool import NullPool
 
-    return NullPool
+    kept: type[Pool] = NullPool
+    return kept
