@@ -228,6 +228,20 @@ def test_persons_of_many_records_are_shown(records, effect):
     assert told.count("ok") > len(told) / 3
 
 
+def test_a_slope_within_persons_is_shown_beside_levels_of_their_own():
+    """Its influences are means of twenty records, those of the intercept are not: a small second
+    moment is no sign that few persons carry it."""
+    persons, records, rng = 4000, 20, np.random.default_rng(2)
+    who = np.repeat(np.arange(persons), records)
+    x = rng.normal(size=len(who))
+    y = rng.normal(5, 1, persons)[who] + 0.5 * x + rng.normal(0, 0.3, len(who))
+    table = pm.Table({"who": who, "x": x, "y": y}, person="who")
+    for seed in range(4):
+        made = pm.regress(table, "y ~ x", epsilon=60, noise=SimulatedNoise(seed))
+        assert {row.status for row in made.rows()} <= {"ok", "tail seen", "tail too thick"}
+        assert made.rows()[1].lower <= 0.5 <= made.rows()[1].upper
+
+
 def test_terms_beside_one_that_is_not_seen_are_of_the_equation_without_it():
     """In a unit that is noise, x takes part of the intercept with it in one release of six."""
     rng = np.random.default_rng(1)

@@ -15,7 +15,6 @@ from privmean.cli.app import run
 from privmean.intervals.divided import VALUES_MISSING
 from privmean.intervals.group_table import FEW, HIDDEN, IMPRECISE, NEAR
 from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED
-from privmean.models.pooled_intervals import FEW_PERSONS
 from privmean.models.pooled_intervals import PARTLY as SOME_TERMS
 from privmean.models.pooled_run import (
     AGAIN,
@@ -64,7 +63,7 @@ def test_every_status_has_a_section():
     sections = set(re.findall(r"^## (.*)$", text, re.MULTILINE))
     known = {"ok", "failed", "atom", "thin", FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED}
     known |= {VALUES_MISSING, FEW, NEAR, IMPRECISE, HIDDEN, UNRESOLVED, NOT_ANSWERED, PARTLY}
-    known |= {ENTANGLED, THIN_LEVEL, FEW_PERSONS, SINGULAR}
+    known |= {ENTANGLED, THIN_LEVEL, SINGULAR}
     assert known <= sections
     assert all(f"({'#' + name.replace(' ', '-')})" in text for name in known - {PARTLY})
     for word in (SOME_TERMS, SOME_COLUMNS, UNSEEN, AGAIN, RANGE):  # of releases, or rare

@@ -31,9 +31,6 @@ HEAVIER = 2.25  # times the excess for persons seen beyond what noise explains
 # was shortened seems to carry the coefficient
 MISLED, MISLED_LIMIT = 0.15, 0.08
 THICKEST = 15.0  # shortened persons over the noise of a sum, beyond which the limit was misled
-FEW = 1 / 12  # second moment of an influence, over that if one unit of error were everybody's
-FALSE = 3.0  # deviations of its noise that a second moment must be below that
-FEW_PERSONS = "few persons carry it"
 PARTLY = "some terms are missing"
 UNSEEN = "scale not seen"
 ADVICE = {
@@ -42,7 +39,6 @@ ADVICE = {
     "more persons or more epsilon",
     "not told apart": "noise does not tell it from other terms: leave one of them out",
     "thin level": "few persons have this level: merge levels",
-    FEW_PERSONS: "a handful of persons decides it: leave it out or merge levels",
 }
 TAIL_ADVICE = {
     TOO_THICK: "many persons' influences are shortened (heavy tails, or a line through a curve): "
@@ -128,11 +124,6 @@ class Coefficients:
         taken = found_off / (found_off + sd**2)
         error = spread * (distance + (1 - taken) ** 2 * size * found_off / first)
         error[np.diag_indices(k)] += leak**2
-        few = np.diagonal(second) + FALSE * second_sd < FEW
-        found = list(statuses)
-        for place, lost in zip(kept, few, strict=True):
-            if lost:
-                found[place] = FEW_PERSONS
         # up to what noise alone shows: the excess assumed; those seen beyond that are taken for a
         # tail with hardly a variance
         sure = max(beyond - SEEN * beyond_sd, 0.0)
@@ -150,7 +141,7 @@ class Coefficients:
             tail = TAIL_SEEN
         return cls(
             names,
-            tuple(found),
+            statuses,
             law,
             kept,
             start + taken * step * units,
