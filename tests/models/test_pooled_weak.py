@@ -228,6 +228,20 @@ def test_persons_of_many_records_are_shown(records, effect):
     assert told.count("ok") > len(told) / 3
 
 
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_a_skewed_regressor_of_a_large_budget_is_shown(seed):
+    """Its limit is 38 or 54 deviations, and refused where noise could have found it."""
+    rng = np.random.default_rng([seed, 20_000])
+    e = rng.normal(size=20_000)
+    rng.normal(size=20_000)
+    x = rng.lognormal(0, 1, 20_000)
+    table = pm.Table({"p": np.arange(20_000), "x": x, "y": x + e}, person="p")
+    noise = SimulatedNoise(np.random.default_rng([seed, 1]))
+    made = pm.regress(table, "y ~ x", epsilon=100, noise=noise)
+    assert made.intervals.diagnostics["limit"] > 32
+    assert all(row.lower <= t <= row.upper for row, t in zip(made.rows(), (0, 1), strict=True))
+
+
 def test_a_slope_within_persons_is_shown_beside_levels_of_their_own():
     """Its influences are means of twenty records, those of the intercept are not: a small second
     moment is no sign that few persons carry it."""

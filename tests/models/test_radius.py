@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privmean.models.radius import FARTHEST, misread, overrun, strayed, usual_size
+from privmean.models.radius import FARTHEST, misread, overrun, strayed, too_wide, usual_size
 
 EDGES = np.array([2.0 ** ((j - 14) / 2) for j in range(31)])
 
@@ -96,3 +96,9 @@ def test_a_step_is_long_by_more_than_its_noise_and_never_longer_than_the_farthes
     assert strayed(np.array([-0.6, 0.0]), noise)
     assert strayed(np.array([0.0, 0.85]), noise)
     assert strayed(np.full(2, 1.01 * FARTHEST), np.full(2, 10.0))
+
+
+def test_a_long_limit_is_no_wrong_unit_where_its_noise_is_little():
+    assert too_wide(33, 0.04)
+    assert not too_wide(31, 0.04)
+    assert not too_wide(300, 0.03)

@@ -31,7 +31,15 @@ from privmean.models.panel import PanelPeople
 from privmean.models.parts import ask_counts, deviation
 from privmean.models.pooled_intervals import UNSEEN, Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
-from privmean.models.radius import Radius, best_radius, misread, overrun, strayed, usual_size
+from privmean.models.radius import (
+    Radius,
+    best_radius,
+    misread,
+    overrun,
+    strayed,
+    too_wide,
+    usual_size,
+)
 from privmean.models.standard import (
     LOWEST,
     PLACES,
@@ -51,7 +59,6 @@ INSIDE = 2.0**-0.25  # the middle of a half octave, over its upper edge
 SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
-LONGEST = 32.0  # influence, in deviations, beyond which units were missed
 CLEAR = 1.5  # deviations of the noisy persons of a size; noise is as many in 6 %
 THIN = 0.03  # least share of persons at a declared level
 SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
@@ -279,7 +286,7 @@ class PooledRun:
         noise = rows.scale * limit / n * (math.sqrt(2) if plan.parts.laplace else 1.0)
         began = fitted.off * np.sqrt(size * (influence**2).sum(axis=1)) / units_of
         far = strayed(step * usual, np.hypot(noise, began) * usual)
-        if strange or wide > LONGEST or far:
+        if strange or far or too_wide(wide, noise * usual):
             return self._nothing(UNSEEN)
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
