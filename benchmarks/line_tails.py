@@ -23,7 +23,7 @@ import polars as pl
 
 import privmean as pm
 from panels import PANEL
-from privmean.models import pooled_intervals
+from privmean.models import pooled_intervals, radius
 from privmean.models.pooled_intervals import SEEN, Coefficients
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table
@@ -41,6 +41,14 @@ def skewed(n: int, seed: int) -> Columns:
     g = np.random.default_rng([seed, n])
     x = g.lognormal(0, 1, n)
     return {"who": np.arange(n), "x": x, "y": x + g.standard_normal(n)}
+
+
+def levels(n: int, seed: int) -> Columns:
+    """Twenty records a person, about a level of their own."""
+    g = np.random.default_rng([seed, n])
+    who = np.repeat(np.arange(n), 20)
+    x = g.standard_normal(len(who))
+    return {"who": who, "x": x, "y": g.standard_normal(n)[who] + x + g.standard_normal(len(who))}
 
 
 def rate(share: float) -> Callable[[int, int], Columns]:
@@ -136,9 +144,14 @@ def main() -> None:
                 blind = cell(f"{name}, step not asked", rate(share), n, 1.0, truth, said.runs)
             rows += [blind, cell(name, rate(share), n, 1.0, truth, said.runs)]
     one = np.array([0.0, 1.0])
-    rows.append(cell("a true line, normal", line, 4000, 1.0, one, said.runs))
+    for n in (1400, 2800, 4000, 5600):
+        rows.append(cell("a true line, normal", line, n, 1.0, one, said.runs))
+    rows.append(cell("the same, 20 records and a level each", levels, 4000, 60.0, one, said.runs))
+    name = "a true line, x lognormal 1"
     for n, epsilon in ((20_000, 10.0), (20_000, 100.0)):
-        rows.append(cell("a true line, x lognormal 1", skewed, n, epsilon, one, said.runs))
+        with mock.patch.object(radius, "SHARE", 0.0):
+            blind = cell(f"{name}, noise not asked", skewed, n, epsilon, one, said.runs)
+        rows += [blind, cell(name, skewed, n, epsilon, one, said.runs)]
     head = [
         "line", "persons", "epsilon", "shown", "ok", "held", "persons beyond",
         "deviation of their count", "excess over the limit", "moved by", "allowed for",
