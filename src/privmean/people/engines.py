@@ -16,7 +16,7 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from privmean.errors import SchemaError
+from privmean.errors import PrivmeanError, SchemaError
 from privmean.people import sqlbins, sqlengines
 from privmean.people.bytewise import in_duckdb
 from privmean.people.progress import shown
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 _numbers = itertools.count()
+
+
+class EngineError(PrivmeanError):
+    """An engine failed in a way of its own, such as a panic."""
 
 
 def lazy(native: object) -> Lazy:
@@ -38,8 +42,12 @@ def lazy(native: object) -> Lazy:
 def interruptible(connection: DuckDBPyConnection | None = None) -> Iterator[None]:
     """Ctrl-C is what it is everywhere, also where DuckDB says it by an error of its own. While a
     connection of our own works it ends the query: raised inside of what DuckDB calls back (a text
-    file is read there), it would be printed and lost."""
+    file is read there), it would be printed and lost.
+
+    A panic of an engine, which `except Exception` does not hold, becomes an EngineError.
+    """
     stopped: list[int] = []
+    failed = False
 
     def stop(number: int, _: object) -> None:
         stopped.append(number)
@@ -56,25 +64,31 @@ def interruptible(connection: DuckDBPyConnection | None = None) -> Iterator[None
         if not (stopped or str(error) == "Query interrupted"):
             raise
         stopped.append(signal.SIGINT)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:
+        failed = True  # raised below, without the engine's own words
     finally:
         if usual is signal.default_int_handler:
             signal.signal(signal.SIGINT, usual)
     if stopped:
         raise KeyboardInterrupt
+    if failed:
+        raise EngineError("the engine failed; its message is withheld because it may quote records")
 
 
 def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
     """The rows of a small result, of a frame that is kept (`Home.keep`), as Python tuples."""
     native = frame.to_native()
     implementation = frame.implementation
-    if implementation.is_duckdb():
-        with interruptible():
+    with interruptible():
+        if implementation.is_duckdb():
             return [tuple(row) for row in native.fetchall()]
-    if implementation.is_polars():
-        return [tuple(row) for row in native.collect().rows()]
-    if implementation.is_ibis():
-        return sqlengines.rows(native)
-    return [tuple(row) for row in native.collect()]
+        if implementation.is_polars():
+            return [tuple(row) for row in native.collect().rows()]
+        if implementation.is_ibis():
+            return sqlengines.rows(native)
+        return [tuple(row) for row in native.collect()]
 
 
 def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -85,8 +99,9 @@ def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
             found = native.fetchnumpy()  # masked where a column has nulls
         columns = [np.ma.filled(found[name].astype(np.float64), np.nan) for name in names]
     elif frame.implementation.is_polars():
-        table = native.collect()
-        columns = [table[name].cast(float).to_numpy() for name in names]
+        with interruptible():
+            table = native.collect()
+            columns = [table[name].cast(float).to_numpy() for name in names]
     else:
         rows = fetch(frame)
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))

@@ -10,8 +10,9 @@ from privmean.errors import SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
 from privmean.people.records import PERSON
-from privmean.people.tables import open_source, typed
+from privmean.people.tables import open_source, typed, types_of
 from privmean.people.words import Said, reads, told
+from privmean.people.years import within_years
 
 if TYPE_CHECKING:
     from privmean.people.sources import Records, Rows
@@ -46,6 +47,7 @@ def group_sizes(
     schema.value_columns(opened.names, who, [group])
     raw = opened.records(who, [group], [group])
     # ids in the form in which people are counted elsewhere; the group as text
+    raw = within_years(raw, types_of(raw, [who, group]), ["x0"])
     named = raw.with_columns(nw.col("x0").cast(nw.String()).alias("x0"))
     records = typed(named, who, [group], [group]).filter(~nw.col(PERSON).is_null())
     people = records.group_by(PERSON).agg(

@@ -6,6 +6,7 @@ import narwhals as nw
 
 from privmean.errors import SchemaError
 from privmean.people.keytexts import ACCEPTED, WHOLE
+from privmean.people.typenames import type_name
 
 
 def key_expression(column: str, kind: nw.dtypes.DType, name: str) -> nw.Expr:
@@ -28,7 +29,7 @@ def key_expression(column: str, kind: nw.dtypes.DType, name: str) -> nw.Expr:
     if kind == nw.Date:
         return x.cast(nw.String())
     raise SchemaError(
-        f"column {name!r} of type {kind} cannot hold keys of groups; cast it to {ACCEPTED}"
+        f"column {name!r} of type {type_name(kind)} cannot hold keys of groups; cast it to {ACCEPTED}"
     )
 
 

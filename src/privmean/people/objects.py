@@ -22,7 +22,7 @@ def texts(column: object) -> Any:
     """A NumPy array or pandas series as it is, or of texts where it holds Python objects."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind in "OS" or (column.dtype.kind == "U" and _halves(column)):
-            return _said(column.tolist())
+            return said(column.tolist())
         return column
     if not known.is_pandas_series(column):
         return column
@@ -32,11 +32,11 @@ def texts(column: object) -> Any:
     if isinstance(kind, pd.CategoricalDtype):
         if kind.categories.dtype.kind != "O":
             return column
-        found = np.append(_said(list(kind.categories)), [None])[column.cat.codes.to_numpy()]
+        found = np.append(said(list(kind.categories)), [None])[column.cat.codes.to_numpy()]
     elif (isinstance(kind, np.dtype) and kind.kind == "O") or (
         isinstance(kind, pd.StringDtype) and kind.storage == "python"
     ):
-        found = _said(column.tolist())
+        found = said(column.tolist())
     else:
         return column
     return pd.Series(found, index=column.index, dtype=object)
@@ -54,24 +54,28 @@ def of_keys(frame: DataFrame, columns: Sequence[str], keys: Sequence[str]) -> Da
         series = frame[name]
         kind = getattr(series, "dtype", None)
         if name in keys and isinstance(kind, np.dtype) and kind.kind == "O":
-            said = _said([object_text(item) for item in series.tolist()])
-            series = pd.Series(said, index=series.index, dtype=object)
+            found = said([object_text(item) for item in series.tolist()])
+            series = pd.Series(found, index=series.index, dtype=object)
         chosen[name] = series
     return pd.DataFrame(chosen, copy=False)
 
 
-def of_named(arrays: Mapping[str, object], keys: Sequence[str]) -> dict[str, Array]:
+def of_named(arrays: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
     """Arrays by name, those of `keys` that hold Python objects as `of_keys` has them."""
     from privmean.people.keytexts import object_text
 
-    made = {str(name): np.ascontiguousarray(values) for name, values in arrays.items()}
+    made = {str(name): values for name, values in arrays.items()}
     for name in keys:
-        if made[name].dtype.kind == "O":
-            made[name] = _said([object_text(item) for item in made[name].tolist()])
+        found: Any = made[name]
+        if not isinstance(found, list | tuple):
+            found = np.ascontiguousarray(found)
+        if not isinstance(found, np.ndarray) or found.dtype.kind == "O":
+            made[name] = said([object_text(item) for item in list(found)])
     return made
 
 
-def _said(items: list[object]) -> Any:
+def said(items: Sequence[object]) -> Any:
+    """Python objects as their texts, None for what has none, in an array of objects."""
     found = np.empty(len(items), dtype=object)
     found[:] = [item if type(item) is str and item.isascii() else _text(item) for item in items]
     return found

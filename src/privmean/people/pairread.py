@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from narwhals import dependencies as known
 
-from privmean.errors import ArgumentError, SchemaError
+from privmean.errors import ArgumentError
 from privmean.people import objects, schema
 from privmean.people.engines import Home, fetch
 from privmean.people.frame import FramePeople
@@ -23,7 +23,9 @@ from privmean.people.pairframe import GROUP, FramePairs, value_name
 from privmean.people.pairs import DifferenceAsked, PairsAsked, Weights
 from privmean.people.records import INTEGER, PERSON, person_rows
 from privmean.people.roster import roster_frame
-from privmean.people.tables import open_source, typed
+from privmean.people.tables import open_source, typed, types_of
+from privmean.people.typenames import type_name
+from privmean.people.years import within_years
 
 if TYPE_CHECKING:
     from privmean.people.table import Table
@@ -150,13 +152,9 @@ def _with_keys(records: nw.LazyFrame[Any], asked: PairsAsked) -> nw.LazyFrame[An
     """Keys as their canonical texts. A listed key that the types, which are public, leave no record
     to have is refused."""
     by = asked.by
-    try:
-        types = records.collect_schema()
-    except ValueError:  # a type that Narwhals has no name for
-        raise SchemaError(
-            f"one of the columns asked for has a type that cannot be read; cast {list(by)} to text"
-        ) from None
-    keyed = records.with_columns(
+    types = types_of(records, by)
+    keyed = within_years(records, types, [f"x{j}" for j in range(1, len(by) + 1)])
+    keyed = keyed.with_columns(
         key_expression(f"x{j}", types[f"x{j}"], name).alias(f"x{j}")
         for j, name in enumerate(by, start=1)
     )
@@ -171,7 +169,7 @@ def _with_keys(records: nw.LazyFrame[Any], asked: PairsAsked) -> nw.LazyFrame[An
     for key in asked.keys or ():
         if places[key] not in found:
             raise ArgumentError(
-                "keys", label(key), f"is in no column of type {', '.join(map(str, kinds))}",
+                "keys", label(key), f"is in no column of type {', '.join(map(type_name, kinds))}",
                 f"give {', '.join(words for _, words in forms)}",
             )  # fmt: skip
     return keyed

@@ -9,8 +9,10 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, SchemaError
+from privmean.people.listed import id_array
 from privmean.people.matrix import MatrixPeople
 from privmean.people.textformat import refuse
+from privmean.people.typenames import array_type_name
 from privmean.people.words import Said, reads, told
 
 if TYPE_CHECKING:
@@ -133,7 +135,7 @@ def _array(
         )
     if source.dtype.kind not in "fiub":
         raise SchemaError(
-            f"an array of {source.dtype} does not hold numbers; convert it to float64 first"
+            f"an array of {array_type_name(source.dtype)} does not hold numbers; convert it to float64 first"
         )
     matrix = np.asarray(source, dtype=np.float64)
     if isinstance(source, np.ma.MaskedArray):
@@ -153,11 +155,11 @@ def _array(
             "person", person, "is no column: an array has none",
             "leave it out (one row a person), give an array of ids, or a frame",
         )  # fmt: skip
-    ids = np.asarray(person)
+    ids = id_array(person)
     if ids.ndim != 1 or len(ids) != len(matrix) or ids.dtype.kind not in "OUSiubfM":
         raise ArgumentError(
             "person",
-            f"{ids.dtype} array of shape {ids.shape}",
+            f"an array of {array_type_name(ids.dtype)} of shape {ids.shape}",
             "is not one id a row",
             f"give an array of {len(matrix)} ids",
         )

@@ -13,6 +13,7 @@ from privmean.errors import ArgumentError
 from privmean.people.engines import Home, lazy
 from privmean.people.records import PERSON
 from privmean.people.totals import Lazy
+from privmean.people.typenames import type_name
 
 
 def roster_frame(roster: object, records: Lazy, home: Home) -> Lazy:
@@ -96,5 +97,5 @@ def _fits(number: int, kind: str) -> bool:
 
 def _unfit(given: object, kind: nw.dtypes.DType) -> ArgumentError:
     return ArgumentError(
-        "roster", given, f"does not fit the type of the ids ({kind})", "convert it"
+        "roster", given, f"does not fit the type of the ids ({type_name(kind)})", "convert it"
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from narwhals.dependencies import is_into_series, is_pandas_series
 
 from privmean.errors import ArgumentError
+from privmean.people.listed import id_array, value_array
 
 
 def in_arrays(given: Any, person: Any) -> tuple[Any, Any]:
@@ -20,20 +19,10 @@ def in_arrays(given: Any, person: Any) -> tuple[Any, Any]:
         labels = [item.index for item in (given, person) if is_pandas_series(item)]
         if len(labels) == 2 and not labels[0].equals(labels[1]):
             raise ArgumentError("person", person, "has another index", "give arrays of one order")
-        return _array(given), _array(person)
+        return value_array(given), id_array(person)
     if is_into_series(given):
         raise ArgumentError(
             "source", given, "is a series, which does not say whose its values are",
             "give person= beside it, or series.to_numpy() if each value is one person's",
         )  # fmt: skip
-    return _array(given), None
-
-
-def _array(given: Sequence[Any]) -> np.ndarray[Any, Any]:
-    try:
-        return np.asarray(given)
-    except ValueError:  # rows of several lengths
-        raise ArgumentError(
-            "source", type(given).__name__, "is no array of one or two dimensions",
-            "give (n,) or (n, d)",
-        ) from None  # fmt: skip
+    return value_array(given), None

@@ -13,7 +13,7 @@ import numpy as np
 from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people import databases, kinds, objects, schema
+from privmean.people import databases, kinds, listed, objects, schema
 from privmean.people.bytewise import bytewise
 from privmean.people.engines import Home, interruptible, lazy
 from privmean.people.files import Engine
@@ -25,6 +25,8 @@ from privmean.people.roster import roster_frame
 from privmean.people.schema import Columns
 from privmean.people.textformat import refuse
 from privmean.people.totals import Lazy
+from privmean.people.typenames import type_name
+from privmean.people.years import within_years
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -83,11 +85,10 @@ def read_arrays(
 
 
 def open_arrays(arrays: Mapping[str, object], machine: Machine) -> Opened:
-    """A table given as arrays by name, one number or id a record."""
-    named = {str(item): np.ascontiguousarray(values) for item, values in arrays.items()}
-    if len({values.shape for values in named.values()}) != 1 or any(
-        values.ndim != 1 for values in named.values()
-    ):
+    """A table given as arrays or lists by name, one number or id a record."""
+    named = {str(item): listed.column(values) for item, values in arrays.items()}
+    shapes = {(len(x),) if isinstance(x, list) else x.shape for x in named.values()}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise ArgumentError(
             "source", sorted(named), "are no arrays of one length", "give one number a record each"
         )
@@ -198,12 +199,15 @@ def _registered(names: Sequence[str], column: Callable[[int], object], machine: 
     def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
         wanted = (person, *values)
         labels = (PERSON, *record_names(len(values)))
-        chosen = {
-            label: kinds.readable(column(names.index(item)))
-            for label, item in zip(labels, wanted, strict=True)
-        }
+        chosen: dict[str, object] = {}
         for label, item in zip(labels, wanted, strict=True):
-            if label == PERSON or item in texts:
+            found = column(names.index(item))
+            text = label == PERSON or item in texts
+            if isinstance(found, list):  # its use says the type of a list, not what it holds
+                chosen[label] = (listed.ids if text else listed.numbers)(found)
+                continue
+            chosen[label] = kinds.readable(found)
+            if text:
                 chosen[label] = objects.texts(chosen[label])
         try:
             return lazy(relation("records", chosen))
@@ -213,8 +217,8 @@ def _registered(names: Sequence[str], column: Callable[[int], object], machine: 
                     relation("column", {PERSON: one})
                 except Exception:
                     raise SchemaError(
-                        f"column {item!r} has a type that cannot be read ({_type(one)}); "
-                        "cast it to a number or text"
+                        f"column {item!r} has a type that cannot be read; cast it to a number or "
+                        "text"
                     ) from None
             raise SchemaError("the columns asked for do not make one table") from None
 
@@ -235,10 +239,6 @@ def _table(columns: Mapping[str, object]) -> object:
     return table(dict(columns))
 
 
-def _type(column: Any) -> str:
-    return str(column.type if hasattr(column, "type") else column.dtype)
-
-
 def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
     def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
         try:
@@ -254,6 +254,18 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
     return Opened(table.columns, records, Home(engine.connection, engine))
 
 
+def types_of(records: Lazy, columns: Sequence[str]) -> nw.Schema:
+    """Return the types of a frame of records (p, x0, ...), which are public. columns: how the
+    caller calls them."""
+    try:
+        return records.collect_schema()
+    except ValueError:  # a type that Narwhals has no name for
+        raise SchemaError(
+            f"one of the columns {list(columns)} has a type that cannot be read; cast it to a "
+            "number or text"
+        ) from None
+
+
 def typed(
     records: Lazy,
     person: str,
@@ -263,13 +275,8 @@ def typed(
 ) -> Lazy:
     """Check types, which are public; every value a double (but texts in the columns `texts`, and
     dates as texts in `dates`), ids and texts that compare alike everywhere."""
-    try:
-        types = records.collect_schema()
-    except ValueError:  # a type that Narwhals has no name for
-        raise SchemaError(
-            f"one of the columns {[person, *columns]} has a type that cannot be read; cast it to "
-            "a number or text"
-        ) from None
+    types = types_of(records, [person, *columns])
+    records = within_years(records, types, [f"x{columns.index(item)}" for item in dates])
     duckdb = records.implementation.is_duckdb()
     kind = types[PERSON]
     who = nw.col(PERSON)
@@ -281,7 +288,7 @@ def typed(
         who = nw.when(who.is_finite() | infinite).then(who)
     elif not (kind.is_integer() or kind in IDS):
         raise SchemaError(
-            f"column {person!r} of type {kind} cannot name persons; cast it to text or integers"
+            f"column {person!r} of type {type_name(kind)} cannot name people; cast it to text or integers"
         )
     numbers = []
     for j, column in enumerate(columns):
@@ -289,7 +296,7 @@ def typed(
         if column in texts:
             if found not in (nw.String, nw.Categorical, nw.Enum):
                 raise SchemaError(
-                    f"column {column!r} of type {found} holds no text; declare its levels as "
+                    f"column {column!r} of type {type_name(found)} holds no text; declare its levels as "
                     "numbers"
                 )
             numbers.append(nw.col(f"x{j}").cast(nw.String()))
@@ -298,7 +305,7 @@ def typed(
             zone = isinstance(found, nw.Datetime) and found.time_zone is not None
             if zone or found not in (nw.Date, nw.Datetime, nw.String, nw.Categorical, nw.Enum):
                 raise SchemaError(
-                    f"column {column!r} of type {found} does not hold dates; "
+                    f"column {column!r} of type {type_name(found)} does not hold dates; "
                     + (
                         "cast it to dates, or to times without a zone"
                         if zone
@@ -312,7 +319,7 @@ def typed(
             if found.is_temporal():
                 made = "a number, such as a year (bins of a curve can be dates)"
             raise SchemaError(
-                f"column {column!r} of type {found} does not hold numbers; name another column or "
+                f"column {column!r} of type {type_name(found)} does not hold numbers; name another column or "
                 f"make a column of it that holds {made}"
             )
         x = nw.col(f"x{j}")
