@@ -13,14 +13,12 @@ import base64
 import contextlib
 import json
 import struct
-from collections.abc import Iterable
-from glob import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from narwhals import dependencies as known
 
-from privmean.people.files import name, quoted
+from privmean.people.files import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -54,20 +52,23 @@ def readable(column: Any) -> Any:
     return pd.Series(pd.arrays.ArrowExtensionArray(cast), index=column.index)
 
 
-def as_written(
-    connection: DuckDBPyConnection, pattern: str, scan: str, names: Iterable[str]
-) -> str:
-    """SQL that scans the Parquet files of `pattern` like `scan`, where columns (of `names`) that
-    hold no numbers by what the first file says of them have a type that shows it."""
-    query = f"SELECT file FROM glob({quoted(pattern)}) LIMIT 1"
-    ((path,),) = connection.execute(query).fetchall()  # to its end: else it holds the connection
-    file = quoted(escape(path))
-    pairs = connection.execute(f"SELECT key, value FROM parquet_kv_metadata({file})").fetchall()
-    types = dict.fromkeys(durations({bytes(key): bytes(value) for key, value in pairs}), "INTERVAL")
-    wide = f"SELECT name FROM parquet_schema({file}) WHERE precision > {DIGITS}"
-    types |= dict.fromkeys((row[0] for row in connection.execute(wide).fetchall()), "BLOB")
-    chosen = [f"NULL::{types[item]} AS {name(item)}" for item in names if item in types]
-    return f"(SELECT * REPLACE ({', '.join(chosen)}) FROM {scan})" if chosen else scan
+def hidden_types(connection: DuckDBPyConnection, pattern: str) -> dict[str, dict[str, str]]:
+    """By file: the columns that hold no numbers by what the files of `pattern` say of them, while
+    DuckDB reads numbers, with an SQL type that shows it."""
+    where = quoted(pattern)
+    said = connection.execute(
+        "SELECT key, value, list(file_name) FROM parquet_kv_metadata("
+        f"{where}) WHERE key IN ('{ARROW.decode()}'::BLOB, '{SPARK.decode()}'::BLOB) GROUP BY ALL"
+    ).fetchall()
+    found: dict[str, dict[str, str]] = {}
+    for key, value, files in said:
+        types = dict.fromkeys(durations({bytes(key): bytes(value)}), "INTERVAL")
+        for file in files:
+            found.setdefault(file, {}).update(types)
+    wide = f"SELECT file_name, name FROM parquet_schema({where}) WHERE precision > {DIGITS}"
+    for file, column in connection.execute(wide).fetchall():
+        found.setdefault(file, {})[column] = "BLOB"
+    return found
 
 
 def durations(metadata: dict[bytes, bytes]) -> set[str]:

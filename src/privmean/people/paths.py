@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from privmean.errors import ArgumentError, SchemaError
-from privmean.people.engines import interruptible
-from privmean.people.files import Engine, name, quoted
-from privmean.people.schema import Columns
+from privmean.errors import ArgumentError
+from privmean.people.files import Engine
+from privmean.people.parquetfiles import ParquetTable, parquet_table
 from privmean.people.textfiles import READERS, ending, kind
 from privmean.people.textformat import refuse
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
-
     from privmean.people.textscan import TextTable
 
 CHECK = "check the path"
@@ -26,23 +22,6 @@ FORMS = {
     ".csv": "csv", ".tsv": "csv",
     ".jsonl": "json", ".ndjson": "json", ".json": "json",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ParquetTable:
-    """Parquet files: the names of their columns, and how SQL scans them."""
-
-    columns: Columns
-    scan: str
-
-    def records(
-        self, engine: Engine, person: str, values: Sequence[str], texts: Sequence[str] = ()
-    ) -> DuckDBPyRelation:
-        """The records (p, x0, x1, ...): only these columns."""
-        fields = [f"{name(item)} AS x{j}" for j, item in enumerate(values)]
-        return engine.connection.sql(
-            f"SELECT {', '.join([f'{name(person)} AS p', *fields])} FROM {self.scan}"
-        )
 
 
 def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> ParquetTable | TextTable:
@@ -134,27 +113,5 @@ def _literally(path: str) -> str:
 
 
 def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, object]) -> ParquetTable:
-    import duckdb
-
-    from privmean.people.kinds import as_written
-
     refuse(text, "Parquet")
-    scan = f"read_parquet({quoted(pattern)}, hive_types_autocast = false)"
-    missing, columns = False, []
-    try:
-        with interruptible(engine.connection):
-            missing = not engine.connection.execute(
-                f"SELECT 1 FROM glob({quoted(pattern)}) LIMIT 1"
-            ).fetchall()
-            if not missing:
-                columns = engine.connection.execute(f"SELECT * FROM {scan} LIMIT 0").description
-                scan = as_written(engine.connection, pattern, scan, (item[0] for item in columns))
-    except duckdb.Error:  # its words may quote what the file holds
-        columns = []
-    if missing:
-        raise ArgumentError("source", path, "there is no such file", CHECK)
-    if not columns:
-        raise SchemaError(
-            f"{path} cannot be read as Parquet: it is damaged, something else, or may not be read"
-        )
-    return ParquetTable(Columns(tuple(item[0] for item in columns)), scan)
+    return parquet_table(engine, path, pattern)

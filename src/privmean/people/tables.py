@@ -19,7 +19,8 @@ from privmean.people.engines import Home, interruptible, lazy
 from privmean.people.files import Engine
 from privmean.people.frame import FramePeople
 from privmean.people.matrix import MatrixPeople
-from privmean.people.paths import ParquetTable, open_table
+from privmean.people.parquetfiles import ParquetTable
+from privmean.people.paths import open_table
 from privmean.people.records import PERSON, person_rows, record_names
 from privmean.people.roster import roster_frame
 from privmean.people.schema import Columns
@@ -244,6 +245,8 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
         try:
             with interruptible(engine.connection):
                 return lazy(table.records(engine, person, values, texts))
+        except SchemaError:
+            raise
         except Exception:
             pass  # raised below, without the engine's own words
         raise SchemaError(

@@ -28,6 +28,12 @@ ARRAYS = {
     "b": "booleans", "i": "whole numbers", "u": "whole numbers", "f": "doubles", "U": "text",
     "S": "bytes", "M": "times", "m": "durations", "O": "objects", "c": "complex numbers",
 }  # fmt: skip
+SQL = {
+    "VARCHAR": "text", "BOOLEAN": "booleans", "FLOAT": "doubles", "DOUBLE": "doubles",
+    "DECIMAL": "decimals", "DATE": "dates", "TIMESTAMP": "times", "TIME": "times of day",
+    "INTERVAL": "durations", "BLOB": "bytes", "STRUCT": "structs", "MAP": "structs",
+    "ENUM": "categories",
+}  # fmt: skip
 
 
 def type_name(kind: nw.dtypes.DType) -> str:
@@ -42,3 +48,11 @@ def type_name(kind: nw.dtypes.DType) -> str:
 def array_type_name(kind: np.dtype[np.generic]) -> str:
     """Return the name of a NumPy type."""
     return ARRAYS.get(kind.kind, OTHER)
+
+
+def sql_type_name(kind: str) -> str:
+    """Return the name of a type of DuckDB."""
+    if kind.endswith("]"):
+        return "lists"
+    word = kind.partition("(")[0].partition(" ")[0].partition("_")[0]
+    return "whole numbers" if word.endswith("INT") or word.endswith("INTEGER") else SQL.get(word, OTHER)
