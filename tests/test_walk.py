@@ -16,7 +16,7 @@ from privmean.cli.app import run
 
 ROOT = str(Path(privmean.__file__).parent)
 STOPS = (
-    ("people/paths.py", "ParquetTable.records"),  # the engine's scan holds the record
+    ("people/parquetfiles.py", "ParquetTable.records"),  # the engine's scan holds the record
     ("people/records.py", "person_rows"),  # rounded, limited, part of its person's mean
     ("people/frame.py", "FramePeople.box_sums"),  # clipped, part of one whole number
     ("mechanisms/clipped_sum.py", "SumsOver.draw"),  # with noise: no longer private

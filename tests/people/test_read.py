@@ -211,7 +211,7 @@ def test_wildcards_and_near_names():
         pm.read(table, person="ID", values="word_a")
     with pytest.raises(pm.ArgumentError, match="matches no column"):
         pm.read(table, person="id", values="nothing_*")
-    with pytest.raises(pm.SchemaError, match="'other' of type String"):
+    with pytest.raises(pm.SchemaError, match="'other' of type text"):
         pm.read(table, person="id", values="*")
 
 
@@ -238,10 +238,10 @@ def test_types_that_cannot_be_averaged_or_name_persons():
     for column in ("when", "list"):
         with pytest.raises(pm.SchemaError, match="does not hold numbers"):
             pm.read(table, person="who", values=column)
-    with pytest.raises(pm.SchemaError, match="cannot name persons"):
+    with pytest.raises(pm.SchemaError, match="cannot name people"):
         pm.read(table, person="list", values="n")
     objects = pd.DataFrame({"who": [1, 2], "x": pd.Series([1.5, "2"], dtype=object)})
-    with pytest.raises(pm.SchemaError, match="'x' of type String"):
+    with pytest.raises(pm.SchemaError, match="'x' of type text"):
         pm.read(objects, person="who", values="x")
 
 

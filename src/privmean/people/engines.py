@@ -74,7 +74,9 @@ def interruptible(connection: DuckDBPyConnection | None = None) -> Iterator[None
     if stopped:
         raise KeyboardInterrupt
     if failed:
-        raise EngineError("the engine failed; its message is withheld because it may quote records")
+        raise EngineError(
+            "the engine failed; its message is withheld because it may quote records"
+        ) from None
 
 
 def fetch(frame: Lazy) -> list[tuple[Any, ...]]:

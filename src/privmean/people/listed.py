@@ -102,6 +102,8 @@ def column(values: Any) -> Any:
         return list(values)
     if _has_own_type(values) and _is_numeric(_type(values)):
         return _items(values)
+    if _has_own_type(values):
+        return np.asarray(values, dtype=object)  # texts, whatever else they hold
     return np.ascontiguousarray(values)
 
 
@@ -141,7 +143,7 @@ def _is_row(item: object) -> bool:
 
 def _id(item: object) -> object:
     if isinstance(item, float | np.floating):
-        value = float(item)
+        value = float.__float__(item) if isinstance(item, float) else float(item)
         if math.isfinite(value) and value.is_integer() and abs(value) < WHOLE:
             return str(int(value))
         return None if math.isnan(value) else repr(value)

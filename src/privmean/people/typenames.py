@@ -55,4 +55,8 @@ def sql_type_name(kind: str) -> str:
     if kind.endswith("]"):
         return "lists"
     word = kind.partition("(")[0].partition(" ")[0].partition("_")[0]
-    return "whole numbers" if word.endswith("INT") or word.endswith("INTEGER") else SQL.get(word, OTHER)
+    return (
+        "whole numbers"
+        if word.endswith("INT") or word.endswith("INTEGER")
+        else SQL.get(word, OTHER)
+    )
