@@ -9,6 +9,7 @@ from __future__ import annotations
 # whose objects hold records, which no message may quote
 DATA = {"pandas", "polars", "pyarrow", "duckdb", "pyspark", "narwhals", "ibis", "numpy"}
 LONGEST = 40  # items of a list that is no data
+RECORDS = {"source", "person", "people"}  # arguments whose lists are data, however short
 
 
 def _holds_records(value: object) -> bool:
@@ -61,7 +62,9 @@ class ArgumentError(PrivmeanError, ValueError):
         self.value = value
         self.problem = problem
         self.remedy = remedy
-        super().__init__(f"{argument}={_shown(value)}: {problem}; {remedy}")
+        data = argument in RECORDS and isinstance(value, list | tuple | set | frozenset | dict)
+        shown = f"<{type(value).__name__}>" if data else _shown(value)
+        super().__init__(f"{argument}={shown}: {problem}; {remedy}")
 
 
 class Infeasible(PrivmeanError):
@@ -115,7 +118,7 @@ class SchemaError(PrivmeanError):
 
     Example:
         try:
-            pm.mean({"who": [1, 2], "x": ["a", "b"]}, "x", person="who", epsilon=1.0)
+            pm.mean({"who": [1, 2], "x": np.array(["a", "b"])}, "x", person="who", epsilon=1.0)
         except pm.SchemaError as error:
             print(error)
     """

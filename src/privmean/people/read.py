@@ -9,7 +9,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people.listed import id_array
+from privmean.people.list_columns import id_array
 from privmean.people.matrix import MatrixPeople
 from privmean.people.textformat import refuse
 from privmean.people.typenames import array_type_name

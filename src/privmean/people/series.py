@@ -7,7 +7,7 @@ from typing import Any
 from narwhals.dependencies import is_into_series, is_pandas_series
 
 from privmean.errors import ArgumentError
-from privmean.people.listed import id_array, value_array
+from privmean.people.list_columns import id_array, value_array
 
 
 def in_arrays(given: Any, person: Any) -> tuple[Any, Any]:

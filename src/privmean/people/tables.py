@@ -13,7 +13,7 @@ import numpy as np
 from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people import databases, kinds, listed, objects, schema
+from privmean.people import databases, kinds, list_columns, objects, schema
 from privmean.people.bytewise import bytewise
 from privmean.people.engines import Home, interruptible, lazy
 from privmean.people.files import Engine
@@ -87,7 +87,7 @@ def read_arrays(
 
 def open_arrays(arrays: Mapping[str, object], machine: Machine) -> Opened:
     """A table given as arrays or lists by name, one number or id a record."""
-    named = {str(item): listed.column(values) for item, values in arrays.items()}
+    named = {str(item): list_columns.column(values) for item, values in arrays.items()}
     shapes = {(len(x),) if isinstance(x, list) else x.shape for x in named.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise ArgumentError(
@@ -205,7 +205,7 @@ def _registered(names: Sequence[str], column: Callable[[int], object], machine: 
             found = column(names.index(item))
             text = label == PERSON or item in texts
             if isinstance(found, list):  # its use says the type of a list, not what it holds
-                chosen[label] = (listed.ids if text else listed.numbers)(found)
+                chosen[label] = (list_columns.ids if text else list_columns.numbers)(found)
                 continue
             chosen[label] = kinds.readable(found)
             if text:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import privmean as pm
-from privmean.people import listed
+from privmean.people import list_columns
 
 PEOPLE = 2000
 BIG = [2**60 + k for k in range(PEOPLE)]
@@ -77,7 +77,7 @@ def test_a_missing_id_of_a_series_merges_nobody(kind, odd):
 
 @pytest.mark.parametrize("odd", NOTHING)
 def test_a_value_that_is_none_is_missing(odd):
-    assert math.isnan(listed.number(NOTHING[odd]))
+    assert math.isnan(list_columns.number(NOTHING[odd]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         people = pm.read({"p": [1, 2], "x": [3.0, NOTHING[odd]]}, person="p", values="x")
@@ -91,13 +91,13 @@ def test_a_value_that_is_none_is_missing(odd):
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_a_number_of_any_kind_is_a_double(kind):
     item, value = NUMBERS[kind]
-    assert listed.number(item) == value
-    assert listed.numbers([item, 1.0]).tolist() == [value, 1.0]
+    assert list_columns.number(item) == value
+    assert list_columns.numbers([item, 1.0]).tolist() == [value, 1.0]
 
 
 def test_a_number_that_raises_is_missing():
-    assert math.isnan(listed.number(Hostile(1)))
-    assert listed.ids([Hostile(1), "a"]).tolist() == ["1", "a"]
+    assert math.isnan(list_columns.number(Hostile(1)))
+    assert list_columns.ids([Hostile(1), "a"]).tolist() == ["1", "a"]
 
 
 @pytest.mark.parametrize("odd", [*NOTHING.values(), "b", 2**70, Hostile(2)], ids=repr)
@@ -113,16 +113,16 @@ def test_one_value_does_not_decide_whether_a_call_fails(odd):
 
 
 def test_ids_are_texts_and_equal_numbers_are_one_person():
-    found = listed.ids([5, 5.0, "5", np.int64(5), np.float64(5), -0.0, 2**70, 1.5, b"x", "é"])
+    found = list_columns.ids([5, 5.0, "5", np.int64(5), np.float64(5), -0.0, 2**70, 1.5, b"x", "é"])
     assert found.tolist() == ["5"] * 5 + ["0", str(2**70), "1.5", "x", "é"]
 
 
 def test_rows_are_as_long_as_the_first_one():
-    found = listed.matrix([[1, 2], [3], None, "x", (4, None), np.array([5.0, 6.0])])
+    found = list_columns.matrix([[1, 2], [3], None, "x", (4, None), np.array([5.0, 6.0])])
     expected = [[1, 2], [math.nan] * 2, [math.nan] * 2, [math.nan] * 2, [4, math.nan], [5, 6]]
     assert np.array_equal(found, expected, equal_nan=True)
-    assert np.array_equal(listed.matrix([1.0, [2.0]]), [1.0, math.nan], equal_nan=True)
-    assert listed.matrix([]).shape == (0,)
+    assert np.array_equal(list_columns.matrix([1.0, [2.0]]), [1.0, math.nan], equal_nan=True)
+    assert list_columns.matrix([]).shape == (0,)
 
 
 @pytest.mark.parametrize("keys", [[1, 2], ["1", "2"], [1.0, 2.0], [1, "2"]])

@@ -1,0 +1,124 @@
+"""Records in which every value is a marker, and everything that a call says, searched for them.
+
+Texts hold `mark` behind letters of their column; numbers have digits that occur nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import logging
+import re
+import traceback
+import warnings
+
+import numpy as np
+
+import privmean as pm
+
+PEOPLE = 300
+DIGITS = 13  # of a number in a release; 1e6 pairs of other numbers agree in as many with 1e-7
+FEW = 6  # of a number in the words of an error, which hold few other numbers
+WORD = re.compile(r"[a-z]+mark[0-9]*")
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
+KEYS = ["spring", "autumn"]  # the caller names these, and no marker
+RARE = 10  # people whose key nobody names
+
+
+def digits(text, size):
+    """The first significant digits of a number, None where it has fewer."""
+    found = text.partition("e")[0].replace(".", "").lstrip("0")[:size]
+    return found if len(found) == size else None
+
+
+class Marked:
+    """Columns of records by name, as Python lists, and the markers in them."""
+
+    def __init__(self, seed=1):
+        rng = np.random.default_rng(seed)
+        number = range(2 * PEOPLE)
+        self.columns = {
+            "p": [f"idmark{k // 2}" for k in number],
+            "q": [int(k) for k in np.repeat(rng.integers(10**17, 9 * 10**17, PEOPLE), 2)],
+            "x": rng.uniform(1, 9, 2 * PEOPLE).tolist(),
+            "n": [int(k) for k in rng.integers(10**14, 9 * 10**14, 2 * PEOPLE)],
+            "t": [f"textmark{k}" for k in number],
+            "c": [f"levelmark{k % 7}" for k in number],
+            "g": [KEYS[k // 2 % 2] for k in number],
+            "arm": [k // 2 % 2 for k in number],
+            "d": [datetime.date(2087, 2, 3) + datetime.timedelta(days=k % 300) for k in number],
+        }
+        for k in range(RARE):
+            self.columns["g"][20 * k] = self.columns["g"][20 * k + 1] = f"keymark{k}"
+        self.days = set(map(str, self.columns["d"]))
+        self.numbers = [repr(item) for name in "qxn" for item in self.columns[name]]
+        self._known = {
+            size: {digits(item, size) for item in self.numbers} for size in (FEW, DIGITS)
+        }
+
+    def found(self, text, size=DIGITS):
+        """The markers in a text."""
+        words = set(WORD.findall(text)) | self.days.intersection(DAY.findall(text))
+        known = self._known[size]
+        return words | {item for item in NUMBER.findall(text) if digits(item, size) in known}
+
+
+def texts(told):
+    """Everything that a release or another result shows of itself."""
+    yield str(told)
+    yield repr(told)
+    for name in ("details", "summary", "_repr_html_", "to_dict", "rows", "to_frame", "describe"):
+        method = getattr(told, name, None)
+        if callable(method) and not isinstance(told, type):
+            made = method()
+            yield str(made)
+            if isinstance(made, dict):
+                yield json.dumps(made, default=repr)
+            if name == "to_frame":
+                yield str(made.to_dict())
+
+
+class _Kept(logging.Handler):
+    def __init__(self):
+        super().__init__(level=0)
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(f"{record.getMessage()} {record.args} {record.exc_info}")
+
+
+@contextlib.contextmanager
+def _logged():
+    """Every record of every logger."""
+    handler, root = _Kept(), logging.getLogger()
+    level, off = root.level, root.manager.disable
+    root.addHandler(handler)
+    root.setLevel(1)
+    logging.disable(logging.NOTSET)
+    try:
+        yield handler.lines
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+        logging.disable(off)
+
+
+def said(call):
+    """(what a result shows, the words of errors, warnings and the log) of one call."""
+    results, words = [], []
+    with _logged() as log, warnings.catch_warnings(record=True) as cautions:
+        warnings.simplefilter("always")
+        try:
+            results += texts(call())
+        except pm.PrivmeanError as error:
+            words += [*traceback.format_exception(error), str(error), repr(error)]
+    words += [f"{item.category.__name__} {item.message}" for item in cautions]
+    return "\n".join(results), "\n".join([*words, *log])
+
+
+def leaks(marked, call):
+    """The markers that one call shows; what it prints is for the caller to hear."""
+    results, words = said(call)
+    return marked.found(results) | marked.found(words, FEW)
