@@ -122,3 +122,47 @@ def leaks(marked, call):
     """The markers that one call shows; what it prints is for the caller to hear."""
     results, words = said(call)
     return marked.found(results) | marked.found(words, FEW)
+
+
+SAID = {"noise": pm.SimulatedNoise(1)}
+WRONG = ["t", "c", "d", "p", "no such column"]  # as a value
+
+
+def right(table):
+    """Calls that make a release of most sources."""
+    yield lambda: pm.mean(table, "x", bounds=(0, 10), epsilon=8, **SAID)
+    yield lambda: pm.mean(table, ["x", "n"], epsilon=8, delta=1e-6, neighbors="add-remove",
+                          n_design=300, **SAID)  # fmt: skip
+    yield lambda: pm.mean(table, "x", by="g", keys=KEYS, other=True, epsilon=8, **SAID)
+    yield lambda: pm.mean(table, "x", by="g", epsilon=8, delta=1e-9, **SAID)
+    yield lambda: pm.compare(table, "x", arms="arm", epsilon=8, **SAID)
+    yield lambda: pm.regress(table, "x ~ arm + C(g, levels=('spring', 'autumn'))", epsilon=20,
+                             bounds={"x": (0, 10)}, **SAID)  # fmt: skip
+    yield lambda: pm.curve(table, "x", time="d", bins=["2087-01-01", "2088-01-01"],
+                           bounds=(0, 10), epsilon=8, **SAID)  # fmt: skip
+    yield lambda: pm.quantile(table, "x", [0.25, 0.5], bounds=(0, 10), epsilon=8, **SAID)
+    yield lambda: pm.variance(table, "x", epsilon=8, **SAID)
+
+
+def wrong(table):
+    """Calls with a column of another type, another key, other bins."""
+    for name in WRONG:
+        yield lambda name=name: pm.mean(table, name, bounds=(0, 10), epsilon=1, **SAID)
+    yield lambda: pm.mean(table, "*", epsilon=1, **SAID)
+    yield lambda: pm.mean(table, "x", by="c", keys=["winter", 7], epsilon=1, **SAID)
+    yield lambda: pm.mean(table, "x", by="d", keys=["winter"], epsilon=1, **SAID)
+    yield lambda: pm.mean(table, "x", by="x", keys=[1, 2], epsilon=1, **SAID)
+    yield lambda: pm.mean(table, "t", by=["c", "q"], keys=[("a", 1)], epsilon=1, **SAID)
+    yield lambda: pm.compare(table, "t", arms="c", levels=["a", "b"], epsilon=1, **SAID)
+    yield lambda: pm.compare(table, "x", arms="arm", before="t", epsilon=1, **SAID)
+    yield lambda: pm.compare(table, "x", by="d", pair=["a", "b"], epsilon=1, **SAID)
+    yield lambda: pm.regress(table, "x ~ C(t, levels=(1, 2))", epsilon=1, **SAID)
+    yield lambda: pm.regress(table, "x ~ C(n, levels=('a', 'b'))", epsilon=1, **SAID)
+    yield lambda: pm.regress(table, "t ~ c", epsilon=1, **SAID)
+    yield lambda: pm.curve(table, "x", time="t", bins=[0, 1], epsilon=1, **SAID)
+    yield lambda: pm.curve(
+        table, "x", time="n", bins=["2020-01-01", "2021-01-01"], epsilon=1, **SAID
+    )
+    yield lambda: pm.curve(table, "t", time="d", bins=[3, 2], epsilon=1, **SAID)
+    yield lambda: pm.quantile(table, "c", [0.5], epsilon=1, **SAID)
+    yield lambda: pm.variance(table, "t", epsilon=1, **SAID)

@@ -9,6 +9,7 @@
    and no pair of a person and a group reaches the driver; keys of every type, and of a rule that
    knows no case.
 5. From a Spark table to a number: hostile neighbours before a tape (tests/auditing/filed.py).
+6. No message and no release holds a value of the table (tests/marked.py, test_markers.py).
 
     python tests/people/spark_homes.py [--data FOLDER] [--tables N] [--neighbours N]
 """
@@ -34,6 +35,9 @@ import random_tables
 import privmean as pm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from marked import Marked, leaks, right
+from marked import wrong as wrong_calls
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 SHARED_COLUMNS = {
@@ -404,6 +408,22 @@ def neighbours(session, cases: int) -> int:
     return found.count + len(boundary.others) + (boundary.rows > filed.MOST_ROWS) + (largest > 1)
 
 
+def markers(session) -> int:
+    """The number of right and wrong calls whose output holds a marker of the table."""
+    marked, wrong = Marked(), 0
+    frame = session.createDataFrame(pa.table(marked.columns))
+    table = pm.Table(frame, person="p")
+    rights = [*right(table)]
+    calls = [rights[0], rights[2], rights[6], *wrong_calls(table)]
+    for number, call in enumerate(calls):
+        found = leaks(marked, call)
+        if found:
+            print(f"call {number} shows {sorted(found)[:5]}")
+        wrong += bool(found)
+    print(f"markers: {len(calls)} calls, {wrong} show one")
+    return wrong
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of development tables")
@@ -431,7 +451,7 @@ def main() -> int:
         return min(wrong, 1)
     wrong = dirty(session) + types(session) + random_ones(session, given.tables)
     wrong += groups(session) + key_types(session) + collated(session)
-    wrong += neighbours(session, given.neighbours)
+    wrong += neighbours(session, given.neighbours) + markers(session)
     with tempfile.TemporaryDirectory() as folder:
         path = generated(Path(folder))
         wrong += agree(session, "generated", path, ["value"])

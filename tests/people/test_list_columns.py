@@ -142,3 +142,26 @@ def test_the_type_of_a_series_is_public_and_a_list_has_none(given):
         return
     with pytest.raises(pm.SchemaError, match="'x' of type text does not hold numbers"):
         pm.read(frame, person="p", values="x")
+
+
+@pytest.mark.parametrize(
+    "roster", [[1, 2, 9], [1.0, 2.0, 9.0], np.array([1.0, 2, 9]), ["1", "2", "9"]]
+)
+@pytest.mark.parametrize("ids", [[1, 2, 3], [1.0, 2.0, None], ["1", 2, 3.0]])
+def test_a_roster_finds_the_ids_of_a_list(ids, roster):
+    table = {"p": ids, "x": [3.0, 4.0, 5.0]}
+    named = pm.read(table, person="p", values="x", roster=roster).collect().values
+    beside = pm.read(np.array(table["x"]), person=ids, roster=roster).values
+    for found in (named, beside):
+        assert np.array_equal(np.sort(found[:, 0]), [3.0, 4.0, math.nan], equal_nan=True)
+    with pytest.raises(pm.ArgumentError, match="holds a missing id"):
+        pm.read(table, person="p", values="x", roster=[*roster, None])
+
+
+@pytest.mark.parametrize("odd", [None, "textmark", [1.0], 10**400])
+def test_a_response_decides_nothing(odd):
+    times = list(np.linspace(0, 1, 40))
+    for given in ([0.5] * 39 + [odd], np.array([0.5] * 39 + [odd], dtype=object)):
+        assert list_columns.doubles(given).shape == (len(times),)
+    with pytest.raises(pm.SchemaError, match="an array of text does not hold numbers"):
+        list_columns.doubles(np.array(["textmark"] * 40))

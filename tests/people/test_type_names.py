@@ -15,7 +15,7 @@ from privmean.people import typenames
 
 PEOPLE = 60
 KNOWN = (
-    {name for name, _ in typenames.NAMES}
+    set(typenames.CLASSES.values())
     | set(typenames.ARRAYS.values())
     | set(typenames.SQL.values())
     | {"whole numbers", "doubles", "lists", typenames.OTHER}
@@ -44,6 +44,14 @@ def diagnoses(kind):
 
 
 KINDS = ["arrays", "objects", "pandas", "polars", "lazy", "arrow", "relation"]
+
+
+def study(table):
+    study = pm.Study(table, epsilon=2.0)
+    study.add("one", pm.Mean("d", assume=(0, 8)))
+    return study.release()
+
+
 CALLS = {
     "mean": lambda t: pm.mean(t, "d", bounds=(0, 8), epsilon=1),
     "read": lambda t: pm.read(t.source, person="p", values="d"),
@@ -57,14 +65,8 @@ CALLS = {
     "roster": lambda t: pm.mean(
         pm.Table(t.source, person="g", roster=["a"]), "x", bounds=(0, 8), epsilon=1
     ),
-    "study": lambda t: _study(t),
+    "study": study,
 }
-
-
-def _study(table):
-    study = pm.Study(table, epsilon=2.0)
-    study.add("one", pm.Mean("d", assume=(0, 8)))
-    return study.release()
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -92,7 +94,9 @@ def test_every_type_has_a_name_of_the_list():
     nested = [nw.List(one), nw.Array(one, 2), nw.Struct({"HIV": one}), nw.Unknown()]
     found = {typenames.type_name(kind) for kind in (*days, *whole, *others, *nested)}
     assert found <= KNOWN
-    assert len(found) == len(typenames.NAMES) + 3  # and whole numbers, doubles, another kind
+    assert (
+        len(found) == len(set(typenames.CLASSES.values())) + 3
+    )  # and whole numbers, doubles, another kind
     arrays = [
         np.dtype(item) for item in ("<U23", "S3", "i1", "f2", "M8[s]", "O", "c16", [("HIV", int)])
     ]

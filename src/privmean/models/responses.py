@@ -17,6 +17,7 @@ from privmean.errors import ArgumentError
 from privmean.models.curve_release import CurveRelease, SmoothedIntervals
 from privmean.noise.base import Noise
 from privmean.outcome import Outcome
+from privmean.people.list_columns import doubles
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Floats
 from privmean.people.shape import Shape
@@ -87,7 +88,7 @@ class ResponsePlan(Releasing):
         responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of the
         bounds, since times and numbers are public.
         """
-        values = np.asarray(responses, dtype=float)
+        values = doubles(responses)
         if values.shape != (self.responses,):
             raise ArgumentError(
                 "responses",

@@ -125,6 +125,7 @@ class Home:
         self._owner = owner
         self._kept: list[Callable[[], object]] = [] if closing is None else [closing]
         self._bins: Lazy | None = None  # a public table that an SQL engine has
+        self.texts = False  # whether ids are texts because their column has no type
         self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
 

@@ -11,20 +11,21 @@ import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
-from narwhals.dependencies import is_into_series
 
 from privmean.dtypes import Floats
 from privmean.errors import SchemaError
-from privmean.people.objects import said
-from privmean.people.typenames import type_name
+from privmean.people.typenames import array_type_name, type_name
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 REAL = (int, float, np.integer, np.floating, np.bool_, Decimal, Fraction, str)
 WHOLE = 2.0**63  # a double below it that is whole is the id of that whole number
 PLAIN = {int, str}
+ITEMS = ("to_pylist", "to_list", "tolist")  # what makes a list of a column
 
 
 def is_listed(column: object) -> bool:
@@ -36,7 +37,7 @@ def number(item: object) -> float:
     """One value as a double, NaN for what is none; a text counts as in a text file."""
     if type(item) is float:
         return item
-    if not isinstance(item, REAL) or isinstance(item, np.timedelta64):
+    if isinstance(item, np.timedelta64) or not isinstance(item, REAL):
         return math.nan
     try:
         return float(item)
@@ -54,11 +55,12 @@ def numbers(items: Sequence[object]) -> Floats:
 def matrix(items: Sequence[object]) -> Floats:
     """Values, or rows of values, as an array. The first item says which of both and how long a row
     is, which is public; another kind of item is missing."""
-    first = items[0] if items else None
+    first: Any = items[0] if items else None
     if not _is_row(first):
         return numbers(items)
     width = len(first)
     found = np.full((len(items), width), math.nan)
+    item: Any
     for place, item in enumerate(items):
         if _is_row(item) and len(item) == width:
             found[place] = numbers(list(item))
@@ -67,6 +69,8 @@ def matrix(items: Sequence[object]) -> Floats:
 
 def ids(items: Sequence[object]) -> Any:
     """Ids as texts in an array of objects: 5 and 5.0 are one person. What is no id is None."""
+    from privmean.people.objects import said
+
     if set(map(type, items)) <= PLAIN:
         return said([item if type(item) is str else str(item) for item in items])
     return said([_id(item) for item in items])
@@ -75,11 +79,25 @@ def ids(items: Sequence[object]) -> Any:
 def id_array(person: Any) -> Any:
     """Ids given beside an array. A series whose type NumPy lacks is a list: with a missing id it
     would become an array of another type."""
-    if is_listed(person):
-        return ids(person)
-    if not _has_own_type(person):
+    if not has_no_type(person):
         return np.asarray(person)
-    return ids(_items(person))
+    return ids(person if is_listed(person) else _items(person))
+
+
+def has_no_type(person: object) -> bool:
+    """Whether ids are texts here, since NumPy has no type that holds them whatever is missing."""
+    return is_listed(person) or _has_own_type(person)
+
+
+def roster_texts(roster: Any) -> Any:
+    """A roster in the form of ids of a list: 5 and 5.0 are one person there."""
+    listed = roster if is_listed(roster) or isinstance(roster, str) else None
+    if listed is None:
+        name = next((name for name in ITEMS if hasattr(roster, name)), None)
+        listed = roster if name is None else getattr(roster, name)()
+    if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
+        return roster  # refused by its kind
+    return list(ids(list(listed)))
 
 
 def value_array(given: Any) -> Any:
@@ -96,6 +114,16 @@ def value_array(given: Any) -> Any:
     return numbers(_items(given))
 
 
+def doubles(given: Any) -> Floats:
+    """Values as doubles, shape (n,) or (n, d); objects of an array count as items of a list."""
+    found = value_array(given)
+    if found.dtype.kind == "O":
+        return matrix(found.tolist())
+    if found.dtype.kind not in "fiub":
+        raise SchemaError(f"an array of {array_type_name(found.dtype)} does not hold numbers")
+    return np.asarray(found, dtype=np.float64)
+
+
 def column(values: Any) -> Any:
     """A column of named ones: an array, or a list where NumPy has no such type of numbers."""
     if is_listed(values):
@@ -109,11 +137,17 @@ def column(values: Any) -> Any:
 
 def _has_own_type(column: Any) -> bool:
     """Whether it is a series or an array of a library whose type NumPy does not share."""
+    if isinstance(column, np.ndarray):
+        return False
+    from narwhals.dependencies import is_into_series
+
     known = is_into_series(column) or hasattr(column, "to_pylist") or hasattr(column, "isna")
     return known and not isinstance(getattr(column, "dtype", None), np.dtype)
 
 
 def _type(column: Any) -> nw.dtypes.DType:
+    import narwhals as nw
+
     levels = getattr(getattr(column, "dtype", None), "categories", None)  # of pandas
     if levels is not None and isinstance(getattr(levels, "dtype", None), np.dtype):
         column = levels
@@ -121,19 +155,20 @@ def _type(column: Any) -> nw.dtypes.DType:
         from pandas import Series
 
         column = Series(column)
-    elif not is_into_series(column):
+    elif not nw.dependencies.is_into_series(column):
         from pyarrow import chunked_array
 
         column = chunked_array([column])
-    return nw.from_native(column, series_only=True).dtype
+    found: nw.dtypes.DType = nw.from_native(column, series_only=True).dtype
+    return found
 
 
 def _is_numeric(kind: nw.dtypes.DType) -> bool:
-    return kind.is_numeric() or kind == nw.Boolean
+    return kind.is_numeric() or type(kind).__name__ == "Boolean"
 
 
 def _items(column: Any) -> list[object]:
-    name = next(name for name in ("to_pylist", "to_list", "tolist") if hasattr(column, name))
+    name = next(name for name in ITEMS if hasattr(column, name))
     return list(getattr(column, name)())
 
 

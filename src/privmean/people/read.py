@@ -9,7 +9,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people.list_columns import id_array
+from privmean.people.list_columns import has_no_type, id_array, roster_texts
 from privmean.people.matrix import MatrixPeople
 from privmean.people.textformat import refuse
 from privmean.people.typenames import array_type_name
@@ -135,7 +135,8 @@ def _array(
         )
     if source.dtype.kind not in "fiub":
         raise SchemaError(
-            f"an array of {array_type_name(source.dtype)} does not hold numbers; convert it to float64 first"
+            f"an array of {array_type_name(source.dtype)} does not hold numbers; convert it to "
+            "float64 first"
         )
     matrix = np.asarray(source, dtype=np.float64)
     if isinstance(source, np.ma.MaskedArray):
@@ -156,6 +157,8 @@ def _array(
             "leave it out (one row a person), give an array of ids, or a frame",
         )  # fmt: skip
     ids = id_array(person)
+    if roster is not None and has_no_type(person):
+        roster = roster_texts(roster)
     if ids.ndim != 1 or len(ids) != len(matrix) or ids.dtype.kind not in "OUSiubfM":
         raise ArgumentError(
             "person",

@@ -11,6 +11,7 @@ import numpy as np
 
 from privmean.errors import ArgumentError
 from privmean.people.engines import Home, lazy
+from privmean.people.list_columns import roster_texts
 from privmean.people.records import PERSON
 from privmean.people.totals import Lazy
 from privmean.people.typenames import type_name
@@ -22,7 +23,7 @@ def roster_frame(roster: object, records: Lazy, home: Home) -> Lazy:
     Ids that are one in that type ("1" and 1 among whole numbers) are one person.
     """
     kind = records.collect_schema()[PERSON]
-    ids = public_ids(roster, kind)
+    ids = public_ids(roster_texts(roster) if home.texts else roster, kind)
     implementation = records.implementation
     try:
         if implementation.is_polars():

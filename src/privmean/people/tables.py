@@ -192,6 +192,7 @@ def _registered(names: Sequence[str], column: Callable[[int], object], machine: 
     """A table in memory. Only the columns asked for reach the engine, under names of our own: its
     names know no upper and lower case, and a type it does not read may stand in another column."""
     engine = Engine(**machine)
+    home = Home(engine.connection, engine)
 
     def relation(label: str, chosen: Mapping[str, object]) -> DuckDBPyRelation:
         engine.connection.register(label, _table(chosen))
@@ -204,6 +205,7 @@ def _registered(names: Sequence[str], column: Callable[[int], object], machine: 
         for label, item in zip(labels, wanted, strict=True):
             found = column(names.index(item))
             text = label == PERSON or item in texts
+            home.texts = home.texts or (label == PERSON and isinstance(found, list))
             if isinstance(found, list):  # its use says the type of a list, not what it holds
                 chosen[label] = (list_columns.ids if text else list_columns.numbers)(found)
                 continue
@@ -223,7 +225,7 @@ def _registered(names: Sequence[str], column: Callable[[int], object], machine: 
                     ) from None
             raise SchemaError("the columns asked for do not make one table") from None
 
-    return Opened(Columns(tuple(names)), records, Home(engine.connection, engine))
+    return Opened(Columns(tuple(names)), records, home)
 
 
 def _table(columns: Mapping[str, object]) -> object:
@@ -291,7 +293,8 @@ def typed(
         who = nw.when(who.is_finite() | infinite).then(who)
     elif not (kind.is_integer() or kind in IDS):
         raise SchemaError(
-            f"column {person!r} of type {type_name(kind)} cannot name people; cast it to text or integers"
+            f"column {person!r} of type {type_name(kind)} cannot name people; cast it to text or "
+            "integers"
         )
     numbers = []
     for j, column in enumerate(columns):
@@ -299,8 +302,8 @@ def typed(
         if column in texts:
             if found not in (nw.String, nw.Categorical, nw.Enum):
                 raise SchemaError(
-                    f"column {column!r} of type {type_name(found)} holds no text; declare its levels as "
-                    "numbers"
+                    f"column {column!r} of type {type_name(found)} holds no text; declare its "
+                    "levels as numbers"
                 )
             numbers.append(nw.col(f"x{j}").cast(nw.String()))
             continue
@@ -322,8 +325,8 @@ def typed(
             if found.is_temporal():
                 made = "a number, such as a year (bins of a curve can be dates)"
             raise SchemaError(
-                f"column {column!r} of type {type_name(found)} does not hold numbers; name another column or "
-                f"make a column of it that holds {made}"
+                f"column {column!r} of type {type_name(found)} does not hold numbers; name "
+                f"another column or make a column of it that holds {made}"
             )
         x = nw.col(f"x{j}")
         if duckdb and _wide(found):

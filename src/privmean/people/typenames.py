@@ -6,24 +6,19 @@ and the width of a NumPy text is the length of the longest one.
 
 from __future__ import annotations
 
-import narwhals as nw
-import numpy as np
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import numpy as np
 
 OTHER = "another kind"
-NAMES: tuple[tuple[str, tuple[type[nw.dtypes.DType], ...]], ...] = (
-    ("text", (nw.String,)),
-    ("categories", (nw.Categorical, nw.Enum)),
-    ("booleans", (nw.Boolean,)),
-    ("decimals", (nw.Decimal,)),
-    ("dates", (nw.Date,)),
-    ("times", (nw.Datetime,)),
-    ("times of day", (nw.Time,)),
-    ("durations", (nw.Duration,)),
-    ("bytes", (nw.Binary,)),
-    ("lists", (nw.List, nw.Array)),
-    ("structs", (nw.Struct,)),
-    ("objects", (nw.Object,)),
-)
+CLASSES = {
+    "String": "text", "Categorical": "categories", "Enum": "categories", "Boolean": "booleans",
+    "Decimal": "decimals", "Date": "dates", "Datetime": "times", "Time": "times of day",
+    "Duration": "durations", "Binary": "bytes", "List": "lists", "Array": "lists",
+    "Struct": "structs", "Object": "objects",
+}  # fmt: skip
 ARRAYS = {
     "b": "booleans", "i": "whole numbers", "u": "whole numbers", "f": "doubles", "U": "text",
     "S": "bytes", "M": "times", "m": "durations", "O": "objects", "c": "complex numbers",
@@ -42,7 +37,7 @@ def type_name(kind: nw.dtypes.DType) -> str:
         return "whole numbers"
     if kind.is_float():
         return "doubles"
-    return next((name for name, classes in NAMES if isinstance(kind, classes)), OTHER)
+    return CLASSES.get(type(kind).__name__, OTHER)
 
 
 def array_type_name(kind: np.dtype[np.generic]) -> str:
