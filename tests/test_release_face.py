@@ -129,10 +129,10 @@ def test_the_guess_under_rho_is_above_the_gaussian_mechanism_and_at_most_sure(rh
 
 
 def test_per_cent_keep_their_distance_from_both_ends():
-    assert percent(math.e / (1 + math.e)) == "73 %"
-    assert percent(0.5025) == "50.2 %"
-    assert percent(0.99995) == "99.995 %"
-    assert percent(1.0) == "100 %"
+    assert percent(math.e / (1 + math.e)) == "73%"
+    assert percent(0.5025) == "50.2%"
+    assert percent(0.99995) == "99.995%"
+    assert percent(1.0) == "100%"
 
 
 def test_rows_stand_alone_and_the_joint_interval_is_longer():

@@ -18,7 +18,7 @@ from privmean.nouns import counted
 from privmean.pictures import cell, labels, svg
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 from privmean.privacy.loss import Loss
-from privmean.privacy.words import guess_right, in_words, percent
+from privmean.privacy.words import in_words
 from privmean.provenance import NAME
 from privmean.release import Release
 from privmean.rows import Row
@@ -88,7 +88,6 @@ def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any
         "flagged": [f"{x['name']} ({x['status']})" for x in questions if x["flagged"]],
         "promise": promise.describe(),
         "in_words": in_words(promise),
-        "guess": percent(guess_right(promise.epsilon, promise.delta, promise.rho)),
         "unit": promise.unit,
         "neighbours": RELATION_WORDS[promise.relation],
         "parts": _bars(stored, shares),
