@@ -16,10 +16,11 @@ import privmean as pm
 from forging import resealed
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
-from privmean.privacy.canonical import canonical, parsed
+from privmean.privacy.canonical import canonical
 from privmean.privacy.ledger import Ledger
 from privmean.provenance import NAME, digest_of
 from privmean.signing import make_keys
+from privmean.strict_json import parsed
 from privmean.verification import verify
 
 N, RECORDS = 400, 3

@@ -27,6 +27,7 @@ FLOORS = (
         "identity",
         "dtypes",
         "spelled",
+        "strict_json",
     ),
     ("validate", "disk", "examples", "chained"),
     ("durable",),
@@ -65,7 +66,7 @@ APART = {
     },
     "local": {
         "errors", "dtypes", "validate", "durable", "noted", "identity", "_version", "noise",
-        "intervals", "late", "spelled",
+        "intervals", "late", "spelled", "strict_json",
     },
     "experimental": up_to("mechanisms"),
     "auditing": up_to("asking") | {"continual", "local"},

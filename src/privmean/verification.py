@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.nouns import counted
 from privmean.privacy.calibrate import delta_within
-from privmean.privacy.canonical import parsed
 from privmean.privacy.compose import pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import NAME, digest_of
+from privmean.strict_json import parsed
 from privmean.verified_numbers import Look, check_numbers
 from privmean.verified_study import KIND as STUDY
 from privmean.verified_study import problems_of as study_problems

@@ -148,6 +148,8 @@ def test_bodies_are_taken_apart_as_stated():
         gate = Gate(ROUNDS[case["round"]])
         if "body" in case:
             body, parse = bytes.fromhex(case["body"]), gate.parse
+        elif "json_bytes" in case:
+            body, parse = bytes.fromhex(case["json_bytes"]), gate.parse_json
         else:
             body, parse = case["json_lines"].encode(), gate.parse_json
         parsed = parse(body)

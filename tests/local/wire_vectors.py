@@ -385,6 +385,10 @@ def texts_refused(known: dict[str, Round]) -> list[dict[str, str]]:
     cases = {
         "no object": "[]",
         "no JSON": "{",
+        "a key twice": changed().replace("{", '{"persons": 9, ', 1),
+        "a key twice, once escaped": changed().replace("{", '{"person\\u0073": 9, ', 1),
+        "a byte-order mark": "\ufeff" + changed(),
+        "a number beyond all doubles": changed().replace('"upper": [24.0]', '"upper": [1e999]'),
         "another version": changed(version=2),
         "another format": changed(format="something"),
         "an unknown field": changed(colour="red"),
@@ -408,6 +412,9 @@ def texts_refused(known: dict[str, Round]) -> list[dict[str, str]]:
         "issued that is neither true nor false": changed(issued=1),
         "too many messages": changed(messages=65),
         "a part without a share": changed(part={"seed": "00" * 32, "shares": [], "index": 0}),
+        "a key of a part twice": changed(
+            part={"seed": "00" * 32, "shares": [1], "index": 0}
+        ).replace('"index"', '"shares": [1], "index"'),
         "a part beyond its shares": changed(part={"seed": "00" * 32, "shares": [1], "index": 1}),
         "a choice of rows that is none": changed(row_choice="any"),
     }
@@ -594,6 +601,32 @@ def streams(known: dict[str, Round]) -> list[dict[str, object]]:
             ).decode(),
             "accepted": 1,
             "refused": [[1, "not a report"], [2, "unknown level"]],
+        },
+        # bytes that one reader takes and another does not: doubled keys, other encodings
+        {
+            "round": "one bit",
+            "json_bytes": b"\n".join(
+                [
+                    line.replace(b"{", b'{"level":1,', 1),
+                    line.replace(b"{", b'{"level":0,', 1),
+                    line.replace(b"{", b'{"\\u006cevel":1,', 1),
+                    b"\xef\xbb\xbf" + line,
+                    line.decode().encode("utf-16-le"),
+                    line.decode().encode("utf-32-be"),
+                    line.replace(b"one-bit", b"one-bit\xff"),
+                    line.replace(b'"level":0', b'"level":0.0'),
+                    line.replace(b'"level":0', b'"level":NaN'),
+                    b"[" + line + b"]",
+                    b" " + line.replace(b",", b" , ") + b"\t",
+                ]
+            ).hex(),
+            "accepted": 1,
+            "refused": [
+                *([k, "not a report"] for k in range(7)),
+                [7, "unknown level"],
+                [8, "not a report"],
+                [9, "not a report"],
+            ],
         },
     ]
 

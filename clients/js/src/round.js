@@ -4,6 +4,7 @@ import { floatText, listText, objectText, stringText } from "./canonical.js";
 import { ArgumentError } from "./errors.js";
 import { atMost, exactEpsilon, fraction, fractionText, asNumber } from "./exact.js";
 import { blake2b } from "./hashes.js";
+import { parsed } from "./json.js";
 import { BALLS, CODES, SCALARS } from "./mechanisms.js";
 
 export const VERSION = 1;
@@ -112,7 +113,7 @@ export class Round {
   static fromText(text) {
     let values;
     try {
-      values = JSON.parse(text);
+      values = parsed(text);
     } catch {
       values = null;
     }

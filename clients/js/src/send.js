@@ -1,6 +1,7 @@
 /** Talking to a collector: rounds, batches, and sending again with growing pauses. */
 import { concat } from "./bytes.js";
 import { ArgumentError, PrivmeanError, ServerError } from "./errors.js";
+import { parsed } from "./json.js";
 import { Round } from "./round.js";
 
 export const LARGEST_BODY = 1 << 22; // what a collector takes in one request
@@ -42,7 +43,7 @@ async function get(address, { timeout = 30, fetch = globalThis.fetch } = {}) {
 export async function fetchRounds(server, options) {
   const text = await get(`${addressOf(server)}/rounds`, options);
   try {
-    const result = JSON.parse(text);
+    const result = parsed(text);
     if (Array.isArray(result)) return result;
   } catch {
     // said below
@@ -97,7 +98,7 @@ export async function send(
       });
       status = answer.status;
       if (answer.ok) {
-        const receipt = await answer.json();
+        const receipt = parsed(await answer.text());
         if (isReceipt(receipt)) return receipt;
       } else if (status < 500 && !AGAIN.has(status)) {
         throw new ServerError(`the server refuses the request (${status})`, status, false);

@@ -55,9 +55,10 @@ def answer(
 ) -> None:
     """Read what server 0 answered from standard input, write the mean with its intervals."""
     from privmean.experimental.two_servers import Task
+    from privmean.strict_json import parsed
 
     try:
-        said = json.loads(sys.stdin.read())
+        said = parsed(sys.stdin.read())
         persons, shares = int(said["persons"]), [json.dumps(item) for item in said["shares"]]
     except (ValueError, KeyError, TypeError):
         raise ArgumentError("answer", None, "is none of a server", "pass what it wrote") from None
@@ -81,8 +82,10 @@ def _text(place: Path) -> str:
 
 def _whole(text: str) -> list[int]:
     """Whole numbers, as texts of digits in a JSON list."""
+    from privmean.strict_json import parsed
+
     try:
-        return [int(str(item)) for item in json.loads(text)]
+        return [int(str(item)) for item in parsed(text)]
     except (ValueError, TypeError):
         # the share itself is not repeated: a raw one is secret
         raise ArgumentError("share", None, "is no list of whole numbers", "see the docs") from None

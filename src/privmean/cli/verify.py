@@ -44,8 +44,8 @@ def sign(
 ) -> None:
     """Sign a stored release. Its digest changes, since it now names its signer."""
     from privmean.errors import ArgumentError
-    from privmean.privacy.canonical import parsed
     from privmean.signing import sign as signed
+    from privmean.strict_json import parsed
 
     try:
         stored = parsed(release.read_bytes())

@@ -27,6 +27,7 @@ from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
+from privmean.strict_json import parsed
 
 FORMAT = "privmean two servers 1"
 MOST_BITS = 32
@@ -215,7 +216,7 @@ class Task:
     def from_json(cls, text: str) -> Task:
         """The task of such a text."""
         try:
-            said: dict[str, Any] = json.loads(text)
+            said: dict[str, Any] = parsed(text)
             if said.pop("format") != FORMAT:
                 raise ValueError
             lower, upper = (tuple(float(x) for x in said.pop(name)) for name in ("lower", "upper"))

@@ -41,6 +41,7 @@ from privmean.local.mechanisms import (
 from privmean.local.menus import checked_favoured, checked_menu, level_within
 from privmean.local.part import Part
 from privmean.local.plain import LISTS, from_plain, to_plain
+from privmean.strict_json import parsed
 
 VERSION = 1
 
@@ -338,8 +339,8 @@ class Round:
     def from_json(cls, text: str | bytes) -> Round:
         """The round of `to_json`."""
         try:
-            values = json.loads(text)
-        except (ValueError, TypeError, RecursionError):
+            values = parsed(text)
+        except (ValueError, TypeError):
             values = None
         if not isinstance(values, dict):
             raise ArgumentError("round", "text", "is not a JSON object", "ask for the round again")

@@ -32,6 +32,7 @@ from privmean.local.mechanisms import (
     SUBSET,
     UNARY,
 )
+from privmean.strict_json import parsed
 
 MAGIC = b"LD"
 VERSION = 1
@@ -150,10 +151,10 @@ def decode(data: bytes) -> Report:
 
 
 def decode_json(line: str | bytes) -> Report:
-    """The report in one line of JSON. Exactly the known keys, exactly their types."""
+    """The report in one line of JSON, UTF-8: exactly the known keys, each once, of their types."""
     try:
-        values = json.loads(line)
-    except (ValueError, RecursionError):
+        values = parsed(line)
+    except ValueError:
         raise ReportError("not a report") from None
     needed = {"version", "mechanism", "round", "nonce", "level", "payload"}
     if not isinstance(values, dict) or set(values) not in (needed, needed | {"mac"}):

@@ -12,6 +12,7 @@ from privmean.errors import ArgumentError
 from privmean.local.aggregators.tally import Tally
 from privmean.local.descriptor import Round
 from privmean.local.rounds import WinsorizedRounds
+from privmean.strict_json import parsed
 
 FORMAT, VERSION = "privmean two rounds", 1
 
@@ -44,11 +45,11 @@ class TwoRounds:
     def from_json(cls, text: str | bytes) -> TwoRounds:
         """The plan of `to_json`."""
         try:
-            given = json.loads(text)
+            given = parsed(text)
             if given.pop("format") != FORMAT or given.pop("version") != VERSION:
                 raise ValueError
             return cls(title=str(given.pop("title")), plan=_plan(given))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, ArgumentError):
                 raise
             raise ArgumentError(

@@ -19,6 +19,7 @@ from privmean.dtypes import Integers
 from privmean.errors import PrivmeanError
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import CLOSEST, HYBRID, PRIV_UNIT
+from privmean.strict_json import parsed
 
 MAGIC = b"LDtally1"
 HEAD = struct.Struct("<8s32sBQQ16sI")
@@ -130,7 +131,7 @@ class Tally:
         ):
             raise PrivmeanError("the tally is of another round; ask for that round's description")
         place = HEAD.size
-        rejected = Counter(json.loads(body[place : place + length]))
+        rejected = _rejected(body[place : place + length])
         place += length
         counts = np.frombuffer(body, "<i8", number, place).astype(np.int64)
         place += 8 * number
@@ -154,6 +155,18 @@ class Tally:
             bool(secure),
             moments,
         )
+
+
+def _rejected(text: bytes) -> Counter[str]:
+    try:
+        found = parsed(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(
+        type(count) is int and count >= 0 for count in found.values()
+    ):
+        raise PrivmeanError("the tally is damaged; make it again from the reports")
+    return Counter(found)
 
 
 def is_tally(data: bytes) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import random
 import re
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.descriptor import Round
+from privmean.strict_json import parsed
 
 LARGEST_ANSWER = 1 << 24
 LARGEST_BODY = 1 << 22  # what a collector takes in one request
@@ -56,9 +56,9 @@ def fetch_rounds(server: str, *, timeout: float = 30) -> list[dict[str, str]]:
     """The rounds that a collector offers: round, digest, title, mechanism."""
     data = _get(f"{address_of(server)}/rounds", timeout)
     try:
-        result = json.loads(data)
+        result = parsed(data)
         return [{str(key): str(value) for key, value in dict(item).items()} for item in result]
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError):
         raise PrivmeanError(ODD) from None
 
 
@@ -119,7 +119,7 @@ def send(
                 raise NotSent(
                     f"the server refuses the request ({status})", status=status, kept=False
                 ) from None
-        except (OSError, ValueError, RecursionError, http.client.HTTPException):
+        except (OSError, ValueError, http.client.HTTPException):
             pass
         if attempt + 1 < attempts:
             time.sleep(pause(attempt, asked))
@@ -129,7 +129,7 @@ def send(
 def read_receipt(answer: bytes) -> dict[str, Any]:
     """What a server says that it did: whole numbers, or ValueError. An answer that is something
     else (of a network's login page, say) has taken nothing."""
-    match json.loads(answer):
+    match parsed(answer):
         case {"accepted": int(), "duplicate": int(), "rejected": dict() as rejected} as receipt if (
             all(isinstance(count, int) for count in rejected.values())
         ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from privmean.local.collector.store import Store
 from privmean.local.collector.telemetry import Log
 from privmean.local.descriptor import Round
 from privmean.local.reports import NONCE_SIZE
+from privmean.strict_json import parsed
 
 LARGEST = 1 << 22  # bytes of a request
 PATIENCE = 30.0  # seconds for them
@@ -105,8 +105,8 @@ async def _body(request: Request) -> bytes:
 
 def _nonces(body: bytes) -> list[bytes]:
     try:
-        found = [bytes.fromhex(item) for item in json.loads(body)["nonces"]]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        found = [bytes.fromhex(item) for item in parsed(body)["nonces"]]
+    except (ValueError, TypeError, KeyError):
         found = [b""]
     if any(len(nonce) != NONCE_SIZE for nonce in found):
         raise HTTPException(422, 'send {"nonces": [...]}, 32 hexadecimal digits each')
