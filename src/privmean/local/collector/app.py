@@ -74,13 +74,15 @@ def make_app(collector: Collector) -> FastAPI:
         yield
         await asyncio.to_thread(collector.close)
 
-    # The usual documentation pages load scripts from elsewhere, so they are off.
+    # The usual documentation pages load scripts from elsewhere, so they are off, and so is the
+    # description that only they would read.
     app = FastAPI(
         title="privmean collector",
         version=__version__,
         lifespan=life,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
     )
 
     async def no_database(_: Request, __: Exception) -> JSONResponse:

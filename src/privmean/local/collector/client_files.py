@@ -38,7 +38,7 @@ def add_client(app: FastAPI) -> None:
         return Response(
             parts[name],
             media_type=f"{TYPES[PurePath(name).suffix]}; charset=utf-8",
-            headers={"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"},
+            headers={"Content-Security-Policy": POLICY},
         )
 
     async def page() -> Response:

@@ -46,7 +46,7 @@ def add_open(
         return Response(
             parts[name],
             media_type=f"{PAGE[name]}; charset=utf-8",
-            headers={"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"},
+            headers={"Content-Security-Policy": POLICY},
         )
 
     async def page() -> Response:

@@ -46,6 +46,8 @@ def serve(
             backlog=128,  # accepted at once, before anybody is counted
             timeout_keep_alive=max(1, round(limits.idle)),
             timeout_graceful_shutdown=10,
+            server_header=False,
+            headers=_headers(tls[0] is not None),
             proxy_headers=bool(proxies),
             forwarded_allow_ips=list(proxies),
             ssl_certfile=tls[0],
@@ -59,6 +61,12 @@ def serve(
         with suppress(KeyboardInterrupt):  # the server has stopped in good order by then
             server.run(sockets=[listener])
         settings.log.action("stopped")
+
+
+def _headers(tls: bool) -> list[tuple[str, str]]:
+    """What every answer says to browsers, refusals of the protocol included."""
+    always = [("Referrer-Policy", "no-referrer"), ("X-Content-Type-Options", "nosniff")]
+    return [*always, ("Strict-Transport-Security", "max-age=31536000")] if tls else always
 
 
 def _tls(settings: Settings, limits: Limits) -> tuple[str | None, str | None]:

@@ -1,0 +1,101 @@
+"""Every route of a collector, asked by anybody and by each role: no failure, nothing in the log."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import urllib.request
+from contextlib import closing
+
+import pytest
+from collector_server import Server, serving
+from test_collector_tls import pair
+
+from privmean.local.builders import mean_round
+from privmean.local.collector.app import Collector, make_app
+from privmean.local.collector.settings import Settings
+
+assert pair  # a fixture
+ADMIN, READER = "an-administrator-s-token", "a-reader-s-long-token"
+TOKENS = {"PRIVMEAN_ADMIN_TOKEN": ADMIN, "PRIVMEAN_READ_TOKEN": READER}
+ROUND = mean_round(0, 10, epsilon=1, persons=1000)
+KNOWN = ROUND.identifier.hex()
+ODD = ["0" * 16, "nothing", "..", "%00", "%ff", "a" * 5000, "%F0%9F%98%80"]
+NOWHERE = ["/openapi.json", "/docs", "/redoc", "/docs/oauth2-redirect", "/nothing", "//", "/%00"]
+QUERIES = [
+    "",
+    "?level=0.9",
+    "?level=x",
+    "?level=2",
+    "?after=-1",
+    "?since=nan",
+    "?limit=1e9",
+    "?%ff",
+]
+
+
+def routes(folder):
+    """The paths of the application, as its router knows them."""
+    collector = Collector([ROUND], f"sqlite:///{folder}/other.db", Settings())
+    try:
+        return sorted({route.path for route in make_app(collector).routes})
+    finally:
+        collector.store.close()
+
+
+def paths(folder):
+    found = routes(folder)
+    assert "/metrics" in found
+    assert len(found) > 10
+    for path in found:
+        for given in [KNOWN, *ODD] if "{" in path else [""]:
+            yield re.sub(r"\{[^}]*\}", given, path)
+    yield from NOWHERE
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_a_get_of_any_path_neither_fails_nor_fills_the_log(tmp_path, public):
+    log = tmp_path / "errors"
+    every = list(paths(tmp_path))
+    with log.open("w") as held, serving(
+        tmp_path, [ROUND], f"sqlite:///{tmp_path}/r.db", "--penalty", 0.001, public=public,
+        env=TOKENS, log=held,
+    ) as server:  # fmt: skip
+        statuses = {}
+        for path in every:
+            for query in QUERIES:
+                for token in ("", READER, ADMIN):
+                    headers = {"Authorization": f"Bearer {token}"} if token else {}
+                    source = f"127.0.{len(statuses) // 200 + 1}.{len(statuses) % 200 + 1}"
+                    with closing(server.link(source)) as link:
+                        link.request("GET", path + query, None, headers)
+                        answer = link.getresponse()
+                        answer.read()
+                    statuses[path + query, token] = answer.status
+                    assert answer.getheader("Server") is None
+                    assert answer.getheader("Referrer-Policy") == "no-referrer"
+                    assert answer.getheader("X-Content-Type-Options") == "nosniff"
+                    assert answer.getheader("Strict-Transport-Security") is None
+    assert {k: v for k, v in statuses.items() if v >= 500} == {}
+    assert statuses["/openapi.json", ADMIN] == 404
+    assert statuses["/metrics", READER] == 200
+    assert statuses["/metrics", ""] == (200 if public else 401)
+    events = [json.loads(line)["event"] for line in log.read_text().splitlines()]
+    assert events == ["started", "stopped"]  # each line is JSON, and none tells of a failure
+
+
+def test_over_tls_browsers_are_told_to_stay_with_it(tmp_path, pair):
+    cert, key = pair
+    server = Server(
+        tmp_path, [ROUND], f"sqlite:///{tmp_path}/r.db", "--certfile", cert, "--keyfile", key
+    )
+    server.url = server.url.replace("http:", "https:")
+    server.start()
+    try:
+        trusted = ssl.create_default_context(cafile=cert)
+        with urllib.request.urlopen(f"{server.url}/healthz", context=trusted) as answer:
+            assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
+            assert answer.headers["Server"] is None
+    finally:
+        server.stop()
