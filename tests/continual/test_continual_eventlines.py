@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import event_lines
 from privmean.continual import MeanStream, sources
 from privmean.continual.buffered import Buffered
 from privmean.continual.eventlines import Lines, Reader
@@ -56,8 +57,10 @@ def test_no_text_of_a_value_hides_its_event_or_another(value):
     ):
         assert persons(Reader("p", ("v",)), [before, line, after]) == ["a", "b", "c"]
     field = value.replace(b'"', b'""')  # as a writer of CSV puts it
-    for line in (b'"%b",b' % field, b'"%b",b,"d"' % field):
-        read = persons(Reader("p", ("v",), "csv"), [b"v,p", b"1,a", line, b"3,c"])
+    for head, line in ((b"v,p", b'"%b",b' % field), (b"v,p,x", b'"%b",b,"d"' % field)):
+        read = persons(
+            Reader("p", ("v",), "csv"), [head, b"1,a" + head[3:], line, b"3,c" + head[3:]]
+        )
         assert read == ["a", "b", "c"]
     if b"," not in value:  # as it is, beside a text with quotes
         head = b"v,p,x"
@@ -72,6 +75,72 @@ def test_no_text_of_a_value_hides_its_event_or_another(value):
 def test_the_value_before_the_id_in_json(value):
     line = b'{"v": %b, "p": "b"}' % value.replace(b"\n", b"").replace(b'"p"', b"")
     assert persons(Reader("p", ("v",)), [line]) == ["b"]
+
+
+def test_no_text_of_a_value_moves_an_id_or_a_group():
+    """Pairs of lines that differ in the texts of values; see benchmarks/event_lines.py."""
+    pairs, moved, lost = event_lines.compared(100_000, seed=5)
+    kinds = {
+        f"{form}; {order}"
+        for form in event_lines.CSV | event_lines.JSON
+        for order in event_lines.ORDERS
+    }
+    assert set(pairs) == kinds
+    assert min(pairs.values()) > 2500
+    unsure = f"csv, values as they are; {event_lines.BETWEEN}"  # as docs/streams.md says
+    assert {key for key in kinds if moved[key] or lost[key]} <= {unsure}
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "expected"),
+    [
+        (b"v,p", b"1,5,u1", "u1"),
+        (b"v,p", b'5",u1', "u1"),
+        (b"v,p", b'"5,u1', "u1"),
+        (b"v,p", b'"a","b,"u,1"', "u,1"),
+        (b"p,v", b'"u,1","5', "u,1"),
+        (b"p,v", b"u1,1,5", "u1"),
+        (b"p,v", b"u1", "u1"),
+        (b"v,p", b"5", None),  # a line that ends before its id has none
+        (b"v,x,p", b"1,5,u1", "u1"),
+        (b"v,p,x", b'1,5,u1,he said "no"', "u1"),
+        (b"v,p,w", b"1,u1,2", "u1"),
+        (b"v,p,w", b'"1,5",u1,2', "u1"),
+        (b"v,p,w", b"1,5,u1,2", None),  # between two values: the 5 or the u1?
+    ],
+)
+def test_where_the_id_of_a_line_of_csv_stands(header, line, expected):
+    values = tuple(name for name in ("v", "w") if name.encode() in header)
+    assert persons(Reader("p", values, "csv"), [header, line]) == [expected]
+
+
+@pytest.mark.parametrize("quote", ['"', "'", "|", ""])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "^", "]"])
+def test_signs_of_any_format_are_plain_characters(quote, delimiter):
+    form = TextFormat(delimiter=delimiter, quote=quote)
+    head, line = (delimiter.join(cells).encode() for cells in (["v", "p"], ["1", "5", "u1"]))
+    assert persons(Reader("p", ("v",), "csv", form), [head, line]) == ["u1"]
+    if quote:
+        line = f"{quote}x{delimiter}1{delimiter}{quote}u{delimiter}1{quote}".encode()
+        assert persons(Reader("p", ("v",), "csv", form), [head, line]) == [f"u{delimiter}1"]
+
+
+def test_many_delimiters_and_quotes_take_time_in_proportion():
+    line = b'1"' + b'x",' * 200_000 + b'"u1'
+    assert persons(Reader("p", ("v",), "csv"), [b"v,p", line]) == ["u1"]
+
+
+def test_a_line_that_is_cut_has_no_id_at_its_end(monkeypatch):
+    monkeypatch.setattr("privmean.continual.eventlines.LONGEST", 12)
+    assert persons(Reader("p", ("v",), "csv"), [b"v,p", b"1,1,1,u1", b"1,1,1,1,1,1,1"]) == [
+        "u1",
+        None,
+    ]
+
+
+def test_one_person_is_counted_as_one_whatever_stands_before_the_id(feed):
+    text = b"v,p\n" + b"".join(b"5,%d,u1\n" % k for k in range(40))
+    assert " 1 records in the mean" in feed(text, "--max-participations", "1").stderr
 
 
 def test_an_id_within_another_value_is_none():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import NamedTuple
 
 from privmean import validate
@@ -48,7 +47,9 @@ class Reader:
         self.public = public
         self.kind = validate.choice("format", kind, ["auto", "jsonl", "csv"])
         self._form = form or TextFormat()
-        self._plain = replace(self._form, quote="")
+        sign = re.escape(self._form.quote.encode() or b'"')
+        # a field in quotes, and what follows up to the delimiter
+        self._enclosed = re.compile(b"%b[^%b]*+(?:%b%b[^%b]*+)*+%b[^%b]*+" % ((sign,) * 7))
         self._columns: list[int] | None = None
         self._width = 0
 
@@ -67,8 +68,7 @@ class Reader:
                 self._columns = self._header(line)
                 continue
             else:
-                cells = self._cells(line)
-                texts = [cells[k] if k < len(cells) else None for k in self._columns]
+                texts = self._cells(line)
             last = 1 + len(self.values)
             numbers = [number(text, self._form) for text in texts[1:last]]
             events.append(Event(person_name(texts[0]), numbers, tuple(texts[last:])))
@@ -107,13 +107,61 @@ class Reader:
         return [names.index(key) for key in (self.person, *self.values, *self.public)]
 
     def _cells(self, line: bytes) -> list[str | None]:
-        """The fields; a quote that would swallow delimiters of its neighbours is a plain sign."""
+        """The texts of the columns that are read, in their order.
+
+        No text of a value moves another column: those before the first value are found from the
+        left, those behind the last value from the right. A public column between two values is
+        missing where the line has not as many fields as the header.
+        """
+        assert self._columns is not None
+        values = self._columns[1 : 1 + len(self.values)]
+        first, last = min(values), max(values)
+        pieces = line.split(self._form.delimiter.encode())
         cells = csv_fields(line, self._form)
-        if len(cells) != self._width and self._form.quote:
-            plain = csv_fields(line, self._plain)
-            if len(plain) == self._width:
-                return plain
-        return cells
+        if len(cells) == len(pieces) == self._width:
+            return [cells[place] for place in self._columns]
+        if len(cells) < self._width <= len(pieces):
+            # a quote that would swallow delimiters of its neighbours is a plain sign
+            cells = [self._alone(piece) for piece in pieces]
+        before = self._outer(pieces, first)
+        behind = self._outer(pieces[::-1], self._width - 1 - last, -1)
+        if len(pieces) < self._width or len(line) >= LONGEST:
+            behind = []  # the end is not there
+        whole = len(cells) == self._width
+
+        def text(place: int) -> str | None:
+            if place < first:
+                return before[place] if place < len(before) else None
+            if place > last:
+                back = self._width - 1 - place
+                return behind[back] if back < len(behind) else None
+            read = place < len(cells) and (whole or place in values)
+            return cells[place] if read else None
+
+        return [text(place) for place in self._columns]
+
+    def _outer(self, pieces: list[bytes], count: int, way: int = 1) -> list[str | None]:
+        """The first `count` fields of a line that was split at every delimiter. way: -1 where the
+        pieces come from the end. A field in quotes may be of several pieces, but leaves one to each
+        of the other columns."""
+        quote, comma = self._form.quote.encode(), self._form.delimiter.encode()
+        found: list[str | None] = []
+        at = 0
+        while len(found) < count and at < len(pieces):
+            field, size = pieces[at], 1
+            if quote and field.count(quote) % 2:
+                most = len(pieces) - (self._width - 1 - len(found))
+                ends = (k for k in range(at + 1, most) if pieces[k].count(quote) % 2)
+                if (end := next(ends, None)) is not None:
+                    joined = comma.join(pieces[at : end + 1][::way])
+                    if self._enclosed.fullmatch(joined):
+                        field, size = joined, end + 1 - at
+            found.append(self._alone(field))
+            at += size
+        return found
+
+    def _alone(self, field: bytes) -> str | None:
+        return csv_fields(field, self._form)[0]
 
 
 def _is_json(line: bytes) -> bool:
