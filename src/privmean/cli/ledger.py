@@ -161,7 +161,7 @@ def plan(
     rows += [
         (policy.describe(), policy.left(book.entries, analyst, now))
         for policy in book.policies
-        if policy.analyst in (None, "*", analyst)
+        if policy.concerns(analyst)
     ]
     fits = all(left.covers(wanted) for _, left in rows)
     for name, left in rows:

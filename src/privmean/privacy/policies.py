@@ -10,6 +10,7 @@ from privmean import validate
 from privmean.errors import ArgumentError, BudgetExceeded
 from privmean.privacy.budget import Budget, as_written
 from privmean.privacy.charges import NOTHING, Amount, Entry
+from privmean.privacy.names import comparable
 
 PERIODS = {"always": 0, "year": 4, "month": 7, "day": 10}  # letters of an ISO time that name it
 EACH = "*"  # every analyst for themselves
@@ -21,6 +22,9 @@ class Policy:
 
     epsilon and delta, or rho: what may be spent. analyst: by whom: a name, "*" for each analyst
     alone, None for all together. period: in each "day", "month" or "year" (UTC), or "always".
+
+    Names are the caller's word: whoever charges says one, and nothing proves it. They are compared
+    as `privmean.privacy.names` says, so that blanks and invisible characters make no second name.
 
     Example:
         monthly = pm.Policy(epsilon=2.0, delta=1e-6, analyst="*", period="month")
@@ -38,7 +42,9 @@ class Policy:
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta, self.rho)
         validate.choice("period", self.period, list(PERIODS))
-        if self.analyst is not None and not (isinstance(self.analyst, str) and self.analyst):
+        if self.analyst is not None and not (
+            isinstance(self.analyst, str) and comparable(self.analyst)
+        ):
             raise ArgumentError("analyst", self.analyst, "is no name", "give a name or '*'")
 
     @property
@@ -65,17 +71,20 @@ class Policy:
     def _counts(self, spender: str, analyst: str) -> bool:
         if self.analyst is None:
             return True
-        return spender == (analyst if self.analyst == EACH else self.analyst)
+        limited = analyst if comparable(self.analyst) == EACH else self.analyst
+        return comparable(spender) == comparable(limited)
 
-    def concerns(self, entry: Entry) -> bool:
-        """Whether a charge is limited by it."""
-        return self.analyst in (None, EACH, entry.analyst)
+    def concerns(self, analyst: str) -> bool:
+        """Whether charges of an analyst are limited by it."""
+        if self.analyst is None:
+            return True
+        return comparable(self.analyst) in (EACH, comparable(analyst))
 
     def require(self, entries: Sequence[Entry], entry: Entry) -> None:
         """Raise BudgetExceeded if a charge would break it."""
-        if not self.concerns(entry):
+        if not self.concerns(entry.analyst):
             return
-        if self.analyst == EACH and not entry.analyst:
+        if self.analyst is not None and not comparable(entry.analyst):
             raise ArgumentError(
                 "analyst",
                 None,
