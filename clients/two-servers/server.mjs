@@ -4,23 +4,26 @@
 // proof together; a report that only one of them has, or whose proof fails, is left out by both. Each
 // adds noise to its sums (`privmean two-servers noise`) before the other one sees them, once a task.
 // SECRETS: JSON with `verify` (16 bytes in hex), `peer` and `admin` (tokens); the same for both.
-// TLS is for whatever stands in front. Reports live in memory: a server that is stopped ends its task.
+// A request that is not there whole after --patience seconds (10) is cut. TLS is for whatever stands in
+// front. Reports live in memory: a server that is stopped ends its task.
 import { execFileSync } from "node:child_process";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { parsed } from "../js/src/json.js";
 import { bytes, hex, Task } from "./shares.mjs";
 
 const BATCH = 100;
 const MOST = 4_000_000; // reports that wait
-const LARGEST = 1 << 24; // bytes of a message
+const LARGEST = 1 << 24; // bytes of a message of the other server or the administrator
+const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 const { values: said, positionals } = parseArgs({
   allowPositionals: true,
   options: Object.fromEntries(
-    ["role", "port", "peer", "secrets", "state", "privmean"].map((name) => [name, { type: "string" }])),
+    ["role", "port", "peer", "secrets", "state", "privmean", "patience"].map((name) => [name, { type: "string" }])),
 });
 const role = Number(said.role);
 if (role !== 0 && role !== 1) throw new Error("--role is 0 or 1");
@@ -109,7 +112,7 @@ async function prepare({ nonces, shares }) {
     await second(nonce, preparationState, preparationShare, other);
     answers.push(written(preparationShare));
   }
-  return { shares: answers };
+  return [200, { shares: answers }];
 }
 
 // The noisy sums of this server: drawn once, on disk before anybody sees them.
@@ -181,47 +184,69 @@ function allowed(request, token) {
   return timingSafeEqual(one, two);
 }
 
-async function bodyOf(request) {
+// The message of a request, all of it; null where it is too long, has no end or is none.
+async function messageOf(request, most) {
   const parts = [];
   let size = 0;
-  for await (const part of request) {
-    size += part.length;
-    if (size > LARGEST) throw new Error("too large");
-    parts.push(part);
+  try {
+    for await (const part of request) {
+      size += part.length;
+      if (size > most) return null;
+      parts.push(part);
+    }
+    return size ? parsed(UTF8.decode(Buffer.concat(parts))) : {};
+  } catch {
+    return null;
   }
-  return parts.length ? JSON.parse(Buffer.concat(parts).toString("utf8")) : {};
 }
 
-async function answer(request) {
-  const { url, method } = request;
-  if (method !== "POST") return [404, { error: "not here" }];
-  const known = { "/reports": null, "/prepare": secrets.peer, "/sums": secrets.peer, "/finish": secrets.admin };
-  if (!(url in known)) return [404, { error: "not here" }];
-  if (known[url] !== null && !allowed(request, known[url])) return [401, { error: "token" }];
-  let body;
-  try {
-    body = await bodyOf(request);
-    if (url === "/reports") return [take(body), {}];
-  } catch {
-    return [400, { error: "not a message of this task" }];
-  }
-  if (url === "/finish" && role === 0) return finish();
-  if (url === "/prepare" && role === 1) return [200, await prepare(body)];
-  if (url === "/sums" && role === 1) return finishHelper(body);
-  return [404, { error: "not here" }];
-}
+const NOT_HERE = [404, { error: "not here" }];
+const NONE = [400, { error: "not a message of this task" }];
+const OWN = role === 0 ? { "/finish": finish } : { "/prepare": prepare, "/sums": finishHelper };
+const TOKENS = { "/prepare": secrets.peer, "/sums": secrets.peer, "/finish": secrets.admin };
 
 let turn = Promise.resolve(); // one after the other: what is checked is not changed meanwhile
-const server = createServer((request, response) => {
-  turn = turn.then(async () => {
-    let found;
+
+// A message is received whole before it takes its turn: a slow sender holds up nobody.
+async function answer(request) {
+  const { url, method } = request;
+  if (method !== "POST") return NOT_HERE;
+  if (url === "/reports") {
+    const message = await messageOf(request, longest);
     try {
-      found = await answer(request);
-    } catch (problem) {
-      found = [502, { error: problem.message.startsWith("the other server") ? problem.message : "failed" }];
+      return message === null ? NONE : [take(message), {}];
+    } catch {
+      return NONE;
     }
-    response.writeHead(found[0], { "Content-Type": "application/json" });
-    response.end(JSON.stringify(found[1]));
-  });
+  }
+  if (!(url in TOKENS)) return NOT_HERE;
+  if (!allowed(request, TOKENS[url])) return [401, { error: "token" }];
+  const message = await messageOf(request, LARGEST);
+  if (message === null) return NONE;
+  if (!(url in OWN)) return NOT_HERE;
+  const found = turn.then(() => OWN[url](message));
+  turn = found.catch(() => {});
+  try {
+    return await found;
+  } catch (problem) {
+    const words = String(problem.message);
+    return [502, { error: words.startsWith("the other server") ? words : "failed" }];
+  }
+}
+
+// what an honest client sends, and some room
+const honest = await task.report(task.lower);
+const longest = 1024 + 2 * Math.max(...honest.map((item) => JSON.stringify(item).length));
+
+const seconds = Number(said.patience ?? 10);
+if (!(seconds > 0)) throw new Error("--patience is a number of seconds");
+const patience = { requestTimeout: 1000 * seconds, headersTimeout: 1000 * seconds, connectionsCheckingInterval: 500 };
+const server = createServer(patience, async (request, response) => {
+  const [status, body] = await answer(request);
+  // what was not read of a refused request is not waited for
+  const rest = request.complete ? {} : { Connection: "close" };
+  response.writeHead(status, { "Content-Type": "application/json", ...rest });
+  response.end(JSON.stringify(body));
 });
+server.maxConnections = 1000;
 server.listen(Number(said.port), "127.0.0.1", () => console.log(`listening ${server.address().port}`));

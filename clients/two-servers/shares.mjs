@@ -1,12 +1,13 @@
 // Reports of a task: whole numbers, split into two shares with a proof that they are in range.
 import { Prio3Sum, Prio3SumVec } from "@divviup/prio3";
 import { createHash, randomBytes } from "node:crypto";
+import { parsed } from "../js/src/json.js";
 
 const FORMAT = "privmean two servers 1";
 
 export class Task {
   constructor(text) {
-    const said = JSON.parse(text);
+    const said = parsed(text);
     if (said.format !== FORMAT) throw new Error("task is no task of privmean");
     if (said.lower.length !== said.upper.length || said.lower.length < 1) {
       throw new Error("task: give both limits of every value");

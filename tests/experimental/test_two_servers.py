@@ -3,9 +3,11 @@ library of proofs are at hand (`make two-servers`)."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -182,6 +184,7 @@ class Servers:
         command = ["node", str(FOLDER / "server.mjs"), place, "--role", str(role), "--port", "0"]
         command += ["--peer", peer, "--secrets", str(self.folder / "secrets.json")]
         command += ["--state", str(self.folder / "state"), "--privmean", self.noise]
+        command += ["--patience", "3"]
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder
         )
@@ -278,6 +281,62 @@ def test_hostile_clients_are_left_out_by_both_servers(serve, tmp_path):
     assert sums == [1 + 7 + 15 + 3 + 15, 15 + 0 + 0 + 2 + 15]
     assert both.finish()[1]["shares"] == found["shares"]  # drawn once
     assert both.post(0, "/reports", lies[6][0])[0] == 410
+
+
+def half_sent(port: int, path: str, length: int, sent: bytes, token: str = "") -> socket.socket:
+    """A request of which only a beginning comes."""
+    link = socket.create_connection(("127.0.0.1", port), timeout=60)
+    words = f"Authorization: Bearer {token}\r\n" if token else ""
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{words}Content-Length: {length}\r\n\r\n"
+    link.sendall(head.encode() + sent)
+    return link
+
+
+def rest_of(link: socket.socket) -> bytes:
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := link.recv(4096):
+            found += piece
+    return found
+
+
+@needs_node
+def test_what_is_sent_by_halves_holds_up_nobody_and_is_cut(serve, tmp_path):
+    silent = tmp_path / "silent.py"
+    silent.write_text(SILENT)
+    both = serve(Task((0.0,), (15.0,), Fraction(1), 3, 4, "halves"), f"{sys.executable} {silent}")
+    halves = [half_sent(port, "/reports", 100, b"{") for port in both.ports for _ in range(20)]
+    halves += [half_sent(both.ports[0], "/finish", 2, b"{", "admin token")]
+    halves += [half_sent(both.ports[1], "/prepare", 2, b"{", "peer token")]
+    try:
+        for pair in both.reports([[3], [5], [7]]):
+            assert both.send(pair) == [201, 201]  # all of them while the others hang
+        status, found = both.finish()
+        assert (status, found["persons"], found["refused"]) == (200, 3, 0)
+        assert all(rest_of(link)[9:12] in (b"408", b"400", b"") for link in halves)  # they end
+    finally:
+        for link in halves:
+            link.close()
+
+
+@needs_node
+def test_messages_that_are_none_are_refused_at_once(serve):
+    both = serve(Task.of(0, 1, epsilon=1, persons=3), f"{sys.executable} -m privmean")
+    pair = both.reports([[1.0]])[0]
+    good = json.dumps(pair[0])
+    odd = {
+        "too long": b" " * (1 << 16) + good.encode(),
+        "a key twice": good.replace("{", '{"nonce": "00", ', 1).encode(),
+        "a byte-order mark": b"\xef\xbb\xbf" + good.encode(),
+        "another encoding": good.encode("utf-16"),
+        "no UTF-8": good.replace("{", '{"\xff": 1, ', 1).encode("latin-1"),
+    }
+    for why, body in odd.items():
+        with half_sent(both.ports[0], "/reports", len(body), body) as link:
+            assert b" 400 " in link.recv(4096), why
+    with half_sent(both.ports[0], "/reports", 10**9, b"x" * 50_000) as link:
+        assert b" 400 " in rest_of(link)  # before all of it was read
+    assert both.send(pair) == [201, 201]
 
 
 @needs_node
