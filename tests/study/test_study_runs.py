@@ -21,6 +21,7 @@ from privmean.study.draws import Draws, Gone
 from privmean.study.file import first_file, read_study, study_of, study_schema
 from privmean.study.folder import DRAWS, RESULT, RUN, held
 from privmean.study.outputs import run_in
+from privmean.study.table_state import is_table, table_state
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOW = "declarations changed: store json.dumps(study_schema(), indent=2) and a line end there again"
@@ -213,6 +214,99 @@ def test_a_changed_table_is_refused_without_a_draw(place, monkeypatch):
     with pytest.raises(Gone, match="the table changed"):
         run_in(read_study(place / "study.toml"), place / "out")
     assert (place / "out" / DRAWS).read_bytes() == kept
+
+
+def changed_digit(path):
+    """One digit of one value, in the file itself; size and times of it stay as they were."""
+    before = path.stat()
+    text = path.read_text()
+    at = text.index(".", len(text) // 2) + 1
+    with path.open("r+") as file:
+        file.seek(at)
+        file.write("7" if text[at] != "7" else "3")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def test_a_table_changed_under_the_same_size_and_time_is_refused(place, monkeypatch):
+    stopped(place, monkeypatch)
+    kept = (place / "out" / DRAWS).read_bytes()
+    changed_digit(place / "panel.csv")
+    with pytest.raises(Gone, match="the table changed"):
+        run_in(read_study(place / "study.toml"), place / "out")
+    assert (place / "out" / DRAWS).read_bytes() == kept
+
+
+def test_another_file_of_the_same_size_and_time_is_refused(place, monkeypatch):
+    stopped(place, monkeypatch)
+    shutil.copy2(place / "panel.csv", place / "other.csv")
+    changed_digit(place / "other.csv")
+    os.replace(place / "other.csv", place / "panel.csv")
+    with pytest.raises(Gone, match="the table changed"):
+        run_in(read_study(place / "study.toml"), place / "out")
+
+
+@pytest.mark.parametrize("touched", ["chmod", "hard link", "touch", "copy in its place", "nothing"])
+def test_a_table_with_the_same_content_is_the_same(place, monkeypatch, touched):
+    stopped(place, monkeypatch)
+    panel = place / "panel.csv"
+    if touched == "chmod":
+        panel.chmod(0o600)
+    elif touched == "hard link":
+        os.link(panel, place / "backup")
+    elif touched == "touch":
+        os.utime(panel, (1e9, 1e9))
+    elif touched == "copy in its place":
+        shutil.copy(panel, place / "other")
+        os.replace(place / "other", panel)
+    assert run_in(read_study(place / "study.toml"), place / "out")
+
+
+def test_of_large_tables_size_and_time_tell(place, monkeypatch):
+    monkeypatch.setattr("privmean.study.table_state.LARGEST", 1000)
+    stopped(place, monkeypatch)
+    (place / "panel.csv").chmod(0o600)
+    os.utime(place / "panel.csv", (1e9, 1e9))
+    with pytest.raises(Gone, match="the table changed"):
+        run_in(read_study(place / "study.toml"), place / "out")
+
+
+@pytest.mark.parametrize("named", ["folder", "pattern"])
+def test_every_file_of_a_table_counts(place, named):
+    folder = place / "parts"
+    folder.mkdir()
+    for k in range(3):
+        (folder / f"{k}.csv").write_text(f"who,y\n{k},1.0\n")
+    source = str(folder if named == "folder" else folder / "*.csv")
+    state = json.loads(json.dumps(table_state(source)))
+    assert is_table(source, state)
+    changed_digit(folder / "1.csv")
+    assert not is_table(source, state)
+    changed_digit(folder / "1.csv")
+    (folder / "1.csv").write_text("who,y\n1,1.0\n")
+    assert is_table(source, state)
+    os.rename(folder / "1.csv", folder / "4.csv")
+    assert not is_table(source, state)
+    assert is_table([1, 2], table_state([1, 2]))
+    assert not is_table(source, None)
+
+
+def test_what_tells_a_table_is_private_and_forgotten(place, monkeypatch):
+    """A digest of a table is no noisy answer: nobody who is shown the folder gets it."""
+    stopped(place, monkeypatch)
+    file = place / "out" / "run.json"
+    digest = json.loads(file.read_text())["table"]["digest"]
+    assert file.stat().st_mode & 0o077 == 0
+    assert run_in(read_study(place / "study.toml"), place / "out")
+    for path in (place / "out").iterdir():
+        assert digest not in path.read_text()
+    state = json.loads(file.read_text())
+    assert state["table"]["digest"] is None
+    state["table"]["digest"] = digest  # as where a run was stopped just before
+    file.write_text(json.dumps(state))
+    assert run_in(read_study(place / "study.toml"), place / "out")
+    assert digest not in file.read_text()
 
 
 def test_a_copied_folder_is_refused_without_a_draw(place, monkeypatch):

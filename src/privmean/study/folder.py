@@ -23,10 +23,12 @@ from privmean.disk import sync_folder, words_of, write_all
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.identity import Identity, names_of
 from privmean.study.draws import Draws, Gone
+from privmean.study.table_state import is_table, table_state
 
 if TYPE_CHECKING:
     from privmean.privacy.charges import Entry
 
+PRIVATE = 0o600
 LOCK, RUN, RECEIPT, DRAWS, RESULT = (
     "study.lock", "run.json", "receipt.json", "draws.jsonl", "release.json",
 )  # fmt: skip
@@ -67,6 +69,7 @@ class RunFolder:
 
     def result(self) -> dict[str, Any]:
         """The stored result."""
+        self._forget_digest()
         found: dict[str, Any] = json.loads((self.path / RESULT).read_text())
         return found
 
@@ -82,27 +85,46 @@ class RunFolder:
                 "name another folder; what was charged for that run stays charged",
             )
 
-    def claim(self, plan: str, table: str) -> None:
+    def finish(self, result: str) -> None:
+        """Store the result: the run is finished."""
+        self.write(RESULT, result)
+        self._forget_digest()
+
+    def _forget_digest(self) -> None:
+        """Take the digest of the table out of `run.json`: it is no noisy answer."""
+        state = self._state(RUN) or {}
+        table = state.get("table")
+        if isinstance(table, dict) and table.get("digest") is not None:
+            kept = {**state, "table": {**table, "digest": None}}
+            self.write(RUN, json.dumps(kept), PRIVATE)
+
+    def claim(self, plan: str, table: object) -> None:
         """Bind the folder to a plan (its digest) and a table; Gone if either changed since a run
         was begun here."""
-        stated = {
-            "run": self.run_id,
-            "declared": self._declared,
-            "plan": plan,
-            "table": table,
-            "place": self._place(),
-        }
         before = self._state(RUN)
         if before is None:
-            self.write(RUN, json.dumps(stated))
+            stated = {
+                "run": self.run_id,
+                "declared": self._declared,
+                "plan": plan,
+                "table": table_state(table),
+                "place": self._place(),
+            }
+            self.write(RUN, json.dumps(stated), PRIVATE)
             return
         if self._tells_more_than(before["place"]):
-            self.write(RUN, json.dumps({**before, "place": self._place()}))
-        for name, words in (
-            ("plan", "the questions, the budget, the persons or privmean itself changed"),
-            ("table", "the table changed: answers about two tables would be mixed"),
+            self.write(RUN, json.dumps({**before, "place": self._place()}), PRIVATE)
+        for same, words in (
+            (
+                before.get("plan") == plan,
+                "the questions, the budget, the persons or privmean itself changed",
+            ),
+            (
+                is_table(table, before.get("table")),
+                "the table changed: answers about two tables would be mixed",
+            ),
         ):
-            if before.get(name) != stated[name]:
+            if not same:
                 raise Gone(
                     f"{self.path}: a run was begun here and {words}. What it charged stays "
                     "charged; take another folder for a new study"
@@ -127,11 +149,16 @@ class RunFolder:
             self._counted(-missing)
         return draws
 
-    def write(self, name: str, text: str) -> None:
-        """A whole file, or none."""
+    def write(self, name: str, text: str, mode: int = 0o666) -> None:
+        """A whole file, or none. mode: who may read it, as far as the process lets anybody."""
         draft = self.path / f".{name}.draft"
+
+        def opener(path: str, flags: int) -> int:
+            return os.open(path, flags, mode)
+
         try:
-            with draft.open("w", encoding="utf-8") as file:
+            draft.unlink(missing_ok=True)  # of a run that was stopped
+            with open(draft, "w", encoding="utf-8", opener=opener) as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
@@ -217,20 +244,3 @@ def _hold(lock: int, path: str | os.PathLike[str]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise busy from None
-
-
-def table_mark(source: object) -> str:
-    """What tells one state of a table from another without reading it: name, size and time of the
-    last change of its files; nothing of a frame in memory."""
-    if not isinstance(source, str | os.PathLike):
-        return "in memory"
-    path = Path(source)
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    marks = []
-    for file in files:
-        try:
-            found = file.stat()
-        except OSError:
-            continue
-        marks.append(f"{file.name}:{found.st_size}:{found.st_mtime_ns}")
-    return ";".join(marks) or str(path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from privmean.people.table import Table
 from privmean.privacy.canonical import digest
 from privmean.rows import NAMES
-from privmean.study.folder import RESULT, RunFolder, held, table_mark
+from privmean.study.folder import RunFolder, held
 from privmean.study.release import stored_questions
 from privmean.study.report import page
 from privmean.study.running import run
@@ -80,7 +80,7 @@ def _run(
         analyst=analyst,
         run_id=folder.run_id,
         draws=draws.of,
-        claimed=lambda plan: folder.claim(plan.digest, table_mark(source)),
+        claimed=lambda plan: folder.claim(plan.digest, source),
         charged=folder.charged,
     )
     stored = found.to_dict()
@@ -88,7 +88,7 @@ def _run(
         folder.write(f"{question['name']}.csv", csv_of(question))
     facts = {"table": study.table_name, "analyst": analyst}
     folder.write(REPORT, page(stored, **facts))
-    folder.write(RESULT, json.dumps(stored, allow_nan=False) + "\n")  # last: the run is finished
+    folder.finish(json.dumps(stored, allow_nan=False) + "\n")
 
 
 def csv_of(question: Mapping[str, Any]) -> str:
