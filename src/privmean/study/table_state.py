@@ -30,14 +30,14 @@ def is_table(source: object, state: object) -> bool:
         return False
     files = _files(source)
     stats = {name: _stat(path) for name, path in files.items()}
-    before = state["files"]
+    before: Mapping[str, Any] = state["files"]
     if stats == before:
         return True
     if state.get("digest") is None:  # too large, or forgotten: size and time of the last change
         return {name: stat[:2] for name, stat in stats.items()} == {
             name: list(stat)[:2] for name, stat in before.items()
         }
-    return _digest(files) == state["digest"]
+    return bool(_digest(files) == state["digest"])
 
 
 def _files(source: object) -> dict[str, Path]:
