@@ -31,19 +31,25 @@ KINDS: dict[str, type[Loss]] = {
     )
 }  # fmt: skip
 GROUPS = ("branches", "parts")  # fields that hold losses
+DEEPEST = 8  # levels of groups within groups: no plan has more than two
 
 
-def loss_from_dict(values: dict[str, Any]) -> Loss:
-    """The loss stored by `Loss.to_dict`. Derived numbers in the dictionary are not trusted."""
-    loss = _loss_from_dict(values)
+def loss_from_dict(values: dict[str, Any], depth: int = 0) -> Loss:
+    """The loss stored by `Loss.to_dict`. Derived numbers in the dictionary are not trusted.
+
+    depth: levels of groups that this loss lies in.
+    """
+    loss = _loss_from_dict(values, depth)
     if loss.moved and loss.moved == loss.counted():
         object.__setattr__(loss, "moved", "")  # told from the numbers, as when it was stored
     return loss
 
 
-def _loss_from_dict(values: dict[str, Any]) -> Loss:
+def _loss_from_dict(values: dict[str, Any], depth: int) -> Loss:
     if not isinstance(values, dict):
         raise refused("mechanisms", values, "must hold one object a mechanism")
+    if depth > DEEPEST:
+        raise refused("mechanisms", depth, "are nested deeper than those of any plan")
     kind = values.get("mechanism")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ArgumentError(
@@ -55,7 +61,7 @@ def _loss_from_dict(values: dict[str, Any]) -> Loss:
     for name in GROUPS:
         if name in names:
             try:
-                read = [[loss_from_dict(item) for item in group] for group in values[name]]
+                read = [[loss_from_dict(item, depth + 1) for item in group] for group in values[name]]
             except (KeyError, TypeError):
                 raise refused("mechanism", kind, f"lacks its {name}") from None
             arguments[name] = tuple(tuple(group) for group in read)

@@ -35,6 +35,7 @@ LONGEST_SHIFT = 2**13  # steps; longer shifts are coarsened, which dominates the
 GRID_DELTA = 1e-11
 
 LARGEST_PURE, LARGEST_MU = 400, 25.0
+MOST_PIECES = 10**6  # of which arithmetic alone may lose a delta of 1e-5
 
 Piece = tuple[Fraction, int]  # scale and shift of discrete Laplace noise
 
@@ -63,11 +64,13 @@ def pieces_of(losses: Sequence[Loss]) -> Counter[Piece]:
 def grid_helps(losses: Sequence[Loss]) -> bool:
     """Whether a grid can beat the closed forms: where not all noise is Gaussian.
 
-    Losses far beyond any budget are left to the closed forms: a grid of them would overflow.
+    Losses far beyond any budget, and parts without number, are left to the closed forms: a grid of
+    them would overflow.
     """
     pure = sum((loss.pure for loss in losses), Fraction(0))
     mu_squared = math.fsum(loss.mu**2 for loss in losses)
-    return 0 < pure <= LARGEST_PURE and mu_squared <= LARGEST_MU**2
+    few = sum(loss.spread if isinstance(loss, Laplace) else 1 for loss in losses) <= MOST_PIECES
+    return few and 0 < pure <= LARGEST_PURE and mu_squared <= LARGEST_MU**2
 
 
 def grid_delta(losses: Sequence[Loss], epsilon: float) -> float:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from numbers import Rational
-from typing import SupportsFloat, SupportsInt, cast
+from operator import index
+from typing import SupportsFloat, SupportsIndex, cast
 
 from privmean.errors import ArgumentError
 
 LARGEST_EXPONENT = 700.0  # exp of more overflows a double
 LARGEST_LOSS = 1e100  # no promise is near it, and its square is still a double
+# No mechanism has a number beyond it: squares and products of two are doubles, and a stored bill
+# cannot ask for arithmetic that never ends.
+LARGEST = 10**100
+LONGEST_TEXT = 4000
+LONGEST_EXPONENT = 4  # signs of it in a text
+BEYOND = "is beyond the numbers of any mechanism"
 
 
 def refused(name: str, value: object, problem: str) -> ArgumentError:
@@ -21,8 +28,8 @@ def refused(name: str, value: object, problem: str) -> ArgumentError:
 def positive_fraction(name: str, value: object) -> Fraction:
     """An exact positive rational from a Fraction, an integer, a double or text such as "7/3"."""
     if type(value) is Fraction and value.numerator > 0:  # nearly always: the rest takes its time
-        return value
-    if isinstance(value, bool) or (isinstance(value, str) and len(value) > 4000):
+        return _within(name, value, value)
+    if isinstance(value, bool) or (isinstance(value, str) and not _short(value)):
         raise refused(name, value, "is not a number")
     try:
         result = Fraction(cast(Rational | str, value))
@@ -30,12 +37,19 @@ def positive_fraction(name: str, value: object) -> Fraction:
         raise refused(name, value, "is not a finite number") from None
     if result <= 0:
         raise refused(name, value, "must be greater than 0")
-    return result
+    return _within(name, value, result)
+
+
+def _short(text: str) -> bool:
+    """Whether a text is short, and so is the number that it stands for: an exponent of nine digits
+    is a number that fills the memory."""
+    _, mark, exponent = text.lower().partition("e")
+    return len(text) <= LONGEST_TEXT and (not mark or len(exponent) <= LONGEST_EXPONENT)
 
 
 def positive_float(name: str, value: object) -> float:
     """A finite double greater than zero."""
-    if type(value) is float and 0.0 < value < math.inf:
+    if type(value) is float and 0.0 < value <= LARGEST_LOSS:
         return value
     if isinstance(value, bool | str):
         raise refused(name, value, "is not a number")
@@ -45,17 +59,28 @@ def positive_float(name: str, value: object) -> float:
         raise refused(name, value, "is not a number") from None
     if not (math.isfinite(result) and result > 0):
         raise refused(name, value, "must be finite and greater than 0")
+    if result > LARGEST_LOSS:
+        raise refused(name, value, BEYOND)
     return result
 
 
 def count(name: str, value: object) -> int:
     """A whole number of at least one."""
-    if type(value) is int and value >= 1:
+    if type(value) is int and 1 <= value <= LARGEST:
         return value
-    if (
-        isinstance(value, bool)
-        or not hasattr(value, "__index__")
-        or int(cast(SupportsInt, value)) < 1
-    ):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise refused(name, value, "must be a whole number of at least 1")
-    return int(cast(SupportsInt, value))
+    number = index(cast(SupportsIndex, value))
+    if number < 1:
+        raise refused(name, value, "must be a whole number of at least 1")
+    if number > LARGEST:
+        raise refused(name, value, BEYOND)
+    return number
+
+
+def _within(name: str, value: object, result: Fraction) -> Fraction:
+    """The same, unless it or its inverse is beyond the numbers of any mechanism."""
+    above, below = result.numerator, result.denominator
+    if above > LARGEST * below or below > LARGEST * above:
+        raise refused(name, value, BEYOND)
+    return result
