@@ -24,7 +24,7 @@ def _holds_records(value: object) -> bool:
     return kind.__module__.partition(".")[0].strip("_") in DATA and hasattr(kind, "__len__")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value as a message shows it: on one line, and only by its kind where it may be data."""
     try:
         whole = f"<{type(value).__name__}>" if _holds_records(value) else repr(value)
@@ -63,8 +63,8 @@ class ArgumentError(PrivmeanError, ValueError):
         self.problem = problem
         self.remedy = remedy
         data = argument in RECORDS and isinstance(value, list | tuple | set | frozenset | dict)
-        shown = f"<{type(value).__name__}>" if data else _shown(value)
-        super().__init__(f"{argument}={shown}: {problem}; {remedy}")
+        text = f"<{type(value).__name__}>" if data else shown(value)
+        super().__init__(f"{argument}={text}: {problem}; {remedy}")
 
 
 class Infeasible(PrivmeanError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -41,7 +41,8 @@ UNSIGNED = (
 class Verification:
     """What was checked and found right, what was found wrong, and what cannot be checked so.
 
-    True if nothing was found wrong.
+    True if nothing was found wrong. not_checked: what the file states and nothing was compared
+    with. cannot: what no file can show.
 
     Example:
         people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
@@ -54,6 +55,7 @@ class Verification:
     problems: tuple[str, ...]
     cannot: tuple[str, ...]
     digest: str | None = None
+    not_checked: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.problems
@@ -64,6 +66,7 @@ class Verification:
         for title, items in (
             ("wrong", self.problems),
             ("checked", self.checked),
+            ("not checked", self.not_checked),
             ("cannot be checked from this file", self.cannot),
         ):
             lines += [f"{title}:", *(f"  - {item}" for item in items)] if items else []
@@ -77,6 +80,7 @@ class Verification:
             "verified": bool(self),
             "problems": list(self.problems),
             "checked": list(self.checked),
+            "not_checked": list(self.not_checked),
             "cannot_be_checked": list(self.cannot),
             "digest": self.digest,
         }
@@ -147,7 +151,21 @@ def verify(
     _signature(provenance, own, public, look)
     if book is not None:
         _charge(provenance, guarantee, book, look)
-    return Verification(tuple(look.found), tuple(look.problems), (*look.cannot, *CANNOT), own)
+    return Verification(
+        _printable(look.found),
+        _printable(look.problems),
+        _printable([*look.cannot, *CANNOT]),
+        own,
+        _printable(look.left),
+    )
+
+
+def _printable(texts: Sequence[str]) -> tuple[str, ...]:
+    """Texts that a screen can show as they are: a file's own words may hold anything, line ends and
+    control characters included."""
+    return tuple(
+        "".join(sign if sign.isprintable() else "?" for sign in text) for text in texts
+    )
 
 
 def _stored(release: object) -> dict[str, Any] | str:
@@ -181,10 +199,10 @@ def _promise(stored: Mapping[str, Any], look: Look) -> Guarantee | None:
     """The promise, after its bill was composed again."""
     try:
         guarantee = Guarantee.from_dict(stored.get("guarantee", {}))
+        problems = guarantee.problems()
     except PrivmeanError as error:
         look.wrong(f"the guarantee cannot be read: {error}")
         return None
-    problems = guarantee.problems()
     for problem in problems:
         look.wrong(problem)
     if not problems:

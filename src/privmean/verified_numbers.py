@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from privmean.errors import shown
+from privmean.noise_account import error_parts, least_noise, recomputed_noise
 from privmean.nouns import counted, said
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import READ, SCHEMA
+from privmean.release_agreement import (
+    AGREEMENTS,
+    LARGEST,
+    Malformed,
+    not_compared,
+    own_rows,
+    plan_account,
+)
 from privmean.rows import NAMES
+
+KIND = "release"
+MOST_NAMES = 6
+# what reading a part raises that has not the form of a release: a finding, no error
+OTHER_FORM = (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)
+EXACT = "noise intervals as long as the account makes them"
+LEAST = "noise intervals not shorter than any release of this loss can have"
+PARTS = "standard errors from noise and sampling"
+NOISE = {EXACT: recomputed_noise, LEAST: least_noise, PARTS: error_parts}
 
 
 class Look:
@@ -20,6 +38,7 @@ class Look:
         self.found: list[str] = []
         self.problems: list[str] = []
         self.cannot: list[str] = []
+        self.left: list[str] = []
 
     def right(self, words: str) -> None:
         self.found.append(words)
@@ -33,7 +52,9 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
     before = len(look.problems)
     schema = stored.get("schema")
     if type(schema) is not int or schema not in READ:
-        look.wrong(f"the schema number is {schema!r}; this version of privmean knows {SCHEMA}")
+        look.wrong(f"the schema number is {shown(schema)}; this version of privmean knows {SCHEMA}")
+    if stored.get("kind") != KIND and (schema == SCHEMA or "kind" in stored):
+        look.wrong(f"the kind is {shown(stored.get('kind'))}, not {KIND!r}")
     columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
     hidden = not columns and stored.get("groups") == [] and stored.get("status") == "failed"
     if not (columns or hidden) or not all(isinstance(item, str) for item in columns):
@@ -47,7 +68,7 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
         )
     persons = stored.get("persons")
     if persons is not None and (type(persons) is not int or persons < 0):
-        look.wrong(f"persons={persons!r} is no number of persons")
+        look.wrong(f"persons={shown(persons)} is no number of persons")
     if guarantee is not None and guarantee.relation == REPLACE_ONE and persons is None:
         look.wrong("the number of persons, which is public under replace-one, is not stated")
     secure = stored.get("secure")
@@ -67,9 +88,72 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
         promise = guarantee.budget().to_dict()
         same = {name: allowed.get(name) for name in promise if name != "delta"}
         if same != {name: value for name, value in promise.items() if name != "delta"}:
-            look.wrong(f"the plan's budget {dict(allowed)} is not the promise {promise}")
-    if len(look.problems) == before:
-        look.right("estimate, columns, persons, intervals, budget and noise are stated and agree")
+            look.wrong(f"the plan's budget {shown(dict(allowed))} is not the promise {promise}")
+    if len(look.problems) > before:
+        return
+    look.right("estimate, columns, persons, intervals, budget and the kind of noise are stated")
+    if schema == SCHEMA:
+        _agreement(stored, guarantee, look)
+    else:
+        look.left.append("rows: an older privmean stored none")
+
+
+def _agreement(stored: Mapping[str, Any], guarantee: Guarantee | None, look: Look) -> None:
+    """Whether what is stated twice agrees, and the noise with the account."""
+    before, compared = len(look.problems), []
+    for check, part, words in AGREEMENTS:
+        if part in stored or not part:
+            _tried(words, lambda check=check: check(stored), look)
+            compared.append(words)
+    _tried("the plan", lambda: plan_account(stored, guarantee), look)
+    if len(look.problems) > before:
+        return
+    look.right(f"these agree: {'; '.join(dict.fromkeys(compared))}")
+    look.left += not_compared(stored)
+    if guarantee is not None:
+        _noise(stored, guarantee, look)
+
+
+def _tried(words: str, problems: Callable[[], Iterable[str]], look: Look) -> None:
+    """What one check finds; a part in another form than that of a release is a finding too."""
+    try:
+        for problem in problems():
+            look.wrong(problem)
+    except OTHER_FORM as error:
+        reason = f": {error}" if isinstance(error, Malformed) else ""
+        look.wrong(f"cannot be read: {words}{reason}")
+
+
+def _noise(stored: Mapping[str, Any], guarantee: Guarantee, look: Look) -> None:
+    """The noise intervals against the account."""
+    named: dict[str, list[str]] = {}
+    for name, check in NOISE.items():
+        try:
+            found = check(stored, guarantee)
+        except OTHER_FORM:
+            look.wrong(f"cannot be read: what {name} are compared with")
+            continue
+        problems, names = found or ([], [])
+        for problem in problems:
+            look.wrong(problem)
+        if found and not problems:
+            look.right(f"{name}: {_several(names)}")
+        named[name] = names
+    rows = [f"{row['group']} {row['term']}".strip() for row in own_rows(stored)]
+    known = set(named.get(EXACT, ())) | set(named.get(LEAST, ()))
+    left = [name for name in rows if name not in known]
+    if left:
+        look.left.append(f"the noise intervals against the account: {_several(left)}")
+    elif not named.get(EXACT):
+        look.left.append("that noise intervals are as long as the account makes them, not shorter")
+    if not named.get(PARTS):
+        look.left.append("standard errors against noise and sampling")
+
+
+def _several(names: Sequence[str]) -> str:
+    """Some names, and how many there are besides."""
+    shown = ", ".join(repr(name) for name in names[:MOST_NAMES])
+    return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
 def _named(columns: list[object], estimate: list[float | None] | None) -> dict[str, float | None]:
@@ -126,4 +210,7 @@ def _numbers_of(value: Any) -> list[float | None] | None:
 
 
 def _finite(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+    """A number that a release can have; not a whole number beyond every double."""
+    return (
+        not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST
+    )

@@ -10,7 +10,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.intervals.interval import OK, Interval
+from privmean.intervals.interval import Interval
 from privmean.models.binned import BinnedIntervals
 from privmean.models.joint_errors import JointErrors
 from privmean.people.reductions import Floats
@@ -63,8 +63,7 @@ class CurveRelease(Release):
         return f"{self.estimand}; a line a bin or point of time"
 
     def _statuses(self, level: float) -> tuple[str, ...]:
-        made = self.intervals
-        return made.statuses(level) if isinstance(made, BinnedIntervals) else (OK,) * len(self.at)
+        return tuple(row.status for row in self.rows(level))
 
     def rows(self, level: float | None = None) -> tuple[Row, ...]:
         """One row a point, with the interval of that point alone."""
