@@ -114,7 +114,8 @@ class Column:
 
 def recomputed_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[str]] | None:
     """The noise of a bounded or default mean from the account: what is wrong, and the names of
-    what was computed again; None where the account does not tell."""
+    what is exactly that; None where the account does not tell. Where people without a value are
+    seen, or a tail was told with the value, a default mean has at least this noise."""
     method = stored.get("estimator")
     if method not in (BOUNDED, DEFAULT) or stored.get("estimand") != PEOPLE:
         return None
@@ -138,9 +139,10 @@ def recomputed_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], l
         if found is None:
             continue
         half, exact = found
-        names.append(column.name)
+        if exact:
+            names.append(column.name)
         problems += _unlike(column, stored, place, half, exact=exact, single=len(rows) == 1)
-    return (problems, names) if names else None
+    return (problems, names) if names or problems else None
 
 
 def _half(

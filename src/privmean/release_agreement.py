@@ -628,7 +628,7 @@ def not_compared(stored: Stored) -> list[str]:
     halves = mapped(mapped(stored.get("interval")).get("parts"))
     parts = sorted(set(halves) - HALVES)
     shares_of = sorted(mapped(stored.get("budget_shares")))
-    other = sorted(set(stored) - COMPARED - WORDS)
+    other = sorted(map(str, set(stored) - COMPARED - WORDS))
     for title, names in (
         ("diagnostics", diagnostics),
         ("numbers of the plan", plan),

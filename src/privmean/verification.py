@@ -16,7 +16,7 @@ from privmean.privacy.compose import pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import NAME, digest_of
 from privmean.strict_json import parsed
-from privmean.verified_numbers import Look, check_numbers
+from privmean.verified_numbers import Look, check_numbers, tried
 from privmean.verified_study import KIND as STUDY
 from privmean.verified_study import problems_of as study_problems
 
@@ -31,6 +31,10 @@ CANNOT = (
     "that is the releaser's word",
     "that these persons were in no other release: that is what a ledger adds up",
 )
+# numbers are bounded where they are read; should some yet be beyond arithmetic, that is a finding
+BEYOND = (ArithmeticError, ValueError, TypeError, MemoryError, RecursionError)
+MOST_LINES = 2**53  # of a ledger
+BEYOND_ARITHMETIC = "the bill cannot be composed: it has numbers that no mechanism has"
 UNSIGNED = (
     "who made the digest: the file is not signed, and who changes a file can compute its digest "
     "again; compare it with one that was published elsewhere, or ask for a signed release"
@@ -173,11 +177,11 @@ def _stored(release: object) -> dict[str, Any] | str:
     if isinstance(release, str | os.PathLike):
         try:
             data = Path(release).read_bytes()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path with a null character is no path
             raise ArgumentError(
                 "release",
                 os.fspath(release),
-                f"cannot be read: {error.strerror}",
+                f"cannot be read: {getattr(error, 'strerror', None) or 'it is no path'}",
                 "give the file that `privmean ... --json` wrote",
             ) from None
         try:
@@ -202,6 +206,9 @@ def _promise(stored: Mapping[str, Any], look: Look) -> Guarantee | None:
         problems = guarantee.problems()
     except PrivmeanError as error:
         look.wrong(f"the guarantee cannot be read: {error}")
+        return None
+    except BEYOND:
+        look.wrong(BEYOND_ARITHMETIC)
         return None
     for problem in problems:
         look.wrong(problem)
@@ -236,6 +243,8 @@ def _composed(guarantee: Guarantee) -> str:
 def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: Look) -> None:
     """Every release of a study, and the bill that they share."""
 
+    left: dict[str, None] = {}
+
     def of_release(release: Mapping[str, Any]) -> list[str]:
         one = Look()
         try:
@@ -245,18 +254,24 @@ def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: Look) -
         except ValueError as error:
             one.wrong(f"its release holds what JSON cannot: {error}")
         check_numbers(release, _promise(release, one), one)
+        left.update(dict.fromkeys(one.left))
         return one.problems
 
     if guarantee is None:
         return
     before = len(look.problems)
-    for problem in study_problems(stored, guarantee, of_release):
-        look.wrong(problem)
+    tried("the questions", lambda: study_problems(stored, guarantee, of_release), look)
     if len(look.problems) == before:
         count = len(stored["questions"])
         look.right(
             f"{counted(count, 'question')}: every release keeps its own lines of the bill, "
-            "and no line is left over"
+            "and no line is left over; each is checked as a release, and says again what its "
+            "question says"
+        )
+        look.left += [f"in its releases: {item}" for item in left]
+        look.left.append(
+            "of the study: its name, card and run, what was asked in words, weights and wanted "
+            "errors, shares of the plan"
         )
 
 
@@ -277,7 +292,11 @@ def _made(provenance: Mapping[str, object], look: Look) -> None:
         isinstance(versions.get(name), str) for name in ("privmean", "opendp")
     ):
         look.wrong("the versions of privmean and OpenDP are not stated")
-    if not isinstance(engine, Mapping) or not isinstance(engine.get("name"), str):
+    if (
+        not isinstance(engine, Mapping)
+        or not isinstance(engine.get("name"), str)
+        or not isinstance(engine.get("version"), str | None)
+    ):
         look.wrong("the engine is not stated")
     charge = provenance.get("ledger", ...)
     if charge is not None and not _line(charge):
@@ -301,6 +320,7 @@ def _line(charge: object) -> bool:
     return (
         isinstance(charge, Mapping)
         and type(charge.get("number")) is int
+        and 0 < charge["number"] <= MOST_LINES
         and isinstance(charge.get("digest"), str)
     )
 

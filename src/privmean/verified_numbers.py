@@ -14,6 +14,7 @@ from privmean.provenance import READ, SCHEMA
 from privmean.release_agreement import (
     AGREEMENTS,
     LARGEST,
+    OK,
     Malformed,
     not_compared,
     own_rows,
@@ -56,7 +57,7 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
     if stored.get("kind") != KIND and (schema == SCHEMA or "kind" in stored):
         look.wrong(f"the kind is {shown(stored.get('kind'))}, not {KIND!r}")
     columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
-    hidden = not columns and stored.get("groups") == [] and stored.get("status") == "failed"
+    hidden = not columns and stored.get("groups") == [] and stored.get("status") != OK
     if not (columns or hidden) or not all(isinstance(item, str) for item in columns):
         look.wrong("no columns are named")
     if estimate is None:
@@ -66,10 +67,12 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
             f"{said(len(estimate), 'estimate', 'stands', 'stand')} beside "
             f"{counted(len(columns), 'column')}"
         )
-    persons = stored.get("persons")
+    persons, plan = stored.get("persons"), stored.get("plan")
     if persons is not None and (type(persons) is not int or persons < 0):
         look.wrong(f"persons={shown(persons)} is no number of persons")
-    if guarantee is not None and guarantee.relation == REPLACE_ONE and persons is None:
+    planned = plan.get("persons") if isinstance(plan, Mapping) else None
+    unsaid = persons is None and type(planned) is not int
+    if guarantee is not None and guarantee.relation == REPLACE_ONE and unsaid:
         look.wrong("the number of persons, which is public under replace-one, is not stated")
     secure = stored.get("secure")
     if secure is not True:
@@ -82,7 +85,6 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
         _interval(name, stored.get(name), len(columns), secure, look)
     if schema == SCHEMA:
         _rows(stored.get("rows"), _named(columns, estimate), look)
-    plan = stored.get("plan")
     allowed = plan.get("budget") if isinstance(plan, Mapping) else None
     if guarantee is not None and isinstance(allowed, Mapping):
         promise = guarantee.budget().to_dict()
@@ -103,18 +105,23 @@ def _agreement(stored: Mapping[str, Any], guarantee: Guarantee | None, look: Loo
     before, compared = len(look.problems), []
     for check, part, words in AGREEMENTS:
         if part in stored or not part:
-            _tried(words, lambda check=check: check(stored), look)
+            tried(words, lambda check=check: check(stored), look)
             compared.append(words)
-    _tried("the plan", lambda: plan_account(stored, guarantee), look)
+    tried("the plan", lambda: plan_account(stored, guarantee), look)
     if len(look.problems) > before:
         return
     look.right(f"these agree: {'; '.join(dict.fromkeys(compared))}")
-    look.left += not_compared(stored)
+    tried("its parts", lambda: _leave(stored, look), look)
     if guarantee is not None:
         _noise(stored, guarantee, look)
 
 
-def _tried(words: str, problems: Callable[[], Iterable[str]], look: Look) -> None:
+def _leave(stored: Mapping[str, Any], look: Look) -> tuple[str, ...]:
+    look.left += not_compared(stored)
+    return ()
+
+
+def tried(words: str, problems: Callable[[], Iterable[str]], look: Look) -> None:
     """What one check finds; a part in another form than that of a release is a finding too."""
     try:
         for problem in problems():
@@ -136,7 +143,7 @@ def _noise(stored: Mapping[str, Any], guarantee: Guarantee, look: Look) -> None:
         problems, names = found or ([], [])
         for problem in problems:
             look.wrong(problem)
-        if found and not problems:
+        if names and not problems:
             look.right(f"{name}: {_several(names)}")
         named[name] = names
     rows = [f"{row['group']} {row['term']}".strip() for row in own_rows(stored)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from privmean.errors import PrivmeanError
+from privmean.errors import PrivmeanError, shown
 from privmean.privacy.budget import as_written
 from privmean.privacy.calibrate import delta_within
 from privmean.privacy.compose import DIGITS, pure_epsilon, total_rho
@@ -28,15 +28,16 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
     one release."""
     found: list[str] = []
     if stored.get("schema") != SCHEMA:
-        found.append(f"the schema number is {stored.get('schema')!r}; this version knows {SCHEMA}")
+        found.append(f"the schema number is {shown(stored.get('schema'))}; this version knows {SCHEMA}")
     if stored.get("secure") is not True:
         found.append("the noise was simulated: the study is private for nobody")
+    found += _said(stored, promise)
     questions = stored.get("questions")
     if not isinstance(questions, list) or not questions:
         return [*found, "the questions are missing"]
     taken: list[int] = []
     names = []
-    looks, words = _looks(stored.get("looks", []), promise)
+    looks, words = _looks(stored.get("looks", []), questions, promise)
     found += words
     taken += [at for lines in looks.values() for at in lines]
     for question in questions:
@@ -58,7 +59,11 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
         assert isinstance(lines, list)
         taken += lines
         found += [
-            f"{name}: {word}" for word in _question(question, own, paid, promise, run, of_release)
+            f"{name}: {word}"
+            for word in (
+                *_question(question, own, paid, promise, run, of_release),
+                *_again(question, stored),
+            )
         ]
     if len(set(names)) != len(names):
         found.append("two questions have one name")
@@ -67,7 +72,55 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
     return found
 
 
-def _looks(stored: object, promise: Guarantee) -> tuple[dict[str, list[int]], list[str]]:
+def _said(stored: Mapping[str, Any], promise: Guarantee) -> list[str]:
+    """What is wrong with what a study says once for all questions."""
+    found = []
+    level = stored.get("level")
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        found.append("the level does not lie between 0 and 1")
+    plan = stored.get("plan")
+    plan = plan if isinstance(plan, Mapping) else {}
+    allowed, kept = plan.get("budget"), promise.budget().to_dict()
+    if isinstance(allowed, Mapping) and any(  # pure parts leave its delta unused
+        allowed.get(name) != value for name, value in kept.items() if name != "delta"
+    ):
+        found.append("the plan's budget is not the promise")
+    if plan.get("neighbors", promise.relation) != promise.relation:
+        found.append("the plan was made for other neighbours")
+    return found
+
+
+def _again(question: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
+    """What a question says of its release otherwise than the release."""
+    release = question.get("release")
+    if not isinstance(release, Mapping):
+        return []
+    found = []
+    interval, promise = release.get("interval"), release.get("guarantee")
+    interval = interval if isinstance(interval, Mapping) else {}
+    own = release if release.get("status") != "ok" else interval
+    if any(question.get(name) != own.get(name) for name in ("status", "advice")):
+        found.append("its status is not that of its release")
+    if stored.get("simultaneous") is False and interval.get("level") != stored.get("level"):
+        found.append("its release has another level than the study")
+    budget = question.get("budget")
+    if isinstance(budget, Mapping) and isinstance(promise, Mapping):
+        kept = [name for name in ("epsilon", "rho") if budget.get(name) != promise.get(name)]
+        more = [promise.get("delta", 0.0), budget.get("delta", 0.0)]
+        numbers = all(isinstance(item, int | float) for item in more)
+        if kept or not numbers or more[0] > more[1]:
+            found.append("its budget is not the promise of its release")
+    else:
+        found.append("its budget is missing")
+    weight = question.get("weight")
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or weight <= 0:
+        found.append("its weight is no positive number")
+    return found
+
+
+def _looks(
+    stored: object, questions: Sequence[Any], promise: Guarantee
+) -> tuple[dict[str, list[int]], list[str]]:
     """The lines of each look by its column, and what is wrong with them."""
     lines: dict[str, list[int]] = {}
     if not isinstance(stored, list):
@@ -80,8 +133,19 @@ def _looks(stored: object, promise: Guarantee) -> tuple[dict[str, list[int]], li
         if _own(promise, f"{LOOK}: {column}", at) is None:
             return lines, [f"look at {column}: its lines are not lines of the bill with its name"]
         assert isinstance(at, list)
+        assert isinstance(look, Mapping)
+        if look.get("serves") != [
+            item.get("name")
+            for item in questions
+            if isinstance(item, Mapping) and column in _names(item.get("looks"))
+        ]:
+            return lines, [f"look at {column}: it serves other questions than name it"]
         lines[column] = at
     return lines, []
+
+
+def _names(found: object) -> list[object]:
+    return found if isinstance(found, list) else []
 
 
 def _shared(named: object, looks: Mapping[str, list[int]]) -> list[int] | None:
