@@ -95,7 +95,7 @@ def same(one: float | None, other: float | None) -> bool:
 
 def about(one: float, other: float, size: float, part: float = SAME) -> bool:
     """Whether two results of a sum are one, whose terms are of this size."""
-    return abs(one - other) <= part * max(abs(one), abs(other), abs(size))
+    return not abs(one - other) > part * max(abs(one), abs(other), abs(size))
 
 
 def within(value: float, low: float | None, high: float | None) -> bool:
@@ -170,40 +170,55 @@ def row_columns(stored: Stored) -> Problems:
     if len(own) != len(columns) or len(rows) != len(columns) + extra:
         yield f"{counted(len(rows), 'row')} do not belong to {counted(len(columns), 'column')}"
         return
-    estimates = numbers(stored.get("estimate"))
+    estimates, grouped = numbers(stored.get("estimate")), bool(_tables(stored))
     for row, column, estimate in zip(own, columns, estimates, strict=True):
-        said = f"{row['term']}: {row['group']}" if "values" in stored else row["group"]
-        wanted = said if _tables(stored) else row["term"]
-        if column != ("variance" if "deviation" in stored else wanted) and "deviation" not in stored:
+        key = f"{row['term']}: {row['group']}" if "values" in stored else row["group"]
+        named = "variance" if "deviation" in stored else column
+        if (grouped and key != column) or (not grouped and row["term"] != named):
             yield f"the row of {column!r} names something else"
-        if not _tables(stored) and row["group"] != "":
-            yield f"the row of {column!r} is of a group"
         if not same(number(row["estimate"]), estimate):
             yield f"the row of {column!r} has another estimate than the release"
+    if not grouped and any(row["group"] != "" for row in rows):
+        yield "a row is of a group, and the release is not"
 
 
 def row_intervals(stored: Stored) -> Problems:
     """The interval of a row alone is that of the release, or lies within it where all columns hold
     together; of groups, both noise intervals are equally long about two centers."""
     own, grouped = own_rows(stored), bool(_tables(stored))
-    alone = grouped or len(own) == 1
     for low, high, title in ENDS:
         found = mapped(stored.get(title))
         lower, upper = numbers(found.get("lower")), numbers(found.get("upper"))
+        level = number(found.get("level"))
         for row, a, c in zip(own, lower, upper, strict=True):
             b, d = number(row[low]), number(row[high])
             if row["estimate"] is None and b is None and d is None:
                 continue
-            if grouped and title == "noise_interval":
-                if None not in (a, b, c, d):
-                    assert a is not None and b is not None and c is not None and d is not None
-                    if not about(d - b, c - a, max(abs(b), abs(d))):
-                        yield f"the row {_name(row)!r} has a noise interval of another length"
-            elif alone:
+            name = _name(row)
+            if row["estimate"] is not None and [a is None, c is None] != [b is None, d is None]:
+                yield f"the {title} of row {name!r} and that of the release are not open alike"
+            elif grouped and title == "noise_interval":
+                if not about(_length(a, c), _length(b, d), max(abs(b or 0), abs(d or 0))):
+                    yield f"the row {name!r} has a noise interval of another length"
+            elif grouped or len(own) == 1:
                 if not (same(a, b) and same(c, d)):
-                    yield f"the row {_name(row)!r} has another {title} than the release"
+                    yield f"the row {name!r} has another {title} than the release"
             elif not (_beyond(a, b) and _beyond(d, c)):
-                yield f"the {title} of row {_name(row)!r} passes that of all columns together"
+                yield f"the {title} of row {name!r} passes that of all columns together"
+            elif _much_longer(_length(a, c), _length(b, d), level, len(own)):
+                yield f"the {title} of {name!r} together with others is much longer than alone"
+
+
+def _length(low: float | None, high: float | None) -> float:
+    return math.nan if low is None or high is None else high - low
+
+
+def _much_longer(together: float, alone: float, level: float | None, columns: int) -> bool:
+    """Whether an interval that holds for all columns together is longer than the level asks for,
+    whatever the law of the noise: twice what Laplace noise would need."""
+    if level is None or not 0 < level < 1 or not alone > 0:
+        return False
+    return together > 2 * alone * (1 + math.log(columns) / -math.log1p(-level))
 
 
 def _beyond(low: float | None, high: float | None) -> bool:
@@ -215,14 +230,26 @@ def _beyond(low: float | None, high: float | None) -> bool:
 
 def row_persons(stored: Stored) -> Problems:
     """The number of persons of the rows, where it is that of the release."""
-    persons = number(stored.get("persons"))
+    persons, rows = number(stored.get("persons")), items(stored.get("rows"))
     if persons is not None and persons > MOST_PERSONS:
         yield "persons: more than there can be"
+    extra = [] if "deviation" in stored else _compared(stored)
+    if any(row["persons"] is not None for row in extra):
+        yield "a comparison has a number of persons"
+    counts = [number(row["persons"]) for row in rows]
     if _tables(stored) or "curve" in stored or "distribution" in stored:
+        if persons is None and any(item is not None for item in counts):
+            yield "the rows have persons, and the release has none"
         return
-    for row in items(stored.get("rows")):
-        if not same(number(row["persons"]), persons):
+    for row, count in zip(rows, counts, strict=True):
+        if not same(count, persons):
             yield f"the row {_name(row)!r} has another number of persons than the release"
+
+
+def _compared(stored: Stored) -> list[Stored]:
+    """The rows that are comparisons of groups."""
+    own = [id(row) for row in own_rows(stored)]
+    return [row for row in items(stored.get("rows")) if id(row) not in own]
 
 
 def row_statuses(stored: Stored) -> Problems:
@@ -233,19 +260,23 @@ def row_statuses(stored: Stored) -> Problems:
         yield f"{counted(len(statuses), 'status')} stand beside {counted(len(own), 'column')}"
         return
     shown = [number(item) is not None for item in items(stored.get("estimate"))]
-    nothing = status == FAILED and not any(shown)
-    if status not in _overall(statuses, status) and not (nothing and OK not in statuses):
+    rows = [text(row["status"]) for row in own]
+    nothing = status == FAILED and not any(shown) and rows == statuses
+    if status not in _overall(statuses, status) and not nothing:
         yield f"the status of the release is {status!r}, and those of its columns say otherwise"
     if status == FAILED and any(shown) and set(statuses) != {ATOM}:
         yield "the release failed, and has an estimate"
     said = text(mapped(stored.get("interval")).get("status"))
     several = set(said.split(" / ")) | {OK}
+    yield from _interval_statuses(stored, rows, statuses)
     for row, column in zip(own, statuses, strict=True):
         found = text(row["status"])
         if _tables(stored):
             fits = column in (OK, FAILED, found)
-        elif column == MISSING or number(row["estimate"]) is None:
-            fits = column == MISSING or OK not in (found, column)
+        elif column == MISSING:
+            fits = True  # a regression says of which terms: compared with its coefficients
+        elif number(row["estimate"]) is None:
+            fits = found in (column, said)
         elif column != OK:
             fits = found == column
         elif "curve" in stored:
@@ -256,6 +287,24 @@ def row_statuses(stored: Stored) -> Problems:
             fits = found in several
         if not fits:
             yield f"the row {_name(row)!r} has another status than its column"
+
+
+def _interval_statuses(
+    stored: Stored, rows: Sequence[str], statuses: Sequence[str]
+) -> Problems:
+    """The intervals have no status that neither the release nor a row has."""
+    own, noise = (text(mapped(stored.get(name)).get("status")) for _, _, name in ENDS)
+    if _tables(stored):
+        found = rows if "groups" in stored else statuses
+        wanted = ", ".join(sorted(set(found) - {OK})) or OK
+        if own != wanted or noise not in (OK, wanted):
+            yield "the intervals have another status than the groups"
+        return
+    known = {OK, FAILED, text(stored.get("status")), *rows, *statuses}
+    if not set(own.split(" / ")) <= known:
+        yield "the interval has a status that no row has"
+    if not set(noise.split(" / ")) <= {*known, own}:
+        yield "the noise_interval has a status that no row has"
 
 
 def _overall(statuses: Sequence[str], status: str) -> set[str]:
@@ -325,20 +374,26 @@ def plan_account(stored: Stored, guarantee: Guarantee | None) -> Problems:
     plan = mapped(stored.get("plan"))
     planned, persons = plan.get("persons"), number(stored.get("persons"))
     public = guarantee is not None and guarantee.relation == "replace-one"
-    if public and type(planned) is int and persons is not None and planned > persons:
-        yield "the plan was made for more persons than there are"
+    if public and type(planned) is int and persons is not None and planned != persons:
+        yield "the plan was made for another number of persons"
     if "relation" in plan and guarantee is not None and plan["relation"] != guarantee.relation:
         yield "the plan was made for other neighbours"
     if "columns" in plan and plan["columns"] != len(items(stored.get("columns"))):
         yield "the plan was made for another number of columns"
-    adaptive = "looks" in plan or stored.get("estimator") == POOLED
-    if "mechanisms" not in plan or adaptive or guarantee is None or guarantee.part_of:
+    if "mechanisms" not in plan:
         return
-    listed = [mapped(item) for item in items(plan["mechanisms"])]
+    listed = [dict(mapped(item)) for item in items(plan["mechanisms"])]
     for item in listed:
-        if not says_its_loss(loss_from_dict(dict(item)), dict(item)):
+        entry = loss_from_dict(item)
+        if not says_its_loss(entry, item):
             yield "an entry of the plan's account states a loss that does not follow"
             return
+        if guarantee is not None and entry.relation != guarantee.relation:
+            yield "an entry of the plan's account is for other neighbours"
+            return
+    adaptive = "looks" in plan or stored.get("estimator") == POOLED
+    if adaptive or guarantee is None or guarantee.part_of:
+        return
     left = Counter(canonical(item) for item in listed)
     left.subtract(canonical(item.to_dict()) for item in guarantee.mechanisms)
     if any(count < 0 for count in left.values()):
@@ -394,6 +449,8 @@ def group_rows(stored: Stored) -> Problems:
         for row, item in zip(asked, contrasts, strict=True):
             if row["group"] != item["contrast"] or not _told(row, item):
                 yield f"the comparison {text(item['contrast'])!r} says something else than its row"
+        if any(row["term"] != table["term"] for row in asked):
+            yield "a comparison is of another value"
         yield from _comparisons(own, asked)
     if "values" in stored:
         yield from _repeated(stored)
@@ -404,6 +461,8 @@ def _noisy_persons(group: Stored) -> Problems:
     persons, error = number(group["persons"]), number(group["persons_std_error"])
     if error is not None and error < 0:
         yield f"the persons of group {group['key']!r} have a negative standard error"
+    if (persons is None) != (low is None) or (persons is None) != (high is None):
+        yield f"the persons of group {group['key']!r} have no whole interval"
     if persons is None or low is None or high is None:
         return
     if not within(max(persons, 0.0), low, high):
@@ -544,6 +603,8 @@ def coefficient_rows(stored: Stored) -> Problems:
         ):
             yield f"the coefficient {text(line['term'])!r} says something else than its row"
         noise, error = number(line["noise_sd"]), number(line["std_error"])
+        if (noise is None) and error is not None:
+            yield f"the noise of {text(line['term'])!r} is not stated"
         if noise is not None and (noise < 0 or (error is not None and noise > error * (1 + SAME))):
             yield f"the noise of {text(line['term'])!r} is not a part of its standard error"
         p, low, high = (number(line[name]) for name in ("p_value", "lower", "upper"))

@@ -253,6 +253,8 @@ def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: Look) -
                 one.wrong("the digest of its release does not fit")
         except ValueError as error:
             one.wrong(f"its release holds what JSON cannot: {error}")
+        if isinstance(said, Mapping):
+            _made(said, one)
         check_numbers(release, _promise(release, one), one)
         left.update(dict.fromkeys(one.left))
         return one.problems

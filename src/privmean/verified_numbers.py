@@ -71,7 +71,8 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
     if persons is not None and (type(persons) is not int or persons < 0):
         look.wrong(f"persons={shown(persons)} is no number of persons")
     planned = plan.get("persons") if isinstance(plan, Mapping) else None
-    unsaid = persons is None and type(planned) is not int
+    weighted = type(planned) is int and "groups" not in stored  # one who counts in part is no person
+    unsaid = persons is None and not weighted
     if guarantee is not None and guarantee.relation == REPLACE_ONE and unsaid:
         look.wrong("the number of persons, which is public under replace-one, is not stated")
     secure = stored.get("secure")

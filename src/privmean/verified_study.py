@@ -78,6 +78,8 @@ def _said(stored: Mapping[str, Any], promise: Guarantee) -> list[str]:
     level = stored.get("level")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         found.append("the level does not lie between 0 and 1")
+    if not isinstance(stored.get("simultaneous"), bool):
+        found.append("whether intervals hold together is not stated")
     plan = stored.get("plan")
     plan = plan if isinstance(plan, Mapping) else {}
     allowed, kept = plan.get("budget"), promise.budget().to_dict()
@@ -108,13 +110,16 @@ def _again(question: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
         kept = [name for name in ("epsilon", "rho") if budget.get(name) != promise.get(name)]
         more = [promise.get("delta", 0.0), budget.get("delta", 0.0)]
         numbers = all(isinstance(item, int | float) for item in more)
-        if kept or not numbers or more[0] > more[1]:
+        if kept or not numbers or not more[0] <= more[1] < 0.5:
             found.append("its budget is not the promise of its release")
     else:
         found.append("its budget is missing")
     weight = question.get("weight")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or weight <= 0:
         found.append("its weight is no positive number")
+    wanted = question.get("wanted_error")
+    if wanted is not None and (not isinstance(wanted, int | float) or not wanted > 0):
+        found.append("its wanted error is no positive number")
     return found
 
 

@@ -71,11 +71,18 @@ def _loss_from_dict(values: dict[str, Any], depth: int) -> Loss:
         raise refused("mechanism", kind, "lacks a number that its loss needs") from None
 
 
+# kinds whose entries may say in words of their own what one change moves; all others count it
+SAYING = (Selection, Pure, Threshold, Approximate, Concentrated)
+
+
 def says_its_loss(loss: Loss, values: dict[str, Any]) -> bool:
-    """Whether the loss that is written in `values`, from which `loss` was read, is its loss.
+    """Whether the loss that is written in `values`, from which `loss` was read, is its loss, and
+    what it says that a change moves is what its numbers say.
 
     To six digits: some are sums and integrals that differ between versions of libraries.
     """
+    if not values.get("moved") or (loss.moved and not isinstance(loss, SAYING)):
+        return False
     said, own = values.get("loss"), loss.summary()
     if not isinstance(said, dict) or said.keys() != own.keys():
         return False

@@ -1,0 +1,215 @@
+"""Stored releases with one leaf edited and both digests made anew: what a careful liar tries.
+
+A leaf is a number, a text, a truth value or a null anywhere in the JSON but the digests. Its class
+is where it stands and what it is; `REASONS` says of the classes that may pass why they may.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import privmean as pm
+from privmean.privacy.canonical import digest
+from privmean.privacy.guarantee import PURPOSE
+from privmean.provenance import NAME, digest_of
+
+N, RECORDS = 600, 3
+Path = tuple[str | int, ...]
+
+
+@cache
+def table() -> pm.Table:
+    rng = np.random.default_rng(5)
+    person = np.repeat(np.arange(N), RECORDS)
+    x = rng.normal(size=len(person))
+    columns = {
+        "person": person,
+        "group": person % 3,
+        "arm": person % 2,
+        "t": rng.uniform(0, 3, len(person)),
+        "x": x,
+        "y": 3 + x + rng.normal(size=N)[person] + rng.normal(size=len(person)),
+    }
+    return pm.Table(columns, person="person")
+
+
+def _study() -> pm.StudyRelease:
+    study = pm.Study(table(), epsilon=8.0)
+    study.add("mean", pm.Mean("y", assume=(-10.0, 20.0)))
+    study.add("spread", pm.Variance("y"))
+    return study.release()
+
+
+KINDS = {
+    "mean": lambda: pm.mean(table(), "y", epsilon=1.0),
+    "bounded mean": lambda: pm.mean(table(), "y", epsilon=1.0, bounds=(-10, 20)),
+    "add-remove": lambda: pm.mean(
+        table(), "y", epsilon=1.0, bounds=(-10, 20), neighbors="add-remove", n_design=N
+    ),
+    "groups": lambda: pm.mean(
+        table(), "y", by="group", keys=[0, 1, 2], contrasts=["0 - 1", "0 / 1"], epsilon=3.0
+    ),
+    "private keys": lambda: pm.mean(table(), "y", by="group", epsilon=3.0, delta=1e-6),
+    "arms": lambda: pm.compare(
+        pm.Table(_arms(), person="person"), "y", by="arm", pair=[1, 0], epsilon=3.0
+    ),
+    "curve": lambda: pm.curve(table(), "y", time="t", bins=[0, 1, 3], epsilon=3.0),
+    "quantile": lambda: pm.quantile(table(), "y", [0.25, 0.5], epsilon=3.0),
+    "variance": lambda: pm.variance(table(), "y", epsilon=3.0),
+    "regression": lambda: pm.regress(table(), "y ~ x", effect="pooled", epsilon=6.0, delta=1e-6),
+    "study": _study,
+}
+
+
+def _arms() -> dict[str, np.ndarray]:
+    """A column of a person's own arm, and one value a person."""
+    rng = np.random.default_rng(8)
+    return {"person": np.arange(N), "arm": np.arange(N) % 2, "y": rng.normal(3, 1, N)}
+
+
+@cache
+def text(kind: str) -> str:
+    """A release that has an estimate, as it is stored."""
+    for _ in range(20):
+        found = KINDS[kind]().to_dict()
+        releases = [item["release"] for item in found.get("questions", ())] or [found]
+        if all(item and any(x is not None for x in item["estimate"]) for item in releases):
+            break
+    return json.dumps(found, allow_nan=False)
+
+
+def stored(kind: str) -> dict[str, Any]:
+    return json.loads(text(kind))
+
+
+def leaves(value: Any, before: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Everything in a value that holds nothing else, but the digests."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in entries:
+        if isinstance(inner, dict | list):
+            yield from leaves(inner, (*before, key))
+        elif not (key == "digest" and before and before[-1] in (NAME, "guarantee")):
+            yield (*before, key), inner
+
+
+def others(value: Any) -> list[Any]:
+    """What can stand in a leaf's place."""
+    if isinstance(value, bool):
+        return [not value, None, "true"]
+    if value is None:
+        return [0.0, 1.5, -2.0, "x"]
+    if isinstance(value, int):
+        return [value + 1, value - 1, -value - 1, 2 * value + 3, 10**30, 10**400, value + 0.5, None]
+    if isinstance(value, float):
+        size = abs(value) or 1.0
+        return [
+            value + 0.05 * size, value - 0.05 * size, -value - 1.0, 2 * value + 1, 100 * size,
+            1e-9 * size, 1e30, None,
+        ]  # fmt: skip
+    exact = re.fullmatch(r"(\d+)(/\d+)?", value)
+    if exact:  # a fraction of the bill
+        more = exact[2] or ""
+        return [f"{int(exact[1]) + 1}{more}", f"{int(exact[1]) * 2}{more}", f"1{more}", "-1", "x"]
+    return [value + "x", "", "certificate", "failed" if value != "failed" else "ok"]
+
+
+def resealed(values: dict[str, Any]) -> dict[str, Any]:
+    """With both digests made anew, of a study and of its releases."""
+    for question in values.get("questions", ()) if isinstance(values.get("questions"), list) else ():
+        if isinstance(question, dict) and isinstance(question.get("release"), dict):
+            resealed(question["release"])
+    guarantee = values.get("guarantee")
+    if isinstance(guarantee, dict):
+        guarantee.pop("digest", None)
+        guarantee["digest"] = digest(PURPOSE, guarantee)
+    if isinstance(values.get(NAME), dict):
+        values[NAME]["digest"] = digest_of(values)
+    return values
+
+
+def edited(values: dict[str, Any], path: Path, other: Any) -> dict[str, Any]:
+    """A copy with one leaf changed."""
+    changed = copy.deepcopy(values)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = other
+    return resealed(changed)
+
+
+def edits(values: dict[str, Any], every: int = 1, first: int = 0) -> Iterator[tuple[Path, Any, Any]]:
+    """(where, what, by what) of every edit of a leaf; every so many of them."""
+    found = (
+        (path, value, other)
+        for path, value in leaves(values)
+        for other in others(value)
+        if not (other == value and type(other) is type(value))
+    )
+    for place, edit in enumerate(found):
+        if place % every == first:
+            yield edit
+
+
+def place(path: Path) -> str:
+    """Where a leaf stands: the names of its path, of a study those within its release."""
+    names = [str(key) for key in path if not isinstance(key, int)]
+    if "release" in names[:-1]:
+        names = names[names.index("release") + 1 :]
+    elif names[:1] == ["questions"]:
+        names[0] = "question"
+    open_names = {"diagnostics", "budget_shares", "parts", "versions", "card", "margins"}
+    cut = next((k for k, name in enumerate(names) if name in open_names), None)
+    if cut is not None:
+        names = [*names[: cut + 1], *(["..."] if len(names) > cut + 1 else [])]
+    if names[:1] == ["plan"] and "mechanisms" not in names:
+        names = ["plan", "..."]
+    return ".".join(names)
+
+
+WORDS = "words: nothing says what they should be"
+OWN = "the releaser's own word"
+SHOWN = "a fact for printing, stated once"
+WEAKER = "the account keeps the changed promise, or is smaller than before"
+ONCE = "stated once; within what the rest allows"
+NOISY = "a noisy number, stated once"
+
+# Classes that may pass, and why. All others must be refused, whatever the edit.
+REASONS: tuple[tuple[str, str], ...] = (
+    (r"(why|estimand|estimator|advice|formula|method|effect|assumptions|by|term|warning)", WORDS),
+    (r"(noise_)?interval\.(target|assumption|brief|advice)", WORDS),
+    (r"guarantee\.(public|note|part_of|unit)", WORDS),
+    (r"(guarantee|plan)\.mechanisms(\.branches|\.parts)?\.(name|moved)", WORDS),
+    (r"contrasts\.assumption", WORDS),
+    (r"provenance\..*", OWN),
+    (r"(name|run|card.*|question\.(name|ask|said|advice))", OWN),
+    (r"diagnostics.*", SHOWN),
+    (r"plan\.\.\.\.", SHOWN),
+    (r"budget_shares.*", ONCE),
+    (r"fixed_effects", SHOWN),
+    (r"guarantee\.(epsilon|delta|rho)", WEAKER),
+    (r"guarantee\.mechanisms\.(spread|joint|choices|bounded_range|answers|cells|threshold)", WEAKER),
+    (r"guarantee\.mechanisms\.(sensitivity|scale)", WEAKER),
+    (r"(noise_)?interval\.parts.*", ONCE),
+    (r"(noise_)?interval\.region", ONCE),
+    (r"rows\.(std_error|persons)", NOISY),
+    (r"groups\.(persons_std_error|persons_interval)", NOISY),
+    (r"covariance", ONCE),
+    (r"coefficients\.(noise_sd|p_value)", ONCE),
+    (r"p_value", ONCE),
+    (r"curve\.at", SHOWN),
+    (r"distribution\..*", ONCE),
+    (r"persons", NOISY),
+    (r"question\.(weight|wanted_error|budget\.delta)", SHOWN),
+)
+
+
+def reason(where: str) -> str | None:
+    """Why an edit of this class may pass; None where it must be refused."""
+    return next((why for form, why in REASONS if re.fullmatch(form, where)), None)
