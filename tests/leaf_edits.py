@@ -57,21 +57,13 @@ KINDS = {
         table(), "y", by="group", keys=[0, 1, 2], contrasts=["0 - 1", "0 / 1"], epsilon=3.0
     ),
     "private keys": lambda: pm.mean(table(), "y", by="group", epsilon=3.0, delta=1e-6),
-    "arms": lambda: pm.compare(
-        pm.Table(_arms(), person="person"), "y", by="arm", pair=[1, 0], epsilon=3.0
-    ),
+    "arms": lambda: pm.compare(table(), "y", arms="arm", epsilon=3.0),
     "curve": lambda: pm.curve(table(), "y", time="t", bins=[0, 1, 3], epsilon=3.0),
     "quantile": lambda: pm.quantile(table(), "y", [0.25, 0.5], epsilon=3.0),
     "variance": lambda: pm.variance(table(), "y", epsilon=3.0),
     "regression": lambda: pm.regress(table(), "y ~ x", effect="pooled", epsilon=6.0, delta=1e-6),
     "study": _study,
 }
-
-
-def _arms() -> dict[str, np.ndarray]:
-    """A column of a person's own arm, and one value a person."""
-    rng = np.random.default_rng(8)
-    return {"person": np.arange(N), "arm": np.arange(N) % 2, "y": rng.normal(3, 1, N)}
 
 
 @cache
@@ -122,7 +114,9 @@ def others(value: Any) -> list[Any]:
 
 def resealed(values: dict[str, Any]) -> dict[str, Any]:
     """With both digests made anew, of a study and of its releases."""
-    for question in values.get("questions", ()) if isinstance(values.get("questions"), list) else ():
+    for question in (
+        values.get("questions", ()) if isinstance(values.get("questions"), list) else ()
+    ):
         if isinstance(question, dict) and isinstance(question.get("release"), dict):
             resealed(question["release"])
     guarantee = values.get("guarantee")
@@ -144,7 +138,9 @@ def edited(values: dict[str, Any], path: Path, other: Any) -> dict[str, Any]:
     return resealed(changed)
 
 
-def edits(values: dict[str, Any], every: int = 1, first: int = 0) -> Iterator[tuple[Path, Any, Any]]:
+def edits(
+    values: dict[str, Any], every: int = 1, first: int = 0
+) -> Iterator[tuple[Path, Any, Any]]:
     """(where, what, by what) of every edit of a leaf; every so many of them."""
     found = (
         (path, value, other)
@@ -157,8 +153,22 @@ def edits(values: dict[str, Any], every: int = 1, first: int = 0) -> Iterator[tu
             yield edit
 
 
-def place(path: Path) -> str:
-    """Where a leaf stands: the names of its path, of a study those within its release."""
+SEVERAL = " (of several columns)"
+
+
+def place(path: Path, values: dict[str, Any]) -> str:
+    """Where a leaf stands: the names of its path, of a study those within its release. Ends of
+    intervals are told apart by whether they hold for several columns together."""
+    found = _place(path)
+    if not re.fullmatch(r"(rows\.(noise_)?|(noise_)?interval\.)(lower|upper)", found):
+        return found
+    if "release" in path:
+        values = values["questions"][path[1]]["release"]
+    together = len(values["columns"]) > 1 and not {"groups", "values"} & set(values)
+    return found + SEVERAL if together else found
+
+
+def _place(path: Path) -> str:
     names = [str(key) for key in path if not isinstance(key, int)]
     if "release" in names[:-1]:
         names = names[names.index("release") + 1 :]
@@ -178,6 +188,8 @@ OWN = "the releaser's own word"
 SHOWN = "a fact for printing, stated once"
 WEAKER = "the account keeps the changed promise, or is smaller than before"
 ONCE = "stated once; within what the rest allows"
+TOGETHER = "ends for all columns together lie about those of one alone, by no closed form"
+SIX = "losses are stated to six digits"
 NOISY = "a noisy number, stated once"
 
 # Classes that may pass, and why. All others must be refused, whatever the edit.
@@ -185,7 +197,11 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"(why|estimand|estimator|advice|formula|method|effect|assumptions|by|term|warning)", WORDS),
     (r"(noise_)?interval\.(target|assumption|brief|advice)", WORDS),
     (r"guarantee\.(public|note|part_of|unit)", WORDS),
-    (r"(guarantee|plan)\.mechanisms(\.branches|\.parts)?\.(name|moved)", WORDS),
+    (r"(guarantee|plan)\.mechanisms\.(name|moved)", WORDS),
+    (r"columns", WORDS),
+    (r".*\(of several columns\)", TOGETHER),
+    (r"plan\.mechanisms\.bounded_range", WEAKER),
+    (r"plan\.mechanisms\.(epsilon|scale|sensitivity|threshold)", SIX),
     (r"contrasts\.assumption", WORDS),
     (r"provenance\..*", OWN),
     (r"(name|run|card.*|question\.(name|ask|said|advice))", OWN),
@@ -194,7 +210,10 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"budget_shares.*", ONCE),
     (r"fixed_effects", SHOWN),
     (r"guarantee\.(epsilon|delta|rho)", WEAKER),
-    (r"guarantee\.mechanisms\.(spread|joint|choices|bounded_range|answers|cells|threshold)", WEAKER),
+    (
+        r"guarantee\.mechanisms\.(spread|joint|choices|bounded_range|answers|cells|threshold)",
+        WEAKER,
+    ),
     (r"guarantee\.mechanisms\.(sensitivity|scale)", WEAKER),
     (r"(noise_)?interval\.parts.*", ONCE),
     (r"(noise_)?interval\.region", ONCE),

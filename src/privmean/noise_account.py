@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
@@ -38,6 +38,9 @@ ROOM = 1e-6  # of a bound
 APART = 1e-3
 MOST_MOVED = 10**6
 SHORTENED = "default mean of many columns"  # limits a column, and shorter rows within them
+GROUPED = "value, weight and square by group"
+MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
+COUNT_ROOM = 15.0  # noise scales by which two noisy counts of one group may differ
 DEFAULT, PEOPLE = "default mean", "mean over persons"
 LAST = ("value and square", "values and squares")
 FIRM, MISSING_SDS = 4.0, 5.0  # as in intervals.missing and intervals.divided
@@ -54,9 +57,7 @@ def laplace_quantile(tail: float, scales: Sequence[float]) -> float:
         return 0.0
     if len(moved) == 1:
         return moved[0] * math.log(0.5 / tail)
-    weights = [
-        math.prod(b * b / ((b - c) * (b + c)) for c in moved if c != b) / 2 for b in moved
-    ]
+    weights = [math.prod(b * b / ((b - c) * (b + c)) for c in moved if c != b) / 2 for b in moved]
     low, high = 0.0, sum(moved) * math.log(1 / tail)
     for _ in range(200):
         middle = (low + high) / 2
@@ -89,27 +90,33 @@ def people_told_apart(guarantee: Guarantee, alpha: float) -> int:
     return min(max(math.ceil(most) - 1, 0), MOST_MOVED)
 
 
-class Column:
-    """One column of a stored release: its limits, its noise interval and its level."""
+class Column(NamedTuple):
+    """One column of a stored release: its noise interval, its limits, and one less its level."""
 
-    def __init__(self, stored: Stored, place: int, row: Stored) -> None:
-        noise = mapped(stored["noise_interval"])
-        interval = mapped(stored["interval"])
-        region = items(noise.get("region")) or items(interval.get("region"))
-        self.name = f"{text(row['group'])} {text(row['term'])}".strip()
-        self.low, self.high = (number(row[name]) for name in ("noise_lower", "noise_upper"))
-        self.estimate, self.persons = number(row["estimate"]), number(row["persons"])
-        level = number(interval.get("level"))
-        self.alpha = 1 - level if level is not None and 0 < level < 1 else None
-        self.limits: tuple[float, float] | None = None
-        if place < len(region):
-            ends = numbers(region[place])
-            if len(ends) == 2 and ends[0] is not None and ends[1] is not None:
-                self.limits = ends[0], ends[1]
+    name: str
+    low: float
+    high: float
+    estimate: float
+    limits: tuple[float, float]
+    alpha: float
+    persons: float | None
 
-    @property
-    def known(self) -> bool:
-        return None not in (self.low, self.high, self.estimate, self.alpha, self.limits)
+
+def column_of(stored: Stored, place: int, row: Stored) -> Column | None:
+    """The column of a row; None where one of its numbers is not known."""
+    interval, noise = mapped(stored["interval"]), mapped(stored["noise_interval"])
+    region = items(noise.get("region")) or items(interval.get("region"))
+    ends = numbers(region[place]) if place < len(region) else []
+    low, high, estimate = (number(row[name]) for name in ("noise_lower", "noise_upper", "estimate"))
+    level = number(interval.get("level"))
+    if len(ends) != 2 or level is None or not 0 < level < 1:
+        return None
+    least, most = ends
+    if low is None or high is None or estimate is None or least is None or most is None:
+        return None
+    name = f"{text(row['group'])} {text(row['term'])}".strip()
+    persons = number(row["persons"])
+    return Column(name, low, high, estimate, (least, most), 1 - level, persons)
 
 
 def recomputed_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[str]] | None:
@@ -130,10 +137,11 @@ def recomputed_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], l
     joint = len(paid) == 1 and isinstance(paid[0], Gaussian)
     if len(counts) != len(rows) or not (joint or len(paid) == len(rows)):
         return None
-    problems, names = [], []
+    problems: list[str] = []
+    names: list[str] = []
     for place, (row, count) in enumerate(zip(rows, counts, strict=True)):
-        column, loss = Column(stored, place, row), paid[0 if joint else place]
-        if not column.known or count is None:
+        column, loss = column_of(stored, place, row), paid[0 if joint else place]
+        if column is None or count is None:
             continue
         found = _half(column, loss, count, stored, guarantee, len(rows))
         if found is None:
@@ -149,8 +157,6 @@ def _half(
     column: Column, loss: Loss, count: float, stored: Stored, guarantee: Guarantee, width: int
 ) -> tuple[float, bool] | None:
     """Half the noise interval of a column, and whether it is that or at least that."""
-    assert column.limits is not None and column.alpha is not None
-    assert column.low is not None and column.high is not None and column.estimate is not None
     low, high = column.limits
     radius, middle = (high - low) / 2, (low + high) / 2
     if radius <= 0:
@@ -193,7 +199,6 @@ def _unlike(
     column: Column, stored: Stored, place: int, half: float, *, exact: bool, single: bool
 ) -> Iterator[str]:
     """What the noise interval says otherwise."""
-    assert column.low is not None and column.high is not None and column.estimate is not None
     length = (column.high - column.low) / 2
     inner = min(column.estimate - column.low, column.high - column.estimate)
     bounded = stored.get("estimator") == BOUNDED
@@ -230,12 +235,12 @@ def least_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
     problems, names = [], []
     moved: dict[float, int] = {}
     for place, row in enumerate(own_rows(stored)):
-        column = Column(stored, place, row)
-        persons = column.persons if column.persons is not None else number(stored.get("persons"))
-        if not column.known or persons is None or row["status"] == ATOM:
+        column = column_of(stored, place, row)
+        if column is None or row["status"] == ATOM:
             continue
-        assert column.limits is not None and column.alpha is not None
-        assert column.low is not None and column.high is not None
+        persons = column.persons if column.persons is not None else number(stored.get("persons"))
+        if persons is None:
+            continue
         if column.alpha not in moved:
             moved[column.alpha] = people_told_apart(guarantee, column.alpha)
         low, high = column.limits
@@ -247,6 +252,59 @@ def least_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
             problems.append(
                 f"the noise interval of {column.name!r} is shorter than that of any release of "
                 f"this loss: {column.high - column.low:.6g}, at least {least:.6g}"
+            )
+    return (problems, names) if names else None
+
+
+def group_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[str]] | None:
+    """Noise intervals of groups from the account, as closely as noisy counts of people tell: what
+    is wrong, and the names of what was compared; None where the account does not tell.
+
+    A mean is divided by the last noisy count of a group, and the file states a better one: both
+    differ by the noise of a count, which is the tolerance.
+    """
+    entries = [loss for loss in guarantee.mechanisms if loss.name.split(": ")[-1] == GROUPED]
+    if not ({"groups", "values"} & set(stored)) or not entries:
+        return None
+    gaussian = all(isinstance(loss, Gaussian) for loss in entries)
+    units = {1 / loss.mu if gaussian else float(1 / loss.pure) for loss in entries if loss.rho}
+    most = number(mapped(stored["plan"]).get("groups a person counts fully in"))
+    if len(units) != 1 or most is None or not (gaussian or all(loss.pure for loss in entries)):
+        return None
+    replaced = guarantee.relation == REPLACE_ONE
+    unit = units.pop() * most * ((math.sqrt(2) if gaussian else 2.0) if replaced else 1.0)
+    # with public groups a replaced person stays in one: the sum has noise, the count may have none
+    public = MEMBERSHIP in guarantee.public
+    noise, problems, names = mapped(stored["noise_interval"]), [], []
+    centers = zip(numbers(noise["lower"]), numbers(noise["upper"]), strict=True)
+    for place, (row, ends) in enumerate(zip(own_rows(stored), centers, strict=True)):
+        column = column_of(stored, place, row)
+        if column is None or column.persons is None or row["status"] == ATOM:
+            continue
+        low, high = column.limits
+        room = COUNT_ROOM * unit / max(column.persons, 1e-300)
+        if not (high > low and 0 < room < 0.5):
+            continue
+        center = (float(ends[0] or 0.0) + float(ends[1] or 0.0)) / 2
+        theta = (2 * center - low - high) / (high - low)
+        scales = tuple(unit * abs(x) for x in (1 - theta, theta, 1 + theta))
+        tail = column.alpha / 2
+        half = (
+            normal_quantile(tail) * math.hypot(*scales)
+            if gaussian
+            else laplace_quantile(tail, scales)
+        )
+        wanted = half * (high - low) / 2 / column.persons
+        least = wanted
+        if public:
+            fewest = normal_quantile(tail) / math.sqrt(2) if gaussian else math.log(0.5 / tail)
+            least = min(wanted, unit * fewest * (high - low) / 2 / column.persons)
+        found = (column.high - column.low) / 2
+        names.append(column.name)
+        if not least * (1 - room) <= found <= wanted * (1 + room) + ROOM * wanted:
+            problems.append(
+                f"the noise interval of {column.name!r} is not about that of its account: half of "
+                f"it is {found:.6g}, the noise makes {least:.6g} to {wanted:.6g}"
             )
     return (problems, names) if names else None
 

@@ -289,9 +289,7 @@ def row_statuses(stored: Stored) -> Problems:
             yield f"the row {_name(row)!r} has another status than its column"
 
 
-def _interval_statuses(
-    stored: Stored, rows: Sequence[str], statuses: Sequence[str]
-) -> Problems:
+def _interval_statuses(stored: Stored, rows: Sequence[str], statuses: Sequence[str]) -> Problems:
     """The intervals have no status that neither the release nor a row has."""
     own, noise = (text(mapped(stored.get(name)).get("status")) for _, _, name in ENDS)
     if _tables(stored):
@@ -300,7 +298,8 @@ def _interval_statuses(
         if own != wanted or noise not in (OK, wanted):
             yield "the intervals have another status than the groups"
         return
-    known = {OK, FAILED, text(stored.get("status")), *rows, *statuses}
+    nothing = any(number(item) is None for item in items(stored.get("estimate")))
+    known = {OK, text(stored.get("status")), *rows, *statuses, *([FAILED] if nothing else [])}
     if not set(own.split(" / ")) <= known:
         yield "the interval has a status that no row has"
     if not set(noise.split(" / ")) <= {*known, own}:
@@ -342,6 +341,9 @@ def interval_words(stored: Stored) -> Problems:
     one, other = (_limits(item) for item in found.values())
     if one and other and one != other:
         yield "the two intervals have different limits"
+    halves = [mapped(item.get("parts")).get("noise") for item in found.values()]
+    if None not in halves and not _all_same(numbers(halves[0]), numbers(halves[1])):
+        yield "the two intervals have different parts of the noise"
     yield from _stated_limits(stored, one)
 
 
@@ -350,9 +352,7 @@ def _limits(found: Stored) -> list[tuple[float | None, float | None]]:
     return [(low, high) for low, high in pairs]
 
 
-def _stated_limits(
-    stored: Stored, limits: list[tuple[float | None, float | None]]
-) -> Problems:
+def _stated_limits(stored: Stored, limits: list[tuple[float | None, float | None]]) -> Problems:
     """The limits as the plan (public bounds) or the diagnostics (found privately) state them."""
     diagnostics, plan = mapped(stored.get("diagnostics")), mapped(stored.get("plan"))
     if stored.get("columns") is not None and len(items(stored["columns"])) == 1 and limits:
@@ -465,6 +465,8 @@ def _noisy_persons(group: Stored) -> Problems:
         yield f"the persons of group {group['key']!r} have no whole interval"
     if persons is None or low is None or high is None:
         return
+    if low < 0:
+        yield f"the persons of group {group['key']!r} can be negative"
     if not within(max(persons, 0.0), low, high):
         yield f"the persons of group {group['key']!r} lie outside of their interval"
     elif low > 0 and not about(persons - low, high - persons, persons):
@@ -512,7 +514,9 @@ def curve_rows(stored: Stored) -> Problems:
     times = numbers(curve["at"])
     if len(times) != len(rows) or any(item is None for item in times):
         yield "the curve has not one time a row"
-    elif any(a >= b for a, b in zip(times, times[1:], strict=False) if a is not None and b is not None):
+    elif any(
+        a >= b for a, b in zip(times, times[1:], strict=False) if a is not None and b is not None
+    ):
         yield "the times of the curve do not rise"
     band = mapped(stored.get("interval"))
     for name in ("lower", "upper"):
@@ -608,6 +612,8 @@ def coefficient_rows(stored: Stored) -> Problems:
         if noise is not None and (noise < 0 or (error is not None and noise > error * (1 + SAME))):
             yield f"the noise of {text(line['term'])!r} is not a part of its standard error"
         p, low, high = (number(line[name]) for name in ("p_value", "lower", "upper"))
+        if (p is None) != (number(line["estimate"]) is None):
+            yield f"the coefficient {text(line['term'])!r} has a p-value or an estimate alone"
         yield from _p_value(p, (low, high), level, f"of {text(line['term'])!r} ")
     if "covariance" in stored:
         yield from _covariance([numbers(row) for row in items(stored["covariance"])], lines)

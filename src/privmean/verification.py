@@ -167,9 +167,7 @@ def verify(
 def _printable(texts: Sequence[str]) -> tuple[str, ...]:
     """Texts that a screen can show as they are: a file's own words may hold anything, line ends and
     control characters included."""
-    return tuple(
-        "".join(sign if sign.isprintable() else "?" for sign in text) for text in texts
-    )
+    return tuple("".join(sign if sign.isprintable() else "?" for sign in text) for text in texts)
 
 
 def _stored(release: object) -> dict[str, Any] | str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from privmean.errors import shown
-from privmean.noise_account import error_parts, least_noise, recomputed_noise
+from privmean.noise_account import error_parts, group_noise, least_noise, recomputed_noise
 from privmean.nouns import counted, said
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
@@ -29,7 +30,8 @@ OTHER_FORM = (AttributeError, KeyError, IndexError, TypeError, ValueError, Arith
 EXACT = "noise intervals as long as the account makes them"
 LEAST = "noise intervals not shorter than any release of this loss can have"
 PARTS = "standard errors from noise and sampling"
-NOISE = {EXACT: recomputed_noise, LEAST: least_noise, PARTS: error_parts}
+ABOUT = "noise intervals about as long as the account and the noisy counts of people make them"
+NOISE = {EXACT: recomputed_noise, ABOUT: group_noise, LEAST: least_noise, PARTS: error_parts}
 
 
 class Look:
@@ -54,6 +56,8 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
     schema = stored.get("schema")
     if type(schema) is not int or schema not in READ:
         look.wrong(f"the schema number is {shown(schema)}; this version of privmean knows {SCHEMA}")
+    if schema != SCHEMA and "rows" in stored:
+        look.wrong("it has rows, which releases of its schema number have not")
     if stored.get("kind") != KIND and (schema == SCHEMA or "kind" in stored):
         look.wrong(f"the kind is {shown(stored.get('kind'))}, not {KIND!r}")
     columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
@@ -71,7 +75,9 @@ def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, loo
     if persons is not None and (type(persons) is not int or persons < 0):
         look.wrong(f"persons={shown(persons)} is no number of persons")
     planned = plan.get("persons") if isinstance(plan, Mapping) else None
-    weighted = type(planned) is int and "groups" not in stored  # one who counts in part is no person
+    weighted = (
+        type(planned) is int and "groups" not in stored
+    )  # one who counts in part is no person
     unsaid = persons is None and not weighted
     if guarantee is not None and guarantee.relation == REPLACE_ONE and unsaid:
         look.wrong("the number of persons, which is public under replace-one, is not stated")
@@ -106,7 +112,7 @@ def _agreement(stored: Mapping[str, Any], guarantee: Guarantee | None, look: Loo
     before, compared = len(look.problems), []
     for check, part, words in AGREEMENTS:
         if part in stored or not part:
-            tried(words, lambda check=check: check(stored), look)
+            tried(words, partial(check, stored), look)
             compared.append(words)
     tried("the plan", lambda: plan_account(stored, guarantee), look)
     if len(look.problems) > before:
@@ -148,12 +154,13 @@ def _noise(stored: Mapping[str, Any], guarantee: Guarantee, look: Look) -> None:
             look.right(f"{name}: {_several(names)}")
         named[name] = names
     rows = [f"{row['group']} {row['term']}".strip() for row in own_rows(stored)]
-    known = set(named.get(EXACT, ())) | set(named.get(LEAST, ()))
-    left = [name for name in rows if name not in known]
-    if left:
-        look.left.append(f"the noise intervals against the account: {_several(left)}")
-    elif not named.get(EXACT):
-        look.left.append("that noise intervals are as long as the account makes them, not shorter")
+    near = {name for title in (EXACT, ABOUT) for name in named.get(title, ())}
+    least = [name for name in rows if name not in near and name in named.get(LEAST, ())]
+    none = [name for name in rows if name not in near and name not in least]
+    if least:
+        look.left.append(f"that noise intervals are as long as the account says: {_several(least)}")
+    if none:
+        look.left.append(f"the noise intervals against the account: {_several(none)}")
     if not named.get(PARTS):
         look.left.append("standard errors against noise and sampling")
 
@@ -219,6 +226,4 @@ def _numbers_of(value: Any) -> list[float | None] | None:
 
 def _finite(value: object) -> bool:
     """A number that a release can have; not a whole number beyond every double."""
-    return (
-        not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST
-    )
+    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST

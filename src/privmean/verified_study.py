@@ -28,7 +28,9 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
     one release."""
     found: list[str] = []
     if stored.get("schema") != SCHEMA:
-        found.append(f"the schema number is {shown(stored.get('schema'))}; this version knows {SCHEMA}")
+        found.append(
+            f"the schema number is {shown(stored.get('schema'))}; this version knows {SCHEMA}"
+        )
     if stored.get("secure") is not True:
         found.append("the noise was simulated: the study is private for nobody")
     found += _said(stored, promise)
@@ -92,6 +94,17 @@ def _said(stored: Mapping[str, Any], promise: Guarantee) -> list[str]:
     return found
 
 
+def _level_of(stored: Mapping[str, Any]) -> object:
+    """The level of one line: that of all lines together, by Bonferroni, where that was asked."""
+    level = stored.get("level")
+    if stored.get("simultaneous") is not True or not isinstance(level, float):
+        return level
+    releases = (item.get("release") for item in stored["questions"] if isinstance(item, Mapping))
+    rows = (item.get("rows") for item in releases if isinstance(item, Mapping))
+    lines = sum(len(item) for item in rows if isinstance(item, list))
+    return 1 - (1 - level) / max(lines, 1)
+
+
 def _again(question: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
     """What a question says of its release otherwise than the release."""
     release = question.get("release")
@@ -103,7 +116,7 @@ def _again(question: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
     own = release if release.get("status") != "ok" else interval
     if any(question.get(name) != own.get(name) for name in ("status", "advice")):
         found.append("its status is not that of its release")
-    if stored.get("simultaneous") is False and interval.get("level") != stored.get("level"):
+    if interval.get("level") != _level_of(stored):
         found.append("its release has another level than the study")
     budget = question.get("budget")
     if isinstance(budget, Mapping) and isinstance(promise, Mapping):

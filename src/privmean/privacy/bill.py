@@ -61,7 +61,9 @@ def _loss_from_dict(values: dict[str, Any], depth: int) -> Loss:
     for name in GROUPS:
         if name in names:
             try:
-                read = [[loss_from_dict(item, depth + 1) for item in group] for group in values[name]]
+                read = [
+                    [loss_from_dict(item, depth + 1) for item in group] for group in values[name]
+                ]
             except (KeyError, TypeError):
                 raise refused("mechanism", kind, f"lacks its {name}") from None
             arguments[name] = tuple(tuple(group) for group in read)

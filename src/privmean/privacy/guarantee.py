@@ -246,7 +246,9 @@ class Guarantee:
                 "was changed, added, removed or moved)",
             )
         if not all(map(says_its_loss, self.mechanisms, values["mechanisms"])):
-            return ("an entry of the bill states a loss or a change that does not follow from its numbers",)
+            return (
+                "an entry of the bill states a loss or a change that does not follow from its numbers",
+            )
         return ()
 
 

@@ -1,0 +1,393 @@
+"""What `verify` notices where the digests were made anew, and that it never raises."""
+
+import contextlib
+import copy
+import json
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import leaf_edits
+import privmean as pm
+from leaf_edits import KINDS, edited, edits, leaves, place, reason, resealed, stored
+from privmean.errors import ArgumentError
+from privmean.privacy.bill import DEEPEST, loss_from_dict
+from privmean.privacy.bill import KINDS as LOSSES
+from privmean.verification import BEYOND_ARITHMETIC, verify
+
+SAMPLE = 29  # every so many edits of a leaf; benchmarks/verify_edits.py tries all
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_edits_that_contradict_the_rest_are_refused(kind):
+    """Of the classes that may pass, each says why; an edit of any other class is refused."""
+    values = stored(kind)
+    found = verify(values)
+    assert found, found.describe()
+    tried = Counter()
+    for path, value, other in edits(values, SAMPLE, first=3):
+        where = place(path, values)
+        tried[where] += 1
+        if reason(where) is None:
+            assert not verify(edited(values, path, other)), (where, path, value, other)
+    assert tried.total() > 10
+
+
+def release(kind):
+    """The release of a kind, of a study its first."""
+    values = stored(kind)
+    return values["questions"][0]["release"] if kind == "study" else values
+
+
+CLAIMS = {
+    "a level above 1": (("interval", "level"), 2.9),
+    "a negative level": (("interval", "level"), -0.95),
+    "another level": (("noise_interval", "level"), 0.9),
+    "a negative standard error": (("rows", 0, "std_error"), -5.0),
+    "more people than there are": (("persons",), 10**30),
+    "another number of people": (("persons",), 3),
+    "negative people": (("persons",), -4),
+    "another kind": (("kind",), "certificate"),
+    "another kind of interval": (("interval", "kind"), "noise_interval"),
+    "a failure beside a good row": (("status",), "failed"),
+    "a row's status": (("rows", 0, "status"), "failed"),
+    "a column's status": (("statuses", 0), "failed"),
+    "an estimate alone": (("estimate", 0), 99.0),
+    "a row's estimate alone": (("rows", 0, "estimate"), 99.0),
+    "an interval alone": (("interval", "lower", 0), 3.0),
+    "a row's interval alone": (("rows", 0, "upper"), 3.2),
+    "a noise interval alone": (("noise_interval", "upper", 0), 3.1),
+    "other limits": (("noise_interval", "region", 0, 0), -9.0),
+    "a missing row": (("rows",), []),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+@pytest.mark.parametrize("kind", ["mean", "bounded mean", "add-remove"])
+def test_one_edited_number_of_a_mean_is_noticed(kind, name):
+    path, other = CLAIMS[name]
+    found = verify(edited(stored(kind), path, other))
+    assert not found
+    assert not any("digest" in problem for problem in found.problems)
+
+
+def moved(values, **ends):
+    """The ends of one column moved in the rows and in the intervals alike."""
+    changed = copy.deepcopy(values)
+    for name, end in ends.items():
+        changed["rows"][0][name] = end
+        title = "noise_interval" if name.startswith("noise") else "interval"
+        changed[title][name.removeprefix("noise_")][0] = end
+    return resealed(changed)
+
+
+@pytest.mark.parametrize("kind", ["mean", "bounded mean", "add-remove"])
+def test_an_estimate_moved_everywhere_leaves_its_intervals(kind):
+    values = copy.deepcopy(stored(kind))
+    values["estimate"][0] = values["rows"][0]["estimate"] = 99.0
+    problems = verify(resealed(values)).problems
+    assert any("outside of its" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("kind", ["bounded mean", "add-remove"])
+@pytest.mark.parametrize("factor", [1e-6, 0.9, 1.1])
+def test_a_noise_interval_moved_everywhere_is_not_that_of_the_account(kind, factor):
+    values = stored(kind)
+    row = values["rows"][0]
+    center = (row["noise_lower"] + row["noise_upper"]) / 2
+    half = factor * (row["noise_upper"] - center)
+    changed = moved(values, noise_lower=center - half, noise_upper=center + half)
+    for title in ("interval", "noise_interval"):
+        changed[title]["parts"]["noise"] = [half]
+    problems = verify(resealed(changed)).problems
+    assert any("of its account" in problem or "its account allows" in problem
+               for problem in problems)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["groups", "arms", "private keys"])
+def test_noise_intervals_of_groups_are_about_those_of_the_account(kind):
+    values = copy.deepcopy(stored(kind))
+    row = values["rows"][0]
+    group = values["groups"][0] if "groups" in values else {}
+    shown = row["estimate"]
+    middle = (values["noise_interval"]["lower"][0] + values["noise_interval"]["upper"][0]) / 2
+    row["noise_lower"] = row["noise_upper"] = shown
+    values["noise_interval"]["lower"][0] = values["noise_interval"]["upper"][0] = middle
+    if group:
+        group["noise_interval"] = [shown, shown]
+    problems = verify(resealed(values)).problems
+    assert any("not about that of its account" in problem for problem in problems), problems
+
+
+def test_no_release_is_more_certain_than_its_loss_allows():
+    """Where no closed form says how long a noise interval is, one of no length is refused."""
+    values = pm.mean(PEOPLE, "x", assume=pm.BoundedMoment(2, 2.0, range=(-9, 9)), epsilon=0.5)
+    values = json.loads(json.dumps(values.to_dict()))
+    assert verify(values)
+    estimate = values["estimate"][0]
+    problems = verify(moved(values, noise_lower=estimate, noise_upper=estimate)).problems
+    assert any("shorter than that of any release" in problem for problem in problems), problems
+
+
+def test_a_looser_promise_is_kept_and_a_smaller_one_is_not():
+    values = stored("bounded mean")
+    for epsilon, right in ((1.5, True), (0.5, False)):
+        changed = copy.deepcopy(values)
+        changed["guarantee"]["epsilon"] = epsilon
+        assert bool(verify(resealed(changed))) is right
+
+
+def test_what_is_not_checked_is_listed():
+    found = verify(stored("mean"))
+    text = found.describe()
+    assert "not checked:" in text
+    assert any(item.startswith("diagnostics: ") for item in found.not_checked)
+    assert any("words" in item for item in found.not_checked)
+    assert found.to_dict()["not_checked"] == list(found.not_checked)
+    extra = {**stored("mean"), "certificate": "gold"}
+    assert any("certificate" in item for item in verify(resealed(extra)).not_checked)
+    grouped = verify(stored("groups"))
+    assert "standard errors against noise and sampling" in grouped.not_checked
+    assert any("about as long as the account" in item for item in grouped.checked)
+
+
+def test_a_file_cannot_print_lines_of_its_own():
+    values = stored("mean")
+    values["provenance"]["versions"]["privmean"] = "1\nverified\x1b[2J\ud800"
+    text = verify(resealed(values)).describe()
+    assert "\nverified" not in text
+    assert text.isascii() or text.encode()
+    assert "\x1b" not in text
+
+
+# --- genuine releases ----------------------------------------------------------------------------
+
+SIMULATED = "the noise was simulated: the release is private for nobody"
+RNG = np.random.default_rng(3)
+SIZE = 400
+TABLE = {
+    "who": np.repeat(np.arange(SIZE), 2),
+    "x": RNG.normal(3, 1, 2 * SIZE),
+    "y": np.where(RNG.random(2 * SIZE) < 0.3, np.nan, RNG.normal(1, 2, 2 * SIZE)),
+    "far": RNG.standard_cauchy(2 * SIZE),
+    "one": np.full(2 * SIZE, 7.0),
+    "few": np.where(np.repeat(np.arange(SIZE), 2) < 4, 1.0, np.nan),
+    "g": np.repeat(np.arange(SIZE) % 4, 2),
+    "arm": np.repeat(np.arange(SIZE) % 2, 2),
+    "k": np.tile([0, 1], SIZE),
+    "t": RNG.uniform(0, 3, 2 * SIZE),
+}
+PEOPLE = pm.Table(TABLE, person="who")
+PURE, MIXED, ZCDP = {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.3}
+AWAY = {"neighbors": "add-remove", "n_design": SIZE}
+GENUINE = {
+    f"{name}, {budget}, {relation}": (ask, {**terms, **more})
+    for budget, terms in (("pure", PURE), ("approximate", MIXED), ("zCDP", ZCDP))
+    for relation, more in (("replace-one", {}), ("add-remove", AWAY))
+    for name, ask in {
+        "mean": lambda **said: pm.mean(PEOPLE, "x", **said),
+        "values missing": lambda **said: pm.mean(PEOPLE, "y", **said),
+        "far values": lambda **said: pm.mean(PEOPLE, "far", **said),
+        "one value": lambda **said: pm.mean(PEOPLE, "one", **said),
+        "hardly anybody": lambda **said: pm.mean(PEOPLE, "few", **said),
+        "bounded": lambda **said: pm.mean(PEOPLE, "x", bounds=(0, 8), **said),
+        "bounded, values missing": lambda **said: pm.mean(PEOPLE, "y", bounds=(-9, 9), **said),
+        "at a bound": lambda **said: pm.mean(PEOPLE, "x", bounds=(9, 10), **said),
+        "bounded, hardly anybody": lambda **said: pm.mean(PEOPLE, "few", bounds=(0, 2), **said),
+        "two columns": lambda **said: pm.mean(PEOPLE, ["x", "y"], bounds=(-9, 9), **said),
+    }.items()
+}
+GENUINE |= {
+    f"{name}, {budget}": (ask, terms)
+    for budget, terms in (("pure", {"epsilon": 3.0}), ("approximate", {**MIXED, "epsilon": 3.0}))
+    for name, ask in {
+        "columns found": lambda **said: pm.mean(PEOPLE, ["x", "far"], **said),
+        "groups": lambda **said: pm.mean(
+            PEOPLE, "x", by="g", keys=[0, 1, 2, 9], contrasts=["0 - 1", "1 / 2"], **said
+        ),
+        "groups of values": lambda **said: pm.mean(
+            PEOPLE, ["x", "y"], by="g", keys=[0, 1], contrasts=["0 - 1"], **said
+        ),
+        "crossed": lambda **said: pm.mean(
+            PEOPLE, "x", by=["g", "arm"], keys=[[0, 1], [0, 1]], **said
+        ),
+        "two groups a person": lambda **said: pm.mean(
+            PEOPLE, "x", by="k", keys=[0, 1], max_groups=2, **said
+        ),
+        "a pair": lambda **said: pm.compare(PEOPLE, "x", by="k", pair=[1, 0], **said),
+        "arms": lambda **said: pm.compare(PEOPLE, "x", arms="arm", **said),
+        "curve": lambda **said: pm.curve(PEOPLE, "x", time="t", bins=[0, 1, 3, 9], **said),
+        "curve in bounds": lambda **said: pm.curve(
+            PEOPLE, "x", time="t", bins=[0, 1, 3], bounds=(0, 8), **said
+        ),
+        "quantiles": lambda **said: pm.quantile(PEOPLE, "x", [0.1, 0.5, 0.99], **said),
+        "variance": lambda **said: pm.variance(PEOPLE, "x", **said),
+        "no variance": lambda **said: pm.variance(PEOPLE, "one", **said),
+        "own coefficients": lambda **said: pm.regress(PEOPLE, "x ~ t", effect="own", **said),
+        "pooled": lambda **said: pm.regress(PEOPLE, "x ~ t", effect="pooled", **said),
+        "singular": lambda **said: pm.regress(PEOPLE, "x ~ one", effect="pooled", **said),
+    }.items()
+}
+SEEDS = range(6)
+
+
+def genuine(name):
+    """Releases of one question by many seeds; none where it cannot be asked so."""
+    ask, terms = GENUINE[name]
+    for seed in SEEDS:
+        try:
+            yield ask(**terms, noise=pm.SimulatedNoise(seed))
+        except (ArgumentError, pm.Infeasible):
+            return
+
+
+@pytest.mark.parametrize("name", GENUINE)
+def test_no_genuine_release_is_refused(name):
+    """Whatever the question, the budget and the draws: only that the noise is none is wrong."""
+    for found in genuine(name):
+        assert verify(found).problems == (SIMULATED,), found.details()
+
+
+def test_most_questions_can_be_asked():
+    assert sum(next(genuine(name), None) is not None for name in GENUINE) >= 0.75 * len(GENUINE)
+
+
+@pytest.mark.parametrize("simultaneous", [False, True])
+def test_no_genuine_study_is_refused(simultaneous):
+    for seed in SEEDS:
+        study = pm.Study(PEOPLE, epsilon=6.0, delta=1e-6, simultaneous=simultaneous)
+        study.add("mean", pm.Mean("x"))
+        study.add("limits", pm.Mean("y", assume=(-9.0, 9.0)))
+        study.add("groups", pm.Mean("x", by="g", keys=(0, 1)))
+        study.add("median", pm.Quantile("x"))
+        found = study.release(noise=pm.SimulatedNoise(seed))
+        problems = [
+            item for item in verify(found).problems if "the noise was simulated" not in item
+        ]
+        assert problems == []
+
+
+# --- it never raises -----------------------------------------------------------------------------
+
+SIZES = (
+    10**400, -(10**400), 10**100, 10**16, -1, 0, 1e308, -1e308, 5e-324, 1e-300, True, None, "", "x",
+    "1e999999999", "-1/7", "9" * 3999, [], {}, [[]], [None], {"a": 1}, [10**400], ["x"] * 3,
+)  # fmt: skip
+TRIES = 240
+
+
+def wrong_types(values, rng):
+    """A copy with one place anywhere, container or leaf, of another type or size."""
+    changed = copy.deepcopy(values)
+    inner, path = changed, []
+    while True:
+        key = rng.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
+        path.append(key)
+        if not (isinstance(inner[key], dict | list) and inner[key]) or rng.random() < 0.2:
+            break
+        inner = inner[key]
+    if rng.random() < 0.1 and isinstance(inner, dict):
+        del inner[key]
+    else:
+        inner[key] = copy.deepcopy(rng.choice(SIZES))
+    return path, changed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_type_and_no_size_makes_it_raise(kind, tmp_path):
+    values, rng = stored(kind), random.Random(kind)
+    path = tmp_path / "release.json"
+    for turn in range(TRIES):
+        where, changed = wrong_types(values, rng)
+        with contextlib.suppress(TypeError, ValueError, KeyError, AttributeError):
+            changed = resealed(changed)
+        source = changed
+        if turn % 4 == 0:
+            path.write_text(json.dumps(changed))
+            source = path
+        found = verify(source)
+        assert BEYOND_ARITHMETIC not in found.problems, where
+        assert found.describe()
+        assert json.dumps(found.to_dict())
+
+
+COUNTS = (("discrete Laplace", "spread"), ("threshold", "cells"), ("threshold of a sum", "cells"),
+          ("selection", "choices"), ("discrete Gaussian", "answers"))  # fmt: skip
+NUMBERS = {
+    "Fraction": ("1", "7/3", "1e-100", "1e100", "1e101", "1e999999999", "1/" + "9" * 3000, 10**400),
+    "float": (1.0, 2.0**21, 300.0, 1e100, 1e-100, 5e-324, 1e308, 10**400),
+    "int": (1, 2, 50, 10**6, 10**15, 10**100, 10**101, 10**400),
+    "bool": (True, False),
+}
+
+
+def test_accounts_of_any_numbers_are_composed_or_refused():
+    """No number of an entry is beyond the arithmetic of a composition, nor makes it endless."""
+    from dataclasses import fields
+
+    rng, composed = random.Random(1), 0
+    for _ in range(400):
+        entries = []
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            kind = rng.choice(list(LOSSES))
+            entry = {"mechanism": kind, "name": "n", "relation": "replace-one"}
+            for item in fields(LOSSES[kind]):
+                of = str(item.type).split(" | ")[0]
+                if of in NUMBERS and item.name not in ("name", "moved"):
+                    entry[item.name] = rng.choice(NUMBERS[of])
+                elif item.name in ("branches", "parts"):
+                    one = {"mechanism": "discrete Gaussian", "name": "g",
+                           "relation": "replace-one", "sensitivity": rng.choice(NUMBERS["float"]),
+                           "scale": rng.choice(NUMBERS["float"]), "answers": 1}  # fmt: skip
+                    entry[item.name] = [[one], [one, dict(one)]]
+            entries.append(entry)
+        values = copy.deepcopy(stored("bounded mean"))
+        values["guarantee"] |= {
+            "mechanisms": entries, "delta": rng.choice((0.0, 1e-6)),
+            "epsilon": rng.choice((1e-6, 1.0, 100.0)),
+        }  # fmt: skip
+        with contextlib.suppress(ArgumentError):
+            entries[:] = [{**entry, **loss_from_dict(entry).to_dict()} for entry in entries]
+            composed += 1
+        values = json.loads(json.dumps(values, default=str))
+        found = verify(resealed(values))
+        assert BEYOND_ARITHMETIC not in found.problems, entries
+    assert composed > 40
+
+
+@pytest.mark.parametrize(("kind", "name"), COUNTS)
+def test_counts_of_400_digits_are_refused_where_they_are_read(kind, name):
+    entry = {"mechanism": kind, "name": "n", "relation": "replace-one", "sensitivity": "1",
+             "scale": "7", "delta": 1e-6, "threshold": 900.0, "epsilon": "1",
+             "answers": 1}  # fmt: skip
+    if kind == "discrete Gaussian":
+        entry |= {"sensitivity": 1.0, "scale": 7.0}
+    assert loss_from_dict({**entry, name: 1})
+    for number in (10**400, 10**101):
+        with pytest.raises(ArgumentError, match=name):
+            loss_from_dict({**entry, name: number})
+
+
+def test_groups_within_groups_end_somewhere():
+    entry = {"mechanism": "pure", "name": "n", "relation": "replace-one", "epsilon": "1"}
+    for depth in range(60):
+        entry = {"mechanism": "parallel", "name": "n", "relation": "replace-one",
+                 "branches": [[entry]]}  # fmt: skip
+        if depth + 1 > DEEPEST:
+            with pytest.raises(ArgumentError, match="nested deeper"):
+                loss_from_dict(entry)
+        else:
+            loss_from_dict(entry)
+    values = stored("bounded mean")
+    values["guarantee"]["mechanisms"] = [entry]
+    assert not verify(resealed(values))
+
+
+def test_every_leaf_has_a_class():
+    for kind in KINDS:
+        values = stored(kind)
+        assert sum(1 for _ in leaves(values)) > 50
+        assert all(place(path, values) for path, _ in leaves(values))
+    assert leaf_edits.reason("rows.estimate") is None
