@@ -2,7 +2,7 @@
 
 import json
 
-from privmean.privacy.bill import loss_from_dict
+from privmean.privacy.bill import SAYING, loss_from_dict
 from privmean.privacy.canonical import digest
 from privmean.privacy.guarantee import PURPOSE
 
@@ -13,7 +13,13 @@ def resealed(guarantee):
     Raises ArgumentError where an entry has numbers that no mechanism has.
     """
     values = json.loads(json.dumps(guarantee))
-    values["mechanisms"] = [loss_from_dict(item).to_dict() for item in values["mechanisms"]]
+    values["mechanisms"] = [_counted(item).to_dict() for item in values["mechanisms"]]
     values.pop("digest", None)
     values["digest"] = digest(PURPOSE, values)
     return json.loads(json.dumps(values))
+
+
+def _counted(item):
+    """An entry that says of its edited numbers what a change moves, unless it has its own words."""
+    loss = loss_from_dict(item)
+    return loss if isinstance(loss, SAYING) else loss_from_dict({**item, "moved": ""})

@@ -98,12 +98,15 @@ def others(value: Any) -> list[Any]:
     if value is None:
         return [0.0, 1.5, -2.0, "x"]
     if isinstance(value, int):
-        return [value + 1, value - 1, -value - 1, 2 * value + 3, 10**30, 10**400, value + 0.5, None]
+        return [
+            value + 1, value - 1, -value - 1, 2 * value + 3, 0, 7, 10**9, 10**30, 10**400,
+            value + 0.5, None,
+        ]  # fmt: skip
     if isinstance(value, float):
         size = abs(value) or 1.0
         return [
-            value + 0.05 * size, value - 0.05 * size, -value - 1.0, 2 * value + 1, 100 * size,
-            1e-9 * size, 1e30, None,
+            value + 1e-6 * size, value + 0.05 * size, value - 0.05 * size, value / 2, 10 * size,
+            -value - 1.0, 2 * value + 1, 100 * size, 1e-9 * size, 0.0, 1e30, None, 10**400,
         ]  # fmt: skip
     exact = re.fullmatch(r"(\d+)(/\d+)?", value)
     if exact:  # a fraction of the bill

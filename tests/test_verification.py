@@ -322,13 +322,27 @@ def lied(values, **changes):
     return verify(changed)
 
 
+def shifted(values, by=1.0):
+    """A release of one mean whose estimate, ends and limits were all moved alike."""
+    made = copy.deepcopy(values)
+    row = made["rows"][0]
+    for name in ("estimate", "lower", "upper", "noise_lower", "noise_upper"):
+        row[name] += by
+    made["estimate"][0] = row["estimate"]
+    for name in ("interval", "noise_interval"):
+        ends = "noise_" if name == "noise_interval" else ""
+        made[name]["lower"], made[name]["upper"] = [row[f"{ends}lower"]], [row[f"{ends}upper"]]
+        made[name]["region"] = [[low + by, high + by] for low, high in made[name]["region"]]
+    made["diagnostics"]["limits"] = made["interval"]["region"][0]
+    return made
+
+
 def test_what_a_digest_cannot_prove_is_said_and_a_signature_can(key):
     values = stored("mean")
     assert "who made the digest" in verify(values).describe()
-    row = {**values["rows"][0], "estimate": 0.0}
-    forged = {**values, "estimate": [0.0], "rows": [row]}
+    forged = shifted(values)
     forged[NAME] = {**forged[NAME], "digest": digest_of(forged)}
-    assert verify(forged), "whoever changes a file can make its digest anew"
+    assert verify(forged), "whoever changes all numbers alike can make the digest anew"
     private, public = key
     signed = pm.sign(KINDS["mean"](), private)
     found = verify(signed, key=public)
@@ -336,7 +350,7 @@ def test_what_a_digest_cannot_prove_is_said_and_a_signature_can(key):
     assert "signed with the key given" in found.describe()
     assert "who made the digest" not in found.describe()
     assert "whose key that is" in verify(signed).describe()
-    forged = {**signed, "estimate": [0.0], "rows": [row]}
+    forged = shifted(signed)
     forged[NAME] = {**forged[NAME], "digest": digest_of(forged)}
     assert "the signature does not fit" in verify(forged).problems[0]
     bare = {name: item for name, item in signed[NAME].items() if name != "signature"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from privmean.nouns import counted
@@ -355,8 +356,9 @@ def _limits(found: Stored) -> list[tuple[float | None, float | None]]:
 def _stated_limits(stored: Stored, limits: list[tuple[float | None, float | None]]) -> Problems:
     """The limits as the plan (public bounds) or the diagnostics (found privately) state them."""
     diagnostics, plan = mapped(stored.get("diagnostics")), mapped(stored.get("plan"))
-    if stored.get("columns") is not None and len(items(stored["columns"])) == 1 and limits:
-        if "limits" in diagnostics and tuple(numbers(diagnostics["limits"])) != limits[0]:
+    if limits and len(items(stored.get("columns"))) == 1 and "limits" in diagnostics:
+        found = tuple(numbers(diagnostics["limits"]))
+        if found != limits[0]:
             yield "the diagnostics state other limits than the interval"
     if stored.get("estimator") == BOUNDED:
         bounds = [tuple(numbers(pair)) for pair in items(plan.get("bounds"))]
@@ -514,9 +516,7 @@ def curve_rows(stored: Stored) -> Problems:
     times = numbers(curve["at"])
     if len(times) != len(rows) or any(item is None for item in times):
         yield "the curve has not one time a row"
-    elif any(
-        a >= b for a, b in zip(times, times[1:], strict=False) if a is not None and b is not None
-    ):
+    elif any(a >= b for a, b in pairwise(time for time in times if time is not None)):
         yield "the times of the curve do not rise"
     band = mapped(stored.get("interval"))
     for name in ("lower", "upper"):
@@ -539,17 +539,17 @@ def distribution_points(stored: Stored) -> Problems:
         yield "the quantiles are not one part of the persons a column"
     elif any(not name.endswith(f" at {item:g}") for name, item in zip(columns, q, strict=True)):
         yield "a column names another quantile"
-    if "quantiles" in mapped(stored.get("plan")):
-        if not _all_same(numbers(stored["plan"]["quantiles"]), q):
-            yield "the plan names other quantiles"
+    planned = mapped(stored.get("plan")).get("quantiles", q)
+    if not _all_same(numbers(planned), q):
+        yield "the plan names other quantiles"
     every = list(zip(at, estimate, lower, upper, strict=True))
     if any(item is None for point in every for item in point):
         yield "the distribution has a point without a number"
         return
     points = [tuple(float(item or 0.0) for item in point) for point in every]
-    if any(a[0] > b[0] for a, b in zip(points, points[1:], strict=False)):
+    if any(a[0] > b[0] for a, b in pairwise(points)):
         yield "the points of the distribution do not rise"
-    if any(a[1] > b[1] + SAME for a, b in zip(points, points[1:], strict=False)):
+    if any(a[1] > b[1] + SAME for a, b in pairwise(points)):
         yield "the distribution falls"
     if any(not -SAME <= low <= part <= high <= 1 + SAME for _, part, low, high in points):
         yield "a part of the persons lies outside of its limits, or of 0 to 1"
@@ -631,9 +631,13 @@ def _covariance(found: list[list[float | None]], lines: list[Stored]) -> Problem
             one, other, most = found[j][k], found[k][j], found[k][k]
             if not same(one, other):
                 yield "the covariance is not symmetric"
-            elif one is not None and square is not None and most is not None:
-                if one * one > square * most * (1 + 1e-6):
-                    yield "a covariance is larger than the variances allow"
+            elif (
+                one is not None
+                and square is not None
+                and most is not None
+                and one * one > square * most * (1 + 1e-6)
+            ):
+                yield "a covariance is larger than the variances allow"
 
 
 def _p_value(

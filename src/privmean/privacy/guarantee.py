@@ -247,7 +247,8 @@ class Guarantee:
             )
         if not all(map(says_its_loss, self.mechanisms, values["mechanisms"])):
             return (
-                "an entry of the bill states a loss or a change that does not follow from its numbers",
+                "an entry of the bill states a loss or a change that does not follow from its "
+                "numbers",
             )
         return ()
 

@@ -157,8 +157,6 @@ class Laplace(Loss, kind="discrete Laplace"):
         super().__post_init__()
         if self.spread > 1 and self.spread > self.sensitivity:
             raise refused("spread", self.spread, "is more answers than whole steps can change")
-        if self.spread > 1 and self.joint:
-            raise refused("spread", self.spread, "is of answers of one scale, not of several")
 
     @property
     def pure(self) -> Fraction:
