@@ -95,9 +95,8 @@ def run(case: Case, runs: int, seed: int) -> Findings:
 
 
 def follow(plan: Plan, rows: Audited, where: str, runs: int, seed: int, found: Findings) -> None:
-    """Record a plan on a table, replay it on neighbours, try its draws."""
+    """Record a plan on a table, try its draws, replay it on neighbours."""
     recorded = Recorded.of(plan, rows, where, seed, found)
     near = neighbours(rows, plan.budget.neighbors, recorded.tape, seed)
     for _, neighbour in zip(range(runs), near, strict=False):
         recorded.replay(neighbour, found)
-    recorded.by_shifts(found)

@@ -1,13 +1,10 @@
 """Draws tried with fixed noise: what a mechanism does, whatever it says of itself.
 
-Four trials of every recorded answer, none of which uses `moved`:
+Trials of recorded answers, none of which uses `moved`:
 
 * the same noise gives the same answer: no randomness but that of the source it was given;
 * noise of any size is asked for equally often: no draw is tried again until it suits;
 * every draw of a simple answer has the billed scale at least;
-* the shift: noise moved by s makes the answer from one exact value that of another. For additive
-  noise s is found from the answers to unit steps of noise, and sum |s|/scale (or its squares) is
-  what the pair costs. This is the loss by definition, with no formula of ours in between.
 * a threshold keeps a cell, or a key, of one person hidden but for the billed delta.
 """
 
@@ -21,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.auditing.drawing import MOST_REQUESTS, Draws, Endless, Fixed, Request
+from privmean.auditing.drawing import ADDITIVE, MOST_REQUESTS, Draws, Endless, Fixed, Request
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
@@ -32,19 +29,16 @@ from privmean.mechanisms.gaussian import tail_above
 from privmean.mechanisms.key_cells import Cells, Key, KeyCells
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
-from privmean.mechanisms.moved import differences
 from privmean.mechanisms.noisy_quantile import NoisyQuantile
 from privmean.mechanisms.stable_histogram import laplace_tail
 from privmean.mechanisms.weighted_rows import JointSums
 from privmean.noise.base import Noise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.privacy.loss import Gaussian, Laplace, Selection, Threshold
+from privmean.privacy.loss import Gaussian, Laplace, Threshold
 from privmean.privacy.threshold_of_sum import ThresholdOfSum, three_laplace_tail
 
 # several draws whose losses are known together; their answers are no plain numbers
 PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
-ADDITIVE = {"laplace", "gaussian"}
-MOST_SHIFTED = 24  # answers of one mechanism that are told apart step by step
 ROUNDING = 1e-6
 SIZES = (0.0, 200.0, -200.0)
 SEEDS = 6
@@ -76,7 +70,7 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
         yield "nothing is drawn from the noise that was given"
     laws = {item.law for item in requests}
     billed = any(isinstance(loss, Laplace | Gaussian) for loss in mechanism.losses)
-    if billed and laws - ADDITIVE:
+    if billed and laws - set(ADDITIVE):
         yield "noise is made of words, where the bill says Laplace or Gaussian"
     yield from _narrow(mechanism, requests)
     if any(isinstance(loss, Threshold) for loss in mechanism.losses):
@@ -91,7 +85,7 @@ def _tries_again(mechanism: Mechanism[Any, Any], exact: object, requests: list[R
     """Whether other noise is asked for otherwise. Mechanisms that end early, and those that draw by
     rejection, may."""
     laws = {item.law for item in requests}
-    if isinstance(_step(mechanism), FirstBelow) or not (laws <= ADDITIVE or laws <= {"argmax"}):
+    if isinstance(_step(mechanism), FirstBelow) or not (laws <= set(ADDITIVE) or laws <= {"argmax"}):
         return False
     tried: list[Noise] = [Fixed(times) for times in SIZES]
     tried += [SimulatedNoise(seed) for seed in range(2, 2 + SEEDS)]
@@ -122,66 +116,6 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
             (least,) = scales
     if any(item.scale < least for item in added):
         yield "the noise is narrower than the bill says"
-
-
-def shift(mechanism: Mechanism[Any, Any], exact: object, other: object) -> float | None:
-    """What the pair costs over what is declared, from the draws alone; None where the noise is not
-    added to numbers, or there are too many of them. Right to about 1e-9: answers are doubles."""
-    try:
-        start, requests = drawn(mechanism, exact, Fixed())
-    except Endless:
-        return None
-    laws = {item.law for item in requests}
-    total = sum(item.size for item in requests)
-    losses = mechanism.losses
-    if laws == {"argmax"}:
-        return _choice(mechanism, exact, other, requests)
-    if len(laws) != 1 or not laws <= ADDITIVE or not 0 < total <= MOST_SHIFTED or not losses:
-        return None
-    if isinstance(exact, Mapping) or any(isinstance(x, Selection | Threshold) for x in losses):
-        return None
-    first = list(numbers(start))
-    if not first:
-        return None
-    second = list(numbers(mechanism.draw(other, Fixed())))
-    if len(first) != len(second):
-        return float("inf")
-    steps = [list(numbers(mechanism.draw(exact, Fixed(step=k)))) for k in range(total)]
-    # a number that no step of noise moves must not differ at all
-    columns = [[b - a for a, b in zip(first, moved, strict=True)] for moved in steps]
-    gap = [b - a for a, b in zip(first, second, strict=True)]
-    matrix = np.array([[float(x) for x in column] for column in columns]).T
-    alive = np.abs(matrix).max(axis=0) > 0
-    if not alive.all():
-        return None  # a choice or a rounding: single steps do not show
-    scale = np.abs(matrix).max(axis=1)
-    if any(value for value, size in zip(gap, scale, strict=True) if not size):
-        return float("inf")  # an answer without any noise
-    rows = scale > 0
-    weighted = matrix[rows] / scale[rows, None]
-    wanted = np.array([float(x) for x in gap])[rows] / scale[rows]
-    unit = np.abs(weighted).max(axis=0)
-    solved, *_ = np.linalg.lstsq(weighted / unit, wanted, rcond=None)
-    scales = [float(item.scale) for item in requests for _ in range(item.size)]
-    steps_of = np.array([float(max(1, round(Fraction(scale)))) for scale in scales])
-    shares = np.abs(solved / unit) * steps_of / np.array(scales)
-    if laws == {"gaussian"}:
-        return float(shares @ shares / sum(loss.mu**2 for loss in losses))
-    return float(shares.sum() / float(sum((loss.pure for loss in losses), Fraction(0))))
-
-
-def _choice(
-    mechanism: Mechanism[Any, Any], exact: Any, other: Any, requests: Sequence[Request]
-) -> float:
-    """Choices by their noise as it was asked for: the range of the changes of the scores."""
-    pairs = (
-        zip(exact, other, strict=True) if isinstance(mechanism, EachColumn) else [(exact, other)]
-    )
-    cost = Fraction(0)
-    for (a, b), request in zip(pairs, requests, strict=False):
-        changes = differences(a, b)
-        cost += (max(changes) - min(changes)) / request.scale
-    return float(cost / sum((loss.pure for loss in mechanism.losses), Fraction(0)))
 
 
 def numbers(value: object) -> Iterator[Fraction]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, cast
@@ -10,7 +10,8 @@ from typing import Any, cast
 from privmean.auditing.drawing import Endless
 from privmean.auditing.findings import Findings
 from privmean.auditing.hostile import Audited, Neighbour
-from privmean.auditing.meter import ROUNDING, shift, troubles
+from privmean.auditing.meter import troubles
+from privmean.auditing.operands import ROUNDING
 from privmean.auditing.same import same
 from privmean.auditing.tape import Answered, Compared, Parted, Recorder, Replayer, Split, Tape
 from privmean.mechanisms.clipped_sum import SumsOver
@@ -24,7 +25,6 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.road import Plan
 
 FEW = 2  # answers of one name, from either end, whose draws are tried
-KEPT = 3  # neighbours of one answer that are measured by shifts too
 
 
 @dataclass
@@ -36,8 +36,6 @@ class Recorded:
     where: str
     tape: Tape = field(default_factory=Tape)
     outcome: Any = None
-    _kept: dict[int, list[tuple[Fraction, Any]]] = field(default_factory=dict)
-    _most: dict[int, Fraction] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan, rows: Audited, where: str, seed: int, found: Findings) -> Recorded:
@@ -81,39 +79,10 @@ class Recorded:
 
     def _measure(self, compared: Compared, found: Findings) -> None:
         answers = self.tape.answers
-        measured = zip(answers, compared.shares, compared.exact, strict=False)
-        for index, (item, shares, exact) in enumerate(measured):
-            mechanism = found.mechanism(name_of(item.mechanism))
-            mechanism.runs += 1
-            if not item.mechanism.losses and compared.changed[index]:
-                mechanism.violations += 1
-                words = "tells neighbours apart without a loss for it"
-                found.violated(self.where, f"{name_of(item.mechanism)} {words}")
-            if shares is None:
-                mechanism.unmeasured += 1
-                continue
-            most = max(shares, default=Fraction(0))
-            mechanism.largest = max(mechanism.largest, most)
-            if compared.changed[index]:
-                self._keep(index, most, exact)
-            if most > 1:
-                mechanism.violations += 1
-                what = f"costs {float(most):.6g} of what is declared"
-                found.violated(self.where, f"{name_of(item.mechanism)} {what}")
+        measured(answers, compared, self.where, found)
         splits = [event for event in self.tape.events if isinstance(event, Split)]
         if splits:
             self._one_part(answers, compared, found)
-
-    def _keep(self, index: int, share: Fraction, exact: object) -> None:
-        """The answers of a few neighbours: the first, and the one that costs most; with the cost
-        that the mechanism itself says."""
-        kept = self._kept.setdefault(index, [])
-        if share > self._most.get(index, Fraction(-1)):
-            self._most[index] = share
-            kept.insert(0, (share, exact))
-        elif len(kept) < KEPT:
-            kept.append((share, exact))
-        del kept[KEPT:]
 
     def _one_part(self, answers: list[Answered], compared: Compared, found: Findings) -> None:
         """One person may be in one of several disjoint parts only."""
@@ -126,24 +95,40 @@ class Recorded:
             found.differences += 1
             found.violated(self.where, "one person is in two parts that are billed as disjoint")
 
-    def by_shifts(self, found: Findings) -> None:
-        """What the kept neighbours cost by the draws alone (`meter.shift`), answer by answer: no
-        more than the bill, nor than the mechanism says that this pair costs."""
-        for index, item in _few(self.tape.answers):
-            costs = [
-                (cost, share)
-                for share, exact in self._kept.get(index, [])
-                if (cost := shift(item.mechanism, item.exact, exact)) is not None
-            ]
-            if not costs:
-                continue
-            mechanism = found.mechanism(name_of(item.mechanism))
-            mechanism.shifted += len(costs)
-            for cost, share in costs:
-                if cost > min(Fraction(1), share) + ROUNDING:
-                    mechanism.violations += 1
-                    words = f"its draws cost {cost:.6g} of the bill, it says {float(share):.6g}"
-                    found.violated(self.where, f"{name_of(item.mechanism)}: {words}")
+def measured(
+    answers: Sequence[Answered], compared: Compared, where: str, found: Findings
+) -> Fraction:
+    """What every answer costs: by its operands, and as the mechanism says. The largest share."""
+    largest = Fraction(0)
+    pairs = zip(answers, compared.shares, compared.paid, compared.changed, strict=False)
+    for item, shares, paid, changed in pairs:
+        name = name_of(item.mechanism)
+        mechanism = found.mechanism(name)
+        mechanism.runs += 1
+        words = [f": {paid.trouble}"] if paid.trouble else []
+        if not item.mechanism.losses and changed:
+            words.append(" tells neighbours apart without a loss for it")
+        said = max(shares or (), default=Fraction(0))
+        most = said
+        if paid.share is not None:
+            mechanism.shifted += 1
+            most = max(said, paid.share)
+            limit = min(Fraction(1), said) if shares is not None else Fraction(1)
+            if paid.share > limit + ROUNDING:
+                cost = f"{float(paid.share):.6g} of what is declared"
+                words.append(f": its operands cost {cost}, it says {float(said):.6g}")
+            elif most > 1 >= said:
+                most = Fraction(1)  # by no more than doubles tell
+        elif shares is None:
+            mechanism.unmeasured += 1
+        if said > 1:
+            words.append(f" costs {float(said):.6g} of what is declared")
+        mechanism.largest = max(mechanism.largest, most)
+        mechanism.violations += len(words)
+        for text in words:
+            found.violated(where, f"{name}{text}")
+        largest = max(largest, most)
+    return largest
 
 
 def seen(rows: Audited) -> People:

@@ -20,7 +20,7 @@ import numpy as np
 
 from privmean.auditing.drawing import Draws, Fixed
 from privmean.auditing.findings import Findings
-from privmean.auditing.meter import ROUNDING
+from privmean.auditing.operands import ROUNDING
 from privmean.continual import MeanStream, WithholdRelease
 from privmean.continual.buffered import Buffered
 from privmean.continual.levels import plan_levels

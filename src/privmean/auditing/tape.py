@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from privmean.auditing.drawing import Draws, Request
+from privmean.auditing.operands import Paid, paid
 from privmean.auditing.same import same
 from privmean.auditing.watched import Asking, watched
 from privmean.mechanisms.curator import Billing, Curator, Exact, Mechanism, Noisy
@@ -78,12 +79,7 @@ class Recorder(Billing):
         self._noise, self._tape, self._branch = noise, tape, branch
 
     def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
-        exact = _held(exact)
-        draws = Draws(self._noise)
-        noisy = mechanism.draw(exact, draws)
-        kept = Answered(self._branch, mechanism, exact, _own(noisy), tuple(draws.requests))
-        self._tape.events.append(kept)
-        return noisy
+        return recorded(self._tape, mechanism, exact, self._noise, self._branch)
 
     def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
         at = len(self._tape.events)
@@ -97,10 +93,12 @@ class Recorder(Billing):
 @dataclass
 class Compared:
     """What one replay showed: shares, one tuple an answer, of each of its losses (None: not
-    measured, and whether the exact answers differed), and what was asked otherwise."""
+    measured), what the operands of its draws cost, whether the exact answers differed, and what was
+    asked otherwise."""
 
     shares: list[tuple[Fraction, ...] | None] = field(default_factory=list)
     exact: list[Any] = field(default_factory=list)
+    paid: list[Paid] = field(default_factory=list)
     changed: list[bool] = field(default_factory=list)
     difference: str = ""
 
@@ -125,43 +123,63 @@ class Replayer(Billing):
         if not self._found.difference and (left := next(self._events, None)) is not None:
             self._found.difference = f"no longer asked: {_name(left)}"
 
-    def _part(self, asked: str, item: Event | None) -> Parted:
-        self._found.difference = f"asked {asked}, not {'nothing' if item is None else _name(item)}"
-        return Parted(self._found.difference)
-
     def _heard(self, asking: Asking) -> None:
         item = next(self._events, None)
         if not isinstance(item, Asking) or not same(item, asking):
-            raise self._part(_name(asking), item)
+            raise parted(self._found, _name(asking), item)
 
     def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
-        exact = _held(exact)
         item = next(self._events, None)
-        if (
-            not isinstance(item, Answered)
-            or item.branch != self._branch
-            or not same(item.mechanism, mechanism)
-            or not same(item.mechanism.losses, mechanism.losses)
-        ):
-            raise self._part(_called(mechanism), item)
-        try:
-            shares = mechanism.moved(item.exact, exact)
-        except ValueError:  # answers of two shapes: how many there are told the neighbours apart
-            raise self._part("answers of another shape", item) from None
-        self._found.shares.append(shares or None)
-        self._found.exact.append(exact)
-        self._found.changed.append(any(shares) if shares else not same(item.exact, exact))
-        return cast("Noisy", _own(item.noisy))
+        return cast("Noisy", given(item, mechanism, exact, self._found, self._branch))
 
     def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
         item = next(self._events, None)
         if not isinstance(item, Split) or not same(item, Split(self._branch, name, len(people))):
-            raise self._part(name, item)
+            raise parted(self._found, name, item)
         at = next(k for k, event in enumerate(self._tape.events) if event is item)
         return tuple(
             Replayer(part, self._tape, self._found, self._events, (*self._branch, at, index))
             for index, part in enumerate(people)
         )
+
+
+def recorded(
+    tape: Tape, mechanism: Mechanism[Any, Any], exact: Any, noise: Noise, branch: Branch = ()
+) -> Any:
+    """Draw, and keep everything."""
+    exact, draws = _held(exact), Draws(noise)
+    noisy = mechanism.draw(exact, draws)
+    tape.events.append(Answered(branch, mechanism, exact, _own(noisy), tuple(draws.requests)))
+    return noisy
+
+
+def given(
+    item: Event | None, mechanism: Mechanism[Any, Any], exact: Any, found: Compared,
+    branch: Branch = (),
+) -> Any:  # fmt: skip
+    """The noisy answer of the tape, where the same is asked; and what the neighbours cost."""
+    if (
+        not isinstance(item, Answered)
+        or item.branch != branch
+        or not same(item.mechanism, mechanism)
+        or not same(item.mechanism.losses, mechanism.losses)
+    ):
+        raise parted(found, called(mechanism), item)
+    exact = _held(exact)
+    try:
+        shares = mechanism.moved(item.exact, exact)
+    except ValueError:  # answers of two shapes: how many there are told the neighbours apart
+        raise parted(found, "answers of another shape", item) from None
+    found.shares.append(shares or None)
+    found.exact.append(exact)
+    found.changed.append(any(shares) if shares else not same(item.exact, exact))
+    found.paid.append(paid(item, exact))
+    return _own(item.noisy)
+
+
+def parted(found: Compared, asked: str, item: Event | None) -> Parted:
+    found.difference = f"asked {asked}, not {'nothing' if item is None else _name(item)}"
+    return Parted(found.difference)
 
 
 def _held(exact: Exact) -> Exact:
@@ -178,7 +196,7 @@ def _own(noisy: object) -> Any:
     return dict(noisy) if isinstance(noisy, dict) else noisy
 
 
-def _called(mechanism: Mechanism[Any, Any]) -> str:
+def called(mechanism: Mechanism[Any, Any]) -> str:
     names = ", ".join(loss.name for loss in mechanism.losses) or "free of charge"
     return f"{type(mechanism).__name__} ({names})"
 
@@ -186,5 +204,5 @@ def _called(mechanism: Mechanism[Any, Any]) -> str:
 def _name(item: Event) -> str:
     """In words without any number that was computed."""
     if isinstance(item, Answered):
-        return _called(item.mechanism)
+        return called(item.mechanism)
     return item.name if isinstance(item, Split) else f"people.{item.question}"

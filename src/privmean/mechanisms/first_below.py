@@ -45,8 +45,8 @@ class FirstBelow:
     def draw(self, exact: Iterable[int], noise: Noise) -> int | None:
         """The index of the first count found below; None if none is. Later counts are not read."""
         scale = 2 / self.epsilon
-        threshold = self.threshold + int(noise.laplace(1, scale)[0])
+        threshold = self.threshold + noise.laplace(1, scale).tolist()[0]
         for index, count in enumerate(exact):
-            if count + int(noise.laplace(1, scale)[0]) <= threshold:
+            if count + noise.laplace(1, scale).tolist()[0] <= threshold:
                 return index
         return None

@@ -35,7 +35,8 @@ class HitsAbove(Choices):
         found: list[int] = []
         start = 0
         while len(found) < self.choices and start < len(exact):
-            cut = self.level + int(noise.laplace(1, 2 / self.epsilon)[0])
+            (draw,) = noise.laplace(1, 2 / self.epsilon).tolist()
+            cut = draw + self.level
             noisy = exact[start:] + noise.laplace(len(exact) - start, 4 / self.epsilon)
             above = np.flatnonzero(noisy >= cut)
             if len(above) == 0:

@@ -94,7 +94,7 @@ class NoisyQuantile:
         for _ in range(grid.rounds):
             middle = (low + high) // 2 if high - low > 1 else high  # a spare round is charged too
             within = int(np.count_nonzero(exact <= grid.radius(middle)))
-            drawn = int(noise.gaussian(1, steps * self.counting.deviation)[0])
+            (drawn,) = noise.gaussian(1, steps * self.counting.deviation).tolist()
             if within * steps + drawn >= self.quantile * len(exact) * steps:
                 high = middle
             elif middle < high:

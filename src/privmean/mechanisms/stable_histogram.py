@@ -104,7 +104,7 @@ class StableHistogram:
         occupied = sorted(index for index, count in exact.items() if count > 0)
         draws = noise.laplace(len(occupied), self.scale).tolist() if occupied else []
         noisy = {
-            index: int(exact[index]) + int(draw)
+            index: int(exact[index]) + draw
             for index, draw in zip(occupied, draws, strict=True)
         }
         return {index: count for index, count in noisy.items() if count >= self.threshold}
@@ -172,7 +172,7 @@ class GaussianStableHistogram:
         steps = math.ldexp(self.sd, self.bits)
         draws = noise.gaussian(len(occupied), steps).tolist() if occupied else []
         noisy = {
-            index: (int(exact[index]) << self.bits) + int(draw)
+            index: (int(exact[index]) << self.bits) + draw
             for index, draw in zip(occupied, draws, strict=True)
         }
         return {index: count for index, count in noisy.items() if count >= self.threshold}

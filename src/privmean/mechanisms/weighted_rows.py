@@ -192,8 +192,8 @@ class JointSums:
             drawn = k_norm(noise, self.dimension, main)
         else:
             drawn = noise.laplace(self.dimension, self.coordinate_scale)
-        counted = weight + int(noise.laplace(1, side)[0])
-        values = np.array([float(a + int(b)) for a, b in zip(total, drawn, strict=True)])
+        counted = weight + noise.laplace(1, side).tolist()[0]
+        values = np.array([float(a + b) for a, b in zip(total, drawn.tolist(), strict=True)])
         return self.step * values, counted / UNIT
 
 
@@ -247,4 +247,4 @@ class WeightSum:
             mechanism = self.gaussian
             return mechanism.draw((exact,), noise)[0] / 2.0 ** mechanism.bits[0] / UNIT
         drawn = noise.laplace(1, UNIT / Fraction(self.strength))
-        return (exact + int(drawn[0])) / UNIT
+        return (exact + drawn.tolist()[0]) / UNIT

@@ -73,9 +73,9 @@ def exact_sums(points: Integers, kept: Flags) -> list[int]:
 def noisy_count(kept: int, calibration: FilterCalibration, noise: Noise) -> int:
     """The count less its offset plus noise, in lattice steps."""
     if calibration.law == "laplace":
-        drawn = int(noise.laplace(1, Fraction(calibration.count_scale))[0])
+        (drawn,) = noise.laplace(1, Fraction(calibration.count_scale)).tolist()
     else:
-        drawn = int(noise.gaussian(1, calibration.count_scale)[0])
+        (drawn,) = noise.gaussian(1, calibration.count_scale).tolist()
     return kept * calibration.count_steps - calibration.threshold + drawn
 
 
@@ -112,7 +112,7 @@ def kept_mean(
         c = max(persons, 1)
         rounded = [((2 * total << bits) + c) // (2 * c) for total in sums]
         means.append(
-            np.array([(a + int(b)) / 2**bits for a, b in zip(rounded, drawn, strict=True)])
+            np.array([(a + b) / 2**bits for a, b in zip(rounded, drawn.tolist(), strict=True)])
         )
         deviations.append(deviation)
     return KeptMean(count, tuple(means), tuple(deviations))

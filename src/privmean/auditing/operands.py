@@ -1,0 +1,139 @@
+"""What a pair of neighbours costs, from the operands that meet the noise.
+
+A replayed draw gets the sums of the recording. Then the sizes of the differences of operands, over
+the scales that were asked for, are the loss of noise that is added; what the mechanism gives back
+must be the same, since it may depend on nothing but the sums. No formula of a mechanism is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from privmean.auditing.drawing import ADDITIVE, Draws, Endless, Otherwise, Request
+from privmean.auditing.same import same
+from privmean.mechanisms.columns import EachColumn
+from privmean.mechanisms.curator import Mechanism
+from privmean.noise.simulated import SimulatedNoise
+from privmean.privacy.loss import Selection
+
+ROUNDING = Fraction(1, 10**6)
+
+
+class Item(Protocol):
+    """An answer of a tape."""
+
+    @property
+    def mechanism(self) -> Mechanism[Any, Any]: ...
+    @property
+    def exact(self) -> Any: ...
+    @property
+    def noisy(self) -> Any: ...
+    @property
+    def requests(self) -> Sequence[Request]: ...
+
+
+@dataclass(frozen=True)
+class Paid:
+    """share: the loss over what is declared; None where a draw is added to nothing (noise made of
+    words, proposals that are rejected). trouble: what is wrong, in words. requests: those of the
+    neighbour."""
+
+    share: Fraction | None
+    trouble: str = ""
+    requests: Sequence[Request] = ()
+
+
+def paid(item: Item, exact: Any) -> Paid:
+    """What the pair of the recorded answer and this one costs."""
+    if not _added(item.requests):
+        return Paid(None)
+    first, other, noisy = item.requests, exact, item.noisy
+    step = item.mechanism.step if isinstance(item.mechanism, EachColumn) else item.mechanism
+    columns = step is not item.mechanism
+    keyed = isinstance(item.exact[0] if columns and item.exact else item.exact, Mapping)
+    if keyed:  # what only one of the two has is hidden by a threshold, and has no partner
+        pairs = zip(item.exact, exact, strict=True) if columns else [(item.exact, exact)]
+        common = [_common(*pair) for pair in pairs]
+        ours, other = ([pair[k] for pair in common] for k in (0, 1))
+        draws = Draws(SimulatedNoise(1))
+        noisy = item.mechanism.draw(ours if columns else ours[0], draws)
+        other, first = other if columns else other[0], draws.requests
+    again = Draws(SimulatedNoise(1), again=first)
+    try:
+        answer = item.mechanism.draw(other, again)
+    except (Otherwise, Endless) as problem:
+        return Paid(None, f"its draws follow the data: {problem}")
+    if not _added(again.requests) or len(again.requests) != len(first):
+        return Paid(None, "how much noise is drawn, or what it is added to, follows the data")
+    if not same(answer, noisy):
+        trouble = "what it gives back is no function of noisy sums"
+        return Paid(None, trouble, again.requests)
+    return Paid(_share(item.mechanism, first, again.requests), "", again.requests)
+
+
+def _added(requests: Sequence[Request]) -> bool:
+    """Whether every draw is a number that was added to one number, or a choice among scores."""
+    laws = {item.law for item in requests}
+    return (laws <= set(ADDITIVE) or laws == {"argmax"}) and all(item.met for item in requests)
+
+
+def _common(one: Mapping[Any, Any], two: Mapping[Any, Any]) -> tuple[Any, Any]:
+    """Both, as far as both have something."""
+    keys = [key for key in one if one[key] and two.get(key)]
+    return {key: one[key] for key in keys}, {key: two[key] for key in keys}
+
+
+def _share(
+    mechanism: Mechanism[Any, Any], first: Sequence[Request], second: Sequence[Request]
+) -> Fraction | None:
+    """The loss of all draws together, over that of all lines."""
+    losses = mechanism.losses
+    pure = sum((loss.pure for loss in losses), Fraction(0))
+    square = sum(Fraction(loss.mu) ** 2 for loss in losses)
+    cost = spread = Fraction(0)
+    changes: list[tuple[Fraction, Fraction, list[Any]]] = []
+    for one, two in zip(first, second, strict=True):
+        moved = [Fraction(b) - Fraction(a) for a, b in zip(one.operands, two.operands, strict=True)]
+        if one.law == "gaussian":
+            spread += sum((change * change for change in moved if change), Fraction(0)) / (
+                one.scale * one.scale
+            )
+        elif one.law == "argmax":
+            cost += (max(moved) - min(moved)) / one.scale
+        else:
+            cost += sum((abs(change) for change in moved if change), Fraction(0)) / one.scale
+        changes.append((one.scale, Fraction(one.size), moved))
+    if first and first[0].law == "laplace" and losses and isinstance(losses[0], Selection):
+        cost = _compared([(scale, moved) for scale, _, moved in changes])
+    if not losses:
+        return Fraction(2) if cost or spread else Fraction(0)
+    if (cost and not pure) or (spread and not square):
+        return None  # another law than that of the bill: `draws` says so
+    return (cost / pure if cost else Fraction(0)) + (spread / square if spread else Fraction(0))
+
+
+def _compared(draws: Sequence[tuple[Fraction, list[Any]]]) -> Fraction:
+    """Of comparisons of noisy counts with a noisy limit, the sparse vector technique: a run is a
+    limit and what is compared with it, of which nothing but the place of the first hit is seen.
+    Counts that move in one direction alone cost once, others twice (Lyu, Su and Li 2017)."""
+    runs: list[tuple[Fraction, Fraction, list[Any]]] = []
+    single = all(len(moved) == 1 for _, moved in draws)
+    for at, (scale, moved) in enumerate(draws):
+        if single and at:
+            limit, least, known = runs[0]
+            runs[0] = limit, min(least, scale), known + moved
+        elif single or len(moved) == 1:
+            runs.append((scale, scale, []))
+        elif runs and not runs[-1][2]:
+            runs[-1] = runs[-1][0], scale, moved
+        else:  # the limit comes with the counts
+            runs.append((scale, scale, moved[1:]))
+    total = Fraction(0)
+    for limit, scale, moved in runs:
+        size = max((abs(change) for change in moved), default=Fraction(0))
+        both = any(change > 0 for change in moved) and any(change < 0 for change in moved)
+        total += size / limit + (2 if both else 1) * size / scale
+    return total
