@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from privmean import validate
 from privmean.asking.road import source_of
-from privmean.auditing import cases, local, streams
+from privmean.auditing import call_list, cases, direct, local, streams
+from privmean.auditing.calls import Called, own_records
+from privmean.auditing.calls import Table as Records
 from privmean.auditing.findings import Findings
-from privmean.auditing.grouped import PairRows
-from privmean.auditing.hostile import TABLES, Audited, Rows, table
-from privmean.auditing.panels import Panel, PanelRows, panel_table
+from privmean.auditing.hostile import TABLES, Rows, table
 from privmean.auditing.report import AuditReport
 from privmean.auditing.subjects import ANY, BOTH, Said, budget_of
 from privmean.errors import ArgumentError, Infeasible
-from privmean.models.own_means import OwnPanel
-from privmean.models.panel import PanelSums
-from privmean.people.pairframe import FramePairs
+from privmean.people.table import RecordMeans
 from privmean.people.shape import require_persons
 from privmean.people.table import Table
 from privmean.privacy.budget import relation_of
@@ -37,7 +35,8 @@ if TYPE_CHECKING:
 RUNS, OWN_RUNS, THOROUGH = 5_000, 2_000, 100_000
 EACH = 25  # neighbours of one recorded run, at least
 MOST_EACH = 400
-PERSONS, PANEL_PERSONS = 601, 150
+PERSONS = 601
+OF_CALLS = 0.2  # of the neighbours, whole calls: they take longer
 
 
 def audit(
@@ -106,6 +105,7 @@ class Job:
     """What one process does at a time."""
 
     case: cases.Case | None = None
+    call: call_list.CallCase | None = None
     own: Own | None = None
     part: str = ""
     runs: int = EACH
@@ -117,7 +117,7 @@ class Own:
     """A question or estimator on one table, at one budget."""
 
     made: Any
-    rows: Audited
+    rows: Rows | Records
     said: Said
     relation: Relation
     table: str
@@ -133,7 +133,8 @@ def _everything(runs: int, seed: int) -> list[Job]:
         shuffled.shuffle(listed)
     total = sum(len(listed) for listed in by_subject.values())
     each = min(MOST_EACH, max(EACH, runs // total))
-    jobs = [Job(part="local", runs=runs), Job(part="streams", runs=runs)]
+    jobs = [Job(part=part, runs=runs) for part in ("local", "streams", "direct")]
+    jobs += _calls(runs, seed)
     planned, turn = 0, 0
     while planned < runs:
         added = False
@@ -148,6 +149,20 @@ def _everything(runs: int, seed: int) -> list[Job]:
     return jobs
 
 
+def _calls(runs: int, seed: int) -> Iterator[Job]:
+    """Every whole call once, under the first terms that it takes; then under others, in turn."""
+    left, each = int(OF_CALLS * runs), max(3, int(OF_CALLS * runs) // 2000)
+    answered: set[int] = set()
+    for case in call_list.every_call():
+        first = case.call not in answered
+        if first and call_list.takes(case):
+            answered.add(case.call)
+        elif first or left <= 0:
+            continue
+        left -= each
+        yield Job(call=case, runs=each, seed=seed)
+
+
 def _one(
     question: Estimator | Question,
     source: object,
@@ -159,7 +174,7 @@ def _one(
     said, relations = _said(terms)
     tables = list(_tables(question, source, person, seed))
     for _, rows in tables:
-        require_persons(rows.count)  # nobody has a neighbour
+        require_persons(rows.count if isinstance(rows, Rows) else len(rows.people))
     owned = [
         Own(question, rows, words, relation, name)
         for name, rows in tables
@@ -193,12 +208,13 @@ def _said(terms: dict[str, Any]) -> tuple[tuple[Said, ...], tuple[Relation, ...]
 
 def _tables(
     question: Estimator | Question, source: Any, person: Any, seed: int
-) -> Iterator[tuple[str, Audited]]:
+) -> Iterator[tuple[str, Rows | Records]]:
     """The rows to record: of the given table, or of every built-in one."""
     summary = getattr(question, "summary", None)
-    if source is None and isinstance(summary, PanelSums | OwnPanel):
-        for kind in TABLES:
-            yield kind, panel_table(kind, PANEL_PERSONS, summary, seed)
+    plain = summary is None or isinstance(summary, RecordMeans)
+    if source is None and not plain:
+        for kind in call_list.KINDS:
+            yield kind, call_list.table_for(question, kind, seed)
         return
     if source is None:
         names = getattr(summary, "names", None) or ("value",)
@@ -213,13 +229,10 @@ def _tables(
                 "question", type(question).__name__, "does not say which columns it is about",
                 "give a question, such as Mean('wage', method=...)",
             )  # fmt: skip
-        if isinstance(summary, PanelSums | OwnPanel):
-            yield "own", PanelRows(Panel(summary.reduce(found)), summary)
+        if not plain:
+            yield "own", own_records(found, question)
             return
         found = found.people(summary)
-    if isinstance(found, FramePairs):
-        yield "own", PairRows.read(found, private=getattr(summary, "keys", None) is None)
-        return
     people: Any = found.collect() if hasattr(found, "collect") else found
     counts = getattr(people, "counts", None)
     yield "own", Rows(people.matrix(), tuple(people.columns), counts, people.cap)
@@ -244,6 +257,10 @@ def _work(job: Job, limit: float | None) -> Findings:
             local.audit_local(found, thorough=job.runs >= THOROUGH)
         elif job.part == "streams":
             streams.audit_streams(found)
+        elif job.part == "direct":
+            direct.audit_direct(found)
+        elif job.call is not None:
+            return call_list.run_call(job.call, job.runs, job.seed)
         elif job.case is not None:
             return cases.run(job.case, job.runs, job.seed)
         elif job.own is not None:
@@ -254,14 +271,25 @@ def _work(job: Job, limit: float | None) -> Findings:
 def _own(own: Own, job: Job, found: Findings) -> None:
     words = ", ".join(f"{name} {value:g}" for name, value in own.said if value)
     where = f"{own.table} table, {words}, {own.relation}"
+    name = getattr(own.made, "kind", type(own.made).__name__)
     budget = budget_of(own.said, own.relation)
+    if isinstance(own.rows, Records):
+        ask = call_list.Call(name, (own.made,), persons=len(own.rows.people))
+        made = Called(ask.ask(own.said, own.relation), own.rows, Records.arrays, where, own.relation,
+                      job.seed)  # fmt: skip
+        if made.record(found):
+            made.follow(job.runs, found)
+            found.subjects[name] = found.runs
+        else:
+            found.refused[where] = "no plan for this budget, these neighbours and this table"
+        return
     try:
         plan = cases.plan_of(own.made, budget, cases.shape_of(own.rows, own.relation))
     except (ArgumentError, Infeasible):
         found.refused[where] = "no plan for this budget, these neighbours and this table"
         return
     cases.follow(plan, own.rows, where, job.runs, job.seed, found)
-    found.subjects[getattr(own.made, "kind", type(own.made).__name__)] = found.runs
+    found.subjects[name] = found.runs
 
 
 @contextmanager

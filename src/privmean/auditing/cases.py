@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from privmean.asking.road import within_budget
+from privmean.auditing.coverage import of_question, of_terms
 from privmean.auditing.findings import Findings
-from privmean.auditing.grouped import pair_table
-from privmean.auditing.hostile import TABLES, Audited, neighbours, table
-from privmean.auditing.panels import panel_table
+from privmean.auditing.hostile import TABLES, Rows, neighbours, table
 from privmean.auditing.replaying import Recorded
 from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
 from privmean.errors import Infeasible
@@ -62,16 +61,12 @@ def plan_of(made: Estimator | Question, budget: Budget, shape: Shape) -> Plan:
     return within_budget(plan, budget)
 
 
-def table_of(subject: Subject, kind: str, dimension: int, seed: int) -> Audited:
-    """The table of a case; `dimension` groups, where the subject is of groups."""
-    if subject.panel is not None:
-        return panel_table(kind, subject.persons, subject.panel, seed)
-    if subject.weights is None:
-        return table(kind, subject.persons, dimension, subject.cap, seed)
-    return pair_table(kind, subject.persons, dimension, subject.weights, subject.private, seed)
+def table_of(subject: Subject, kind: str, dimension: int, seed: int) -> Rows:
+    """The table of a case."""
+    return table(kind, subject.persons, dimension, subject.cap, seed)
 
 
-def shape_of(rows: Audited, relation: Relation) -> Shape:
+def shape_of(rows: Rows, relation: Relation) -> Shape:
     """What is public of these rows; under add-remove, a guess of their number."""
     n = rows.count
     public = relation == REPLACE_ONE
@@ -90,11 +85,14 @@ def run(case: Case, runs: int, seed: int) -> Findings:
         found.refused[f"{subject.name} ({case.where})"] = str(problem)
         return found
     follow(plan, rows, case.where, runs, seed, found)
+    found.seen |= set(of_terms(dict(case.said), case.relation))
+    if hasattr(plan_asked := subject.make(), "usual_neighbors"):
+        found.seen |= set(of_question(plan_asked))
     found.subjects[subject.name] = found.runs
     return found
 
 
-def follow(plan: Plan, rows: Audited, where: str, runs: int, seed: int, found: Findings) -> None:
+def follow(plan: Plan, rows: Rows, where: str, runs: int, seed: int, found: Findings) -> None:
     """Record a plan on a table, try its draws, replay it on neighbours."""
     recorded = Recorded.of(plan, rows, where, seed, found)
     near = neighbours(rows, plan.budget.neighbors, recorded.tape, seed)

@@ -50,7 +50,7 @@ class Violation:
 @dataclass
 class Findings:
     """runs: replays on neighbours. differences: control flow or outcome differed. refused: subjects
-    that a table or budget did not allow, with the reason."""
+    that a table or budget did not allow, with the reason. seen: what was on tapes (`coverage`)."""
 
     runs: int = 0
     recorded: int = 0
@@ -60,6 +60,7 @@ class Findings:
     subjects: dict[str, int] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
+    seen: set[tuple[str, str]] = field(default_factory=set)
 
     def mechanism(self, name: str) -> Mechanism:
         return self.mechanisms.setdefault(name, Mechanism())
@@ -80,6 +81,7 @@ class Findings:
             self.subjects[name] = self.subjects.get(name, 0) + runs
         self.violations += other.violations[: MOST_SHOWN - len(self.violations)]
         self.refused |= other.refused
+        self.seen |= other.seen
 
     @classmethod
     def of(cls, parts: Iterable[Findings]) -> Findings:

@@ -10,12 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
-from privmean.auditing.grouped import PairRows, pair_neighbours
-from privmean.auditing.panels import PanelRows, panel_neighbours
 from privmean.auditing.tape import Answered, Tape
 from privmean.auditing.watched import Asking
 from privmean.people.grids import log_edges
@@ -138,29 +135,18 @@ def _numbers(value: object) -> Iterator[float]:
             yield from _numbers(getattr(value, item.name))
 
 
-Audited: TypeAlias = Rows | PairRows | PanelRows
-
-
 @dataclass(frozen=True)
 class Neighbour:
     """A table that differs in one person. place: whose row; what: what was done with it."""
 
-    rows: Audited
+    rows: Rows
     place: int
     what: str
 
 
-def neighbours(rows: Audited, relation: str, tape: Tape, seed: int) -> Iterator[Neighbour]:
+def neighbours(rows: Rows, relation: str, tape: Tape, seed: int) -> Iterator[Neighbour]:
     """Neighbours of a table without end: every strange value in the place of the first persons, in
     turn with mixtures drawn from a seed; then these alone."""
-    if isinstance(rows, PairRows):
-        for other, what in pair_neighbours(rows, relation, [*STRANGE, *edges(tape)], seed):
-            yield Neighbour(other, 0, what)
-        return
-    if isinstance(rows, PanelRows):
-        for item in panel_neighbours(rows, relation, [*STRANGE, *edges(tape)], seed):
-            yield Neighbour(*item)
-        return
     rng = np.random.default_rng(seed)
     n, d = rows.values.shape
     known = np.array([*STRANGE, *edges(tape)])

@@ -94,20 +94,18 @@ def _share(
     pure = sum((loss.pure for loss in losses), Fraction(0))
     square = sum(Fraction(loss.mu) ** 2 for loss in losses)
     cost = spread = Fraction(0)
-    changes: list[tuple[Fraction, Fraction, list[Any]]] = []
+    changes: list[tuple[Fraction, list[Any]]] = []
     for one, two in zip(first, second, strict=True):
-        moved = [Fraction(b) - Fraction(a) for a, b in zip(one.operands, two.operands, strict=True)]
+        moved = [b - a for a, b in zip(one.operands, two.operands, strict=True)]
         if one.law == "gaussian":
-            spread += sum((change * change for change in moved if change), Fraction(0)) / (
-                one.scale * one.scale
-            )
+            spread += Fraction(sum(change * change for change in moved)) / one.scale**2
         elif one.law == "argmax":
-            cost += (max(moved) - min(moved)) / one.scale
+            cost += Fraction(max(moved) - min(moved)) / one.scale
         else:
-            cost += sum((abs(change) for change in moved if change), Fraction(0)) / one.scale
-        changes.append((one.scale, Fraction(one.size), moved))
+            cost += Fraction(sum(map(abs, moved))) / one.scale
+        changes.append((one.scale, moved))
     if first and first[0].law == "laplace" and losses and isinstance(losses[0], Selection):
-        cost = _compared([(scale, moved) for scale, _, moved in changes])
+        cost = _compared(changes)
     if not losses:
         return Fraction(2) if cost or spread else Fraction(0)
     if (cost and not pure) or (spread and not square):
@@ -133,7 +131,7 @@ def _compared(draws: Sequence[tuple[Fraction, list[Any]]]) -> Fraction:
             runs.append((scale, scale, moved[1:]))
     total = Fraction(0)
     for limit, scale, moved in runs:
-        size = max((abs(change) for change in moved), default=Fraction(0))
+        size = Fraction(max(map(abs, moved), default=0))
         both = any(change > 0 for change in moved) and any(change < 0 for change in moved)
         total += size / limit + (2 if both else 1) * size / scale
     return total

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
+from privmean.auditing.coverage import of_answers, of_release
 from privmean.auditing.drawing import Endless
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import Audited, Neighbour
+from privmean.auditing.hostile import Neighbour, Rows
 from privmean.auditing.meter import troubles
 from privmean.auditing.operands import ROUNDING
 from privmean.auditing.same import same
@@ -20,7 +21,6 @@ from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.pair_scale import PairScale
 from privmean.mechanisms.weighted_rows import JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.reductions import People
 from privmean.privacy.guarantee import Guarantee
 from privmean.road import Plan
 
@@ -38,10 +38,10 @@ class Recorded:
     outcome: Any = None
 
     @classmethod
-    def of(cls, plan: Plan, rows: Audited, where: str, seed: int, found: Findings) -> Recorded:
+    def of(cls, plan: Plan, rows: Rows, where: str, seed: int, found: Findings) -> Recorded:
         """The recording, with what it shows without any neighbour: bill and draws."""
         made = cls(plan, where)
-        curator = Recorder(seen(rows), SimulatedNoise(seed), made.tape)
+        curator = Recorder(rows.people, SimulatedNoise(seed), made.tape)
         found.recorded += 1
         try:
             made.outcome = plan.run(curator)
@@ -49,12 +49,13 @@ class Recorded:
             found.violated(where, "a draw comes to no end: noise is drawn again until it suits")
             return made
         budget = plan.budget
+        found.seen |= {*of_answers(made.tape.answers), *of_release(made.outcome)}
         bill = Guarantee.of(budget, budget.neighbors, curator.bill)
         if not bill.verify():
             found.violated(where, "what was asked costs more than the budget")
         if not Guarantee.of(budget, budget.neighbors, plan.losses).verify():
             found.violated(where, "the plan's bill is above the budget")
-        for _, item in _few(made.tape.answers):
+        for _, item in few(made.tape.answers):
             for words in troubles(item.mechanism, item.exact):
                 found.mechanism(name_of(item.mechanism)).violations += 1
                 found.violated(where, f"{name_of(item.mechanism)}: {words}")
@@ -64,7 +65,7 @@ class Recorded:
         """The same run on a neighbour with the same noisy answers."""
         found.runs += 1
         compared = Compared()
-        curator = Replayer(seen(neighbour.rows), self.tape, compared)
+        curator = Replayer(neighbour.rows.people, self.tape, compared)
         try:
             outcome = self.plan.run(curator)
             curator.finish()
@@ -131,12 +132,7 @@ def measured(
     return largest
 
 
-def seen(rows: Audited) -> People:
-    """The people of a table, of whatever kind: who asks for pairs finds them."""
-    return cast("People", rows.people)
-
-
-def _few(answers: list[Answered]) -> Iterator[tuple[int, Answered]]:
+def few(answers: list[Answered]) -> Iterator[tuple[int, Answered]]:
     """With their numbers, the first and the last few answers of each name: what a loop asks again
     and again is drawn by the same code."""
     seen: dict[str, list[int]] = {}

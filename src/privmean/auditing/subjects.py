@@ -9,35 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-from privmean.auditing.looked import LookFirst
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
-from privmean.central.groups.estimator import GroupMeans
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights
-from privmean.central.located_mean import LocatedMean
 from privmean.central.winsorized import Winsorized
 from privmean.models.joint_bins import JointBins
-from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import Magnitudes
-from privmean.models.own_means import OwnPanel
-from privmean.models.panel import PanelSums
 from privmean.models.quantiles import Quantiles
 from privmean.models.random_effects import RandomEffects
 from privmean.models.spread import Spread
 from privmean.models.variance import VarianceSearch
-from privmean.people.pairs import Weights
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.questions.compare import Compare
 from privmean.questions.curve import Curve
 from privmean.questions.errors import Errors
 from privmean.questions.mean import Mean
 from privmean.questions.quantile import Quantile
-from privmean.questions.regression import Effect, Regression
+from privmean.questions.regression import Regression
 from privmean.questions.variance import Variance
 
 if TYPE_CHECKING:
@@ -61,8 +53,7 @@ REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
 @dataclass(frozen=True)
 class Subject:
     """make: the estimator or question. cap: of records, for means over records. weight: of its
-    cases among the runs (those that take long get fewer). weights, private: of means by group, with
-    `dimensions` for numbers of groups. panel: of regressions that read records."""
+    cases among the runs (those that take long get fewer)."""
 
     name: str
     make: Callable[[], Estimator | Question]
@@ -72,24 +63,9 @@ class Subject:
     persons: int = 601
     cap: int | None = None
     weight: float = 1.0
-    weights: Weights | None = None
-    private: bool = False
-    panel: PanelSums | OwnPanel | None = None
 
 
 NEAR = (-9.0, 9.0)
-
-
-def _keys(groups: int) -> tuple[tuple[str, ...], ...]:
-    return tuple((f"g{k:03d}",) for k in range(groups))
-
-
-def _of_panel(name: str, effect: Effect, panel: PanelSums | OwnPanel, columns: int) -> Subject:
-    """A regression that reads records: few persons, so that its audit does not take long."""
-    make = partial(Regression, "y ~ x", effect=effect)
-    return Subject(
-        name, make, GENEROUS, dimensions=(columns,), persons=150, weight=0.1, panel=panel
-    )
 
 
 SUBJECTS: tuple[Subject, ...] = (
@@ -198,74 +174,16 @@ SUBJECTS: tuple[Subject, ...] = (
         lambda: Regression("y ~ a", effect="own", assume=Errors(1.0, 1.0, range=NEAR)),
         dimensions=(2,),
     ),
-    _of_panel("regression, pooled", "pooled", PanelSums("y ~ x", within=False), 2),
-    _of_panel("regression, within", "within", PanelSums("y ~ x", within=True), 1),
-    _of_panel("regression, own coefficients", "own", OwnPanel("y ~ x", False), 2),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),
-    Subject("groups", lambda: GroupMeans(_keys(4)), dimensions=(4,), weight=0.3, weights=Weights()),
-    Subject(
-        "comparison of arms",
-        lambda: Compare("y", arms="arm", levels=("g000", "g001")),
-        dimensions=(2,),
-        weight=0.3,
-        weights=Weights(),
-    ),
     Subject(
         "comparison of a pair",
         lambda: Compare("y", by="g", pair=("g000", "g001")),
         dimensions=(1,),
         weight=0.3,
     ),
-    Subject(
-        "groups, many each",
-        lambda: GroupMeans(_keys(6), Weights(2, True)),
-        dimensions=(6,),
-        weight=0.3,
-        weights=Weights(2, True),
-    ),
-    Subject(
-        "groups, limited mean",
-        lambda: GroupMeans(_keys(20), target="clipped"),
-        dimensions=(20,),
-        weight=0.3,
-        weights=Weights(),
-    ),
-    Subject(
-        "groups, private keys",
-        lambda: GroupMeans(None),
-        (MIXED, LARGE),
-        dimensions=(5,),
-        weight=0.3,
-        weights=Weights(),
-        private=True,
-    ),
-    Subject(
-        "groups, private keys, many each",
-        lambda: GroupMeans(None, Weights(2, True)),
-        (LARGE,),
-        dimensions=(5,),
-        weight=0.3,
-        weights=Weights(2, True),
-        private=True,
-    ),
     Subject("quantiles", lambda: Quantile(q=(0.25, 0.5, 0.75)), dimensions=(1,), weight=0.3),
     Subject("quantiles, limits", lambda: Quantile(bounds=(0.0, 8.0)), dimensions=(1,), weight=0.3),
-    Subject(
-        "look, then mean", lambda: LookFirst(LocatedMean), ANY, REPLACED, (1,), 1600, weight=0.3
-    ),
-    Subject(
-        "look, then bins", lambda: LookFirst(LocatedBins), ANY, REPLACED, (3,), 1600, weight=0.3
-    ),
-    Subject(
-        "look, then quantiles",
-        lambda: LookFirst(lambda: Quantiles((0.25, 0.5), looked=True)),
-        ANY,
-        REPLACED,
-        (1,),
-        1600,
-        weight=0.3,
-    ),
     Subject(
         "bins with their covariance",
         lambda: JointBins(NEAR, (0.5, 1.5), 1.0),

@@ -56,8 +56,9 @@ class Split(_Placed):
 Event = Asking | Answered | Split
 
 
-class Parted(Exception):
-    """The replay asked for something else than the recording: no frozen answer fits."""
+class Parted(BaseException):
+    """The replay asked for something else than the recording: no frozen answer fits. Nobody in
+    between may hold it."""
 
 
 @dataclass

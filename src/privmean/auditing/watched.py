@@ -6,10 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from privmean.models.design import Units
-from privmean.models.panel import Own, PanelPeople
-from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
-from privmean.people.products import Products
 from privmean.people.reductions import (
     Ball,
     BallSums,
@@ -115,106 +111,6 @@ class Watched:
         return self._told("matrix").matrix()
 
 
-class WatchedPairs(PairPeople):
-    """The same pairs of persons and groups; `tell` hears every question before it is answered.
-
-    Groups are told by their keys, never by places; limits of groups are not told, since there is
-    one of each key and keys may be private. Where limits follow values, the outcome shows it.
-    """
-
-    def __init__(
-        self,
-        people: PairPeople,
-        tell: Callable[[Asking], None],
-        whom: tuple[object, ...] = (),
-    ) -> None:
-        self._people, self._tell, self._whom = people, tell, whom
-        self.columns = people.columns
-
-    @property
-    def keys(self) -> tuple[tuple[str, ...], ...]:  # type: ignore[override]
-        return self._people.keys
-
-    @property
-    def weights(self) -> Weights:  # type: ignore[override]
-        return self._people.weights
-
-    @property
-    def engine(self) -> str:
-        return self._people.engine
-
-    def _told(self, question: str, *arguments: object) -> PairPeople:
-        self._tell(Asking(self._whom, question, arguments))
-        return self._people
-
-    def size(self) -> int:
-        return self._told("size").size()
-
-    def members(self) -> int:
-        return self._told("members").members()
-
-    def group_weights(self) -> list[int]:
-        return self._told("group_weights").group_weights()
-
-    def log_counts(self, column: int, origin: float) -> Integers:
-        return self._told("log_counts", column, origin).log_counts(column, origin)
-
-    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        return self._told("beyond", column, lower, upper).beyond(column, lower, upper)
-
-    def missing(self, column: int) -> int:
-        return self._told("missing", column).missing(column)
-
-    def group_sums(self, boxes: Sequence[Box], column: int = 0) -> list[PairSums]:
-        return self._told("group_sums", column).group_sums(boxes, column)
-
-    def among(self, places: Sequence[int]) -> PairPeople:
-        keys = tuple(self._people.keys[place] for place in places)
-        found = self._told("among", *keys).among(places)
-        return WatchedPairs(found, self._tell, (*self._whom, ("among", *keys)))
-
-    def centred_counts(self, units: Centred, column: int = 0) -> Integers:
-        keys = tuple(self._people.keys[place] for place in units.places)
-        asked = self._told("centred_counts", column, *keys, *units.centers, *units.factors)
-        return asked.centred_counts(units, column)
-
-
-class WatchedPanel(Watched, PanelPeople):  # type: ignore[misc]  # two kinds of people
-    """The same panel; `tell` hears every question before it is answered."""
-
-    def __init__(self, people: PanelPeople, tell: Callable[[Asking], None]) -> None:
-        super().__init__(people, tell)
-        self._panel = people
-
-    @property
-    def again(self) -> Callable[[Units], Products | None] | None:
-        real = self._panel.again
-
-        def asked(units: Units) -> Products | None:
-            self._told("again", units)
-            return None if real is None else real(units)
-
-        return asked
-
-    @property
-    def own(self) -> dict[tuple[str, int], Own]:
-        return self._panel.own  # names are public; what is done with values shows in the outcome
-
-    def sizes(self, name: str) -> Floats:
-        self._told("sizes", name)
-        return self._panel.sizes(name)
-
-    def spreads(self, name: str) -> Floats:
-        self._told("spreads", name)
-        return self._panel.spreads(name)
-
-    def of(self, name: str, size: float) -> Own:
-        self._told("of", name, size)
-        return self._panel.of(name, size)
-
-
-def watched(people: People | PairPeople, tell: Callable[[Asking], None]) -> Any:
-    """These people, watched, as whatever they are."""
-    if isinstance(people, PanelPeople):
-        return WatchedPanel(people, tell)
-    return WatchedPairs(people, tell) if isinstance(people, PairPeople) else Watched(people, tell)
+def watched(people: People, tell: Callable[[Asking], None]) -> Any:
+    """These people, watched."""
+    return Watched(people, tell)

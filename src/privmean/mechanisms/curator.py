@@ -141,9 +141,15 @@ class TrustedCurator(Billing):
         return self._noise.secure
 
     def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
-        if self._draws is not None:
-            return self._draws.answer(mechanism, lambda: mechanism.draw(exact, self._noise))
-        return mechanism.draw(exact, self._noise)
+        taped = getattr(self._noise, "answer", None)  # of an audit: it keeps what is drawn
+
+        def draw() -> Noisy:
+            found: Noisy = (
+                taped(mechanism, exact) if taped else mechanism.draw(exact, self._noise)
+            )
+            return found
+
+        return draw() if self._draws is None else self._draws.answer(mechanism, draw)
 
     def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
         return tuple(TrustedCurator(part, self._noise, self._draws) for part in people)

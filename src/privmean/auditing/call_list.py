@@ -1,0 +1,255 @@
+"""What is asked in whole calls: every question, and every field of it away from its default.
+
+A field of a question has a line here, or `coverage` names it as missing. Each is asked under three
+budgets and both relations; those that a question does not take are refused from public facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from privmean.asking.declared import fields_of, question_class
+from privmean.auditing.calls import Ask, Called, Table, built, columns_of
+from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
+from privmean.auditing.findings import Findings
+from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, ZCDP, Said
+from privmean.central.default_mean import DefaultMean
+from privmean.models.magnitudes import Magnitudes
+from privmean.models.person_fits import AR1, Exchangeable
+from privmean.errors import PrivmeanError
+from privmean.models.random_effects import RandomEffects
+
+NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
+PERSONS = 150
+ALL: tuple[Said, ...] = (*GENEROUS, PURE, MIXED, ZCDP)
+Words = Mapping[str, Any]
+GROUPS: Words = {"by": "g", "keys": ["a", "b", "c"]}
+NEAR = (-9.0, 9.0)
+POOLED, OWN = {"formula": "y ~ x"}, {"formula": "y ~ x", "effect": "own"}
+# of every kind of question: what is said in any case, and for each field what sets it
+AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
+    "mean": (
+        {"values": "y"},
+        {
+            "values": ({"values": ["y", "x"]}, {"values": ["y", "x"], "assume": (0, 8)}),
+            "estimand": {"estimand": "records", "cap": 3},
+            "cap": {"estimand": "records", "cap": 2, "assume": (0, 8)},
+            "resolution": {"resolution": 0.25},
+            "assume": ({"assume": (0, 8)}, {"assume": NEAR, "values": ["y", "x", "z"]}),
+            "method": ({"method": DefaultMean(target="mean")}, {"method": "bounded", "assume": (0, 8)}),
+            "related": ({"related": 2.0}, {"related": RandomEffects(0.5, 1.0, 10, group="arm")}),
+            "by": ({"by": "g"}, {"by": ["g", "h"]}, {"by": ["g"], "keys": ["a", "b"], "values": ["y", "x"]}),
+            "keys": (GROUPS, {"by": ["g", "h"], "keys": [("a", "b"), ("b", "c")]}),
+            "max_groups": {**GROUPS, "max_groups": 2},
+            "contrasts": {**GROUPS, "contrasts": ("a - b", "each - rest")},
+            "membership": ({**GROUPS, "membership": "public"}, {**GROUPS, "membership": "public", "max_groups": 2}),
+            "rule": ({**GROUPS, "rule": "split", "max_groups": 2}, {"by": "g", "rule": "split"}),
+            "other": {**GROUPS, "keys": ["a", "b"], "other": True},
+            "shrink": {**GROUPS, "shrink": True},
+            "simultaneous": {**GROUPS, "simultaneous": True},
+        },
+    ),
+    "regression": (
+        POOLED,
+        {
+            "formula": ({"formula": "y ~ x + z"}, {"formula": "y ~ x + C(g, levels=['a', 'b'])"}),
+            "fixed_effects": {**OWN, "fixed_effects": True},
+            "working": ({**OWN, "working": AR1(0.5), "time": "t"}, {"working": Exchangeable(0.3)}),
+            "time": {**OWN, "working": AR1(0.25), "time": "t"},
+            "threshold": {**OWN, "threshold": 0.1},
+            "records": {**OWN, "records": 3},
+            "scales": ({"scales": {"x": (3.0, 1.0)}}, {**OWN, "scales": {"x": 2.0, "y": 2.0}}),
+            "resolution": {**OWN, "resolution": 2.0**-10},
+            "assume": {**OWN, "assume": NEAR},
+            "method": {**OWN, "method": Magnitudes(target="clipped")},
+            "related": ({"related": 2.0}, {**OWN, "related": 2.0}),
+            "effect": ({"effect": "within"}, OWN),
+            "only": {"formula": "y ~ x + z", "only": ("x",)},
+            "contrasts": {"formula": "y ~ x + z", "contrasts": {"x - z": {"x": 1, "z": -1}}},
+            "weights": {"weights": 2},
+            "bounds": {"bounds": {"x": (0.0, 6.0), "y": (0.0, 8.0)}},
+        },
+    ),
+    "curve": (
+        {"value": "y", "time": "t", "bins": (0, 1, 2, 3)},
+        {
+            "value": {}, "time": {}, "bins": {"bins": (0, 1.5, 3)},
+            "resolution": {"resolution": 2.0**-10},
+            "assume": {"assume": (0, 8)},
+            "method": {"method": Magnitudes(target="clipped")},
+            "related": {"related": 2.0},
+            "smooth": {"smooth": 1.0, "assume": (0, 8)},
+            "by": {"by": "g", "levels": ("a", "b"), "assume": (0, 8)},
+            "levels": {"by": "g", "levels": ("a", "b"), "assume": (0, 8), "smooth": 1.0},
+        },
+    ),
+    "variance": (
+        {"value": "y"},
+        {
+            "value": {}, "within": {"within": (0.01, 100.0)},
+            "method": ({"method": "bisection", "within": (0.1, 10.0), "center": 3.0},),
+            "center": {"method": "coinpress", "within": (0.1, 10.0), "center": 3.0},
+            "resolution": {"resolution": 0.25}, "related": {"related": 2.0},
+        },
+    ),
+    "compare": (
+        {"value": "y", "arms": "arm"},
+        {
+            "value": {}, "arms": {}, "levels": {"arms": "g", "levels": ("a", "b")},
+            "before": {"before": "b"}, "slope": {"before": "b", "slope": 0.5},
+            "by": {"arms": None, "by": "g", "pair": ("a", "b")},
+            "pair": {"arms": None, "by": "h", "pair": ("a", "c")},
+            "membership": {"membership": "public"}, "resolution": {"resolution": 0.25},
+        },
+    ),
+    "quantile": (
+        {"value": "y"},
+        {
+            "value": {}, "q": {"q": (0.05, 0.25, 0.5, 0.75)}, "bounds": {"bounds": (0.0, 8.0)},
+            "related": {"related": 2.0}, "resolution": {"resolution": 0.25},
+        },
+    ),
+}  # fmt: skip
+# questions of a study that share a step: plain ones, one by group, a table, a regression, a curve
+SHARED: tuple[tuple[str, Words], ...] = (
+    ("mean", {"values": "y"}), ("quantile", {"value": "y"}), ("variance", {"value": "y"}),
+    ("mean", {"values": "y", **GROUPS}), ("mean", {"values": ["y", "x"], **GROUPS}),
+    ("regression", POOLED), ("curve", {"value": "y", "time": "t", "bins": (0, 1, 2, 3)}),
+    ("compare", {"value": "y", "arms": "arm"}),
+)  # fmt: skip
+STUDIES: dict[str, tuple[tuple[str, Words], ...]] = {
+    "means and quantiles": SHARED[:3],
+    "tables by group": SHARED[3:5],
+    "regression and curve": SHARED[5:7],
+    "everything": SHARED,
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One question, or several as a study; public: columns that a neighbour keeps."""
+
+    name: str
+    questions: tuple[Any, ...]
+    study: bool = False
+    public: tuple[str, ...] = ()
+    persons: int = PERSONS
+
+    def ask(self, said: Said, relation: str) -> Ask:
+        """The call, of a source, noise and a ledger."""
+        terms: dict[str, Any] = {**dict(said), "neighbors": relation}
+        if relation == "add-remove":
+            terms["n_design"] = self.persons
+
+        def asked(source: Any, noise: Any, ledger: Any) -> Any:
+            import privmean as pm
+
+            table = source if isinstance(source, pm.Table) else pm.Table(source, person="person")
+            if not self.study:
+                return pm.ask(table, self.questions[0], noise=noise, ledger=ledger, **terms)
+            study = pm.Study(table, **terms)
+            for k, question in enumerate(self.questions):
+                study.add(f"q{k}", question)
+            return study.release(noise=noise, ledger=ledger)
+
+        asked.rho = "rho" in terms  # type: ignore[attr-defined]
+        return asked
+
+
+def _made(kind: str, said: Words) -> Any:
+    """A question with these words."""
+    words = {name: value for name, value in said.items() if value is not None}
+    return question_class(kind)(
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in words.items()}
+    )
+
+
+def _calls() -> Iterator[Call]:
+    for kind, (base, away) in AWAY.items():
+        for item in fields_of(question_class(kind)):
+            listed = away.get(item.name, ())
+            for number, words in enumerate(listed if isinstance(listed, tuple) else (listed,)):
+                question = _made(kind, {**base, **words})
+                name = f"{kind}, {item.name}{f' {number + 1}' if number else ''}"
+                yield Call(name, (question,), public=kept(question))
+    for name, questions in STUDIES.items():
+        yield Call(f"study, {name}", tuple(_made(*item) for item in questions), study=True)
+
+
+CALLS: tuple[Call, ...] = tuple(_calls())
+KINDS = ("normal", "heavy", "constant", "empty", "far", "wide")
+
+
+@dataclass(frozen=True)
+class CallCase:
+    """A call at a budget, for one relation, on one table; `call` by its number."""
+
+    call: int
+    said: Said
+    relation: str
+    table: str
+
+    @property
+    def where(self) -> str:
+        words = ", ".join(f"{name} {value:g}" for name, value in self.said if value)
+        return f"{CALLS[self.call].name}, {words}, {self.relation}, {self.table} table of records"
+
+
+def every_call() -> Iterator[CallCase]:
+    """All cases, table by table, so that a few runs try every call under every budget."""
+    for kind in KINDS:
+        for said in ALL:
+            for relation in BOTH:
+                for number in range(len(CALLS)):
+                    yield CallCase(number, said, relation, kind)
+
+
+def called(case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arrays) -> Called:
+    """The case, to be recorded."""
+    call = CALLS[case.call]
+    table = built(NAMES, TEXTS, case.table, PERSONS, seed, call.public)
+    return Called(call.ask(case.said, case.relation), table, source, case.where, case.relation, seed)
+
+
+def takes(case: CallCase) -> bool:
+    """Whether the questions can have these terms, as far as a plan of each tells."""
+    import privmean as pm
+
+    for question in CALLS[case.call].questions:
+        names = question.summary.names or ("y",)
+        terms = {**dict(case.said), "neighbors": case.relation}
+        try:
+            pm.plan(question, persons=PERSONS, dimension=len(names), **terms)
+        except (PrivmeanError, TypeError):
+            return False
+    return True
+
+
+def kept(question: Any) -> tuple[str, ...]:
+    """Columns that are public, by what the question says."""
+    if getattr(question, "membership", "private") == "public":
+        return tuple(question.by or ()) if question.kind == "mean" else (question.arms,)
+    effects = getattr(question, "related", None)
+    return (effects.group,) if isinstance(effects, RandomEffects) and effects.group else ()
+
+
+def table_for(question: Any, kind: str, seed: int) -> Table:
+    """A built-in table with the columns of a question."""
+    numbers, texts = columns_of(question)
+    return built((*numbers, *texts), texts, kind, PERSONS, seed, kept(question))
+
+
+def run_call(case: CallCase, runs: int, seed: int) -> Findings:
+    """Record the case and replay it on so many neighbours."""
+    found = Findings()
+    made = called(case, seed)
+    if made.record(found):
+        found.seen |= {*of_terms(dict(case.said), case.relation), *of_release(made.made)}
+        found.seen |= set(of_answers(made.tape.answers))
+        for question in CALLS[case.call].questions:
+            found.seen |= set(of_question(question))
+        made.follow(runs, found)
+        found.subjects[CALLS[case.call].name] = found.runs
+    return found

@@ -1,0 +1,381 @@
+"""Whole calls: from raw records to everything that an outsider sees, recorded and replayed.
+
+A call is made once with noise that writes a tape. On a neighbour, whose records differ in one
+person, the same call gets the same noisy answers: then all that can be seen must be the same, from
+the release to warnings, the log, refusals and the ledger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import math
+import re
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean.auditing.drawing import Draws
+from privmean.auditing.findings import Findings
+from privmean.auditing.hostile import STRANGE, edges
+from privmean.auditing.meter import troubles
+from privmean.auditing.replaying import few, measured, name_of
+from privmean.auditing.tape import Compared, Parted, Tape, given, recorded
+from privmean.errors import PrivmeanError
+from privmean.noise.simulated import SimulatedNoise
+from privmean.privacy.budget import REPLACE_ONE
+
+Record = tuple[Any, ...]
+PERSON = "person"
+MANY = 20  # records of a hostile person
+CLIMBING = 0.5  # of the neighbours start from the dearest so far
+TEXTS = ("", "another", "\U0010ffff", "a")
+# times, digests of them and names of runs differ from call to call, whatever the records
+CHANGING = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d+:Z]*|[0-9a-f]{16,}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records of everybody. people: the records of each person, by id; names: of the columns;
+    texts: those that hold text; public: those that a neighbour keeps, with the number of records.
+    order: of all records, by a seed (0: person by person)."""
+
+    names: tuple[str, ...]
+    people: dict[Any, tuple[Record, ...]]
+    texts: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+    order: int = 0
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Every record of everybody, column by column; None where there is none."""
+        rows = [(who, *record) for who, own in self.people.items() for record in own]
+        if self.order:
+            np.random.default_rng(self.order).shuffle(rows)
+        listed = [list(column) for column in zip(*rows, strict=True)]
+        return dict(zip((PERSON, *self.names), listed or [[]] * (1 + len(self.names)), strict=True))
+
+    def arrays(self) -> dict[str, Any]:
+        """The same as NumPy arrays: NaN where there is no number."""
+        made = {}
+        for name, column in self.columns().items():
+            if name in self.texts:
+                made[name] = np.array([item or "" for item in column], dtype=str)
+            elif name == PERSON:
+                made[name] = np.array(column)
+            else:
+                numbers = [math.nan if item is None else item for item in column]
+                made[name] = np.array(numbers, dtype=float)
+        return made
+
+
+class Recording(Draws):
+    """Noise that writes a tape."""
+
+    def __init__(self, tape: Tape, seed: int) -> None:
+        super().__init__(SimulatedNoise(seed))
+        self._tape = tape
+
+    def answer(self, mechanism: Any, exact: Any) -> Any:
+        return recorded(self._tape, mechanism, exact, self.noise)
+
+
+class Replaying(Draws):
+    """Noise that gives the answers of a tape."""
+
+    def __init__(self, tape: Tape, found: Compared, seed: int) -> None:
+        super().__init__(SimulatedNoise(seed))
+        self._events, self._found = iter(tape.events), found
+
+    def answer(self, mechanism: Any, exact: Any) -> Any:
+        return given(next(self._events, None), mechanism, exact, self._found)
+
+    def finish(self) -> None:
+        if not self._found.difference and next(self._events, None) is not None:
+            self._found.difference = "less is asked"
+
+
+Ask = Callable[[Any, Any, Any], Any]  # a source, noise, a ledger: a release
+Source = Callable[[Table], Any]
+
+
+def seen(ask: Ask, source: Any, noise: Any) -> tuple[dict[str, str], Any]:
+    """What an outsider sees of a call, as texts by name, and the release."""
+    import privmean as pm
+
+    large = {"rho": 50.0} if getattr(ask, "rho", False) else {"epsilon": 90.0, "delta": 1e-4}
+    ledger = pm.Ledger(**large)
+    out, err, told, made = io.StringIO(), io.StringIO(), _Told(), None
+    log = logging.getLogger("privmean")
+    before = log.level, log.disabled
+    log.addHandler(told)
+    log.setLevel(logging.DEBUG)
+    log.disabled = False
+    shown: dict[str, str] = {"refused": ""}
+    with warnings.catch_warnings(record=True) as warned, contextlib.redirect_stdout(out):
+        warnings.simplefilter("always")
+        with contextlib.redirect_stderr(err):
+            try:
+                made = ask(source, noise, ledger)
+                shown |= faces(made)
+            except Exception as problem:
+                shown["refused"] = f"{type(problem).__name__}: {problem}"
+                if not isinstance(problem, PrivmeanError):
+                    shown["trace"] = "".join(traceback.format_exception(problem)[-3:])
+    log.removeHandler(told)
+    log.setLevel(before[0])
+    log.disabled = before[1]
+    shown["warned"] = "\n".join(f"{item.category.__name__}: {item.message}" for item in warned)
+    shown |= {"out": out.getvalue(), "err": err.getvalue(), "log": "\n".join(told.lines)}
+    shown["ledger"] = "\n".join(map(repr, ledger.entries))
+    return {name: CHANGING.sub("*", text) for name, text in shown.items()}, made
+
+
+def faces(made: Any) -> dict[str, str]:
+    """Every form of a release."""
+    forms = {
+        "json": lambda: json.dumps(made.to_dict(), allow_nan=False),
+        "text": lambda: str(made),
+        "rows": lambda: repr(made.rows()) if hasattr(made, "rows") else "",
+        "details": lambda: str(made.details()) if hasattr(made, "details") else "",
+        "frame": lambda: _frame(made),
+    }
+    return {name: form() for name, form in forms.items()}
+
+
+def _frame(made: Any) -> str:
+    if not hasattr(made, "to_frame"):
+        return ""
+    try:
+        found = made.to_frame()
+    except ImportError:
+        return ""
+    return f"{[str(kind) for kind in found.dtypes]}\n{found.to_csv()}"
+
+
+class _Told(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname} {record.getMessage()}")
+
+
+@dataclass
+class Called:
+    """A call that was recorded; `replay` makes it on a neighbour."""
+
+    ask: Ask
+    table: Table
+    source: Source
+    where: str
+    relation: str
+    seed: int = 0
+    tape: Tape = field(default_factory=Tape)
+    shown: dict[str, str] = field(default_factory=dict)
+    made: Any = None
+
+    def record(self, found: Findings) -> bool:
+        """Whether the call was answered. What is refused is not recorded as a run."""
+        noise = Recording(self.tape, self.seed)
+        self.shown, self.made = seen(self.ask, self.source(self.table), noise)
+        if self.made is None:
+            found.refused[self.where] = self.shown["refused"]
+            return False
+        found.recorded += 1
+        if noise.requests:
+            found.violated(self.where, "noise is drawn beside every mechanism")
+        for _, item in few(self.tape.answers):
+            for words in troubles(item.mechanism, item.exact):
+                found.mechanism(name_of(item.mechanism)).violations += 1
+                found.violated(self.where, f"{name_of(item.mechanism)}: {words}")
+        return True
+
+    def replay(self, other: Table, what: str, found: Findings) -> Fraction:
+        """The same call on a neighbour; the largest share of a loss."""
+        found.runs += 1
+        compared = Compared()
+        noise = Replaying(self.tape, compared, self.seed)
+        shown: dict[str, str] = {}
+        with contextlib.suppress(Parted):
+            shown, _ = seen(self.ask, self.source(other), noise)
+            noise.finish()
+        if not compared.difference:
+            others = [name for name, text in self.shown.items() if shown.get(name) != text]
+            others += [name for name in shown if name not in self.shown]
+            if others:
+                compared.difference = f"an outsider sees a difference: {', '.join(others)}"
+        if compared.difference:
+            found.differences += 1
+            found.violated(self.where, f"{what}: {compared.difference}")
+        return measured(self.tape.answers, compared, self.where, found)
+
+    def follow(self, runs: int, found: Findings, seed: int | None = None) -> None:
+        """So many neighbours, and those that lie near the dearest of them."""
+        rng = np.random.default_rng(self.seed if seed is None else seed)
+        numbers = [*STRANGE, *edges(self.tape)]
+        dearest, best = Fraction(-1), None
+        for _ in range(runs):
+            start = best if best is not None and rng.random() < CLIMBING else None
+            other, what = neighbour(self.table, self.relation, numbers, rng, start)
+            share = self.replay(other, what, found)
+            if share >= dearest:
+                dearest, best = share, (other, what)
+
+
+Near = tuple[Table, str]
+
+
+def neighbour(
+    table: Table, relation: str, numbers: Sequence[float], rng: Any, start: Near | None = None
+) -> Near:
+    """A table that differs in one person, and what was done; start: one to begin from."""
+    ids = list(table.people)
+
+    def entry(name: str) -> Any:
+        if name in table.texts:
+            return str(rng.choice([*TEXTS, *_some(table, name, rng)]))
+        way = rng.random()
+        if way < 0.1:
+            return None
+        known = _some(table, name, rng) if way < 0.4 else numbers
+        return float(known[int(rng.integers(len(known)))])
+
+    def record(kept: Record | None = None) -> Record:
+        made = tuple(entry(name) for name in table.names)
+        if kept is None:
+            return made
+        pairs = zip(table.names, made, kept, strict=True)
+        return tuple(old if name in table.public else new for name, new, old in pairs)
+
+    def own(kept: tuple[Record, ...]) -> tuple[Record, ...]:
+        if table.public:
+            return tuple(record(item) for item in kept)
+        size = int(rng.choice([1, 1, 2, 3, MANY]))
+        made = tuple(record() for _ in range(size))
+        return made[:1] * size if rng.random() < 0.3 else made
+
+    if start is not None:  # a step of the climb: one entry, one record more or less, the order
+        changed = [who for who, has in start[0].people.items() if table.people.get(who) != has]
+        if changed:
+            who = changed[0]
+            return _stepped(start[0], who, entry, rng), start[1]
+    if relation == REPLACE_ONE:
+        who = ids[int(rng.integers(min(8, len(ids))) if rng.random() < 0.5 else rng.integers(len(ids)))]
+        return replace(table, people={**table.people, who: own(table.people[who])}), "replaced"
+    if rng.random() < 0.4 and len(ids) > 1:
+        who = ids[int(rng.integers(len(ids)))]
+        rest = {one: has for one, has in table.people.items() if one != who}
+        return replace(table, people=rest), "left"
+    new = _unused(ids, rng)
+    joined = {new: own(())} if rng.random() < 0.5 else {}
+    people = {**joined, **table.people, **({} if joined else {new: own(())})}
+    return replace(table, people=people), "joined"
+
+
+def _stepped(table: Table, who: Any, entry: Callable[[str], Any], rng: Any) -> Table:
+    own = list(table.people[who])
+    way, at = rng.random(), int(rng.integers(len(own)))
+    free = [k for k, name in enumerate(table.names) if name not in table.public]
+    if table.public or way < 0.6:
+        k = free[int(rng.integers(len(free)))]
+        own[at] = (*own[at][:k], entry(table.names[k]), *own[at][k + 1 :])
+    elif way < 0.75:
+        own.append(own[at])
+    elif way < 0.9 and len(own) > 1:
+        del own[at]
+    else:
+        return replace(table, people={**table.people, who: tuple(own)}, order=1 + int(at))
+    return replace(table, people={**table.people, who: tuple(own)})
+
+
+def _some(table: Table, name: str, rng: Any) -> list[Any]:
+    """Entries that others have."""
+    at, ids = table.names.index(name), list(table.people)
+    found = []
+    for _ in range(4):
+        own = table.people[ids[int(rng.integers(len(ids)))]]
+        found += [record[at] for record in own if record[at] is not None]
+    return found or ["" if name in table.texts else 0.0]
+
+
+def _unused(ids: Sequence[Any], rng: Any) -> Any:
+    """An id that nobody has: before all others, or after them."""
+    if isinstance(ids[0], str):
+        return str(rng.choice(["", "\U0010ffff"])) + "new"
+    return min(ids) - 1 if rng.random() < 0.5 else max(ids) + 1
+
+
+def built(
+    names: Sequence[str], texts: Sequence[str], kind: str, persons: int, seed: int,
+    public: Sequence[str] = (),
+) -> Table:  # fmt: skip
+    """Persons with one to three records: about normal, or much worse (see `hostile.TABLES`)."""
+    rng = np.random.default_rng(seed)
+    center = 1e9 if kind == "far" else 3.0
+    spread = {"constant": 0.0, "wide": 100.0}.get(kind, 1.0)
+    people: dict[Any, tuple[Record, ...]] = {}
+    for person in range(persons):
+        size = int(rng.integers(1, 4))
+        arm = str(person % 2)
+        own = []
+        for at in range(size):
+            shift = rng.standard_t(1.2) if kind == "heavy" else spread * rng.normal()
+            row: list[Any] = []
+            for k, name in enumerate(names):
+                if name in texts:
+                    level = "abc"[int(rng.integers(3))]
+                    row.append(arm if name == "arm" else level)
+                elif name == "t":
+                    row.append(float(at) + 0.25)
+                elif kind == "empty":
+                    row.append(None)
+                elif person < 6 and kind != "constant":
+                    row.append((None, 1e308, -1e308, 0.0, 2.0**40, 5e-324)[person])
+                else:
+                    row.append(float(center + shift * (k == 0) + spread * rng.normal()))
+            own.append(tuple(row))
+        people[person] = tuple(own)
+    return Table(tuple(names), people, tuple(texts), tuple(public))
+
+
+
+
+def columns_of(question: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of numbers and of texts that a question reads."""
+    model = getattr(question.summary, "model", None)
+    if model is not None:
+        texts = tuple(model.texts)
+        numbers = tuple(name for name in model.columns if name not in texts)
+    else:
+        one = [getattr(question, word, None) for word in ("values", "value", "before", "time")]
+        two = [getattr(question, word, None) for word in ("by", "arms")]
+        numbers, texts = (
+            tuple(x for item in said if item for x in ((item,) if isinstance(item, str) else item))
+            for said in (one, two)
+        )
+    time = getattr(question, "time", None)
+    return (*numbers, *((time,) if time and time not in numbers else ())), texts
+
+
+def own_records(table: Any, question: Any) -> Table:
+    """The records of a table of one's own, as far as the question reads them."""
+    from privmean.people.engines import fetch
+    from privmean.people.tables import open_source, typed
+
+    numbers, texts = columns_of(question)
+    opened = open_source(table.source, table.text, table.machine)
+    frame = opened.records(table.person, (*numbers, *texts), texts)
+    people: dict[Any, list[Record]] = {}
+    for who, *record in fetch(typed(frame, table.person, (*numbers, *texts), texts)):
+        people.setdefault(who, []).append(tuple(record))
+    people.pop(None, None)
+    listed = {who: tuple(own) for who, own in people.items()}
+    return Table((*numbers, *texts), listed, texts)

@@ -1,0 +1,69 @@
+"""Mechanisms that meet people elsewhere than before a curator: each on pairs of exact answers.
+
+Streams keep their own bill, two servers add noise to shares, and fixed designs are about responses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean.auditing.coverage import of_answers
+from privmean.auditing.findings import Findings
+from privmean.auditing.meter import troubles
+from privmean.auditing.replaying import measured
+from privmean.auditing.tape import Answered, Compared, Tape, given, recorded
+from privmean.mechanisms.location_search import LocationSearch
+from privmean.mechanisms.noisy_share import NoisyShare
+from privmean.mechanisms.stream_radius import RadiusSearch
+from privmean.mechanisms.weighted_sums import WeightedSums
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.reductions import Box
+
+VALUES = (0.0, -1.0, 1.0, 8.0, 1e308, -1e308, 5e-324, 2.0**41, -(2.0**41), 3.5)
+EPSILON = Fraction(2)
+
+
+def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
+    """A mechanism, an exact answer, and those of neighbours."""
+    rows = np.linspace(-4, 9, 60)
+    others = [np.concatenate([[value], rows[1:]]) for value in VALUES]
+    yield RadiusSearch(60, EPSILON), rows[:, None], [item[:, None] for item in others]
+    averages = [1.0] * 40 + [9.0] * 20
+    moved = [[value, *averages[1:]] for value in (1.0, 9.0, -3.0, 1e6)]
+    yield LocationSearch("place", 2.0, EPSILON, 1e-6), averages, moved
+    whole = 2**20 - 1
+    shares = [[value, whole - value] for value in (0, whole, whole // 2)]
+    yield NoisyShare(whole, 2, EPSILON), [0, 0], shares
+    weights = np.array([[2**20, 1], [3, 2**20], [2**19, 2**19]], dtype=np.int64)
+    box = Box(-1.0, 1.0)
+    for strength in ({"epsilon": EPSILON}, {"mu": 0.5}):
+        over = WeightedSums("points", weights, **strength).over(box)  # type: ignore[arg-type]
+        first = np.array([1.0, math.nan, 0.5])
+        near = [np.array([value, math.nan, 0.5]) for value in (-1.0, 0.0, 1e308, math.nan)]
+        near += [np.array([1.0, value, 0.5]) for value in (-1.0, 1.0)]
+        yield over, over.exact(first), [over.exact(item) for item in near]
+
+
+def audit_direct(found: Findings) -> None:
+    """Every pair, by operands and by what the mechanism says."""
+    for mechanism, exact, others in pairs():
+        tape = Tape()
+        recorded(tape, mechanism, exact, SimulatedNoise(1))
+        (item,) = tape.answers
+        assert isinstance(item, Answered)
+        found.recorded += 1
+        found.seen |= set(of_answers(tape.answers))
+        where = f"direct: {type(mechanism).__name__}"
+        for words in troubles(mechanism, exact):
+            found.violated(where, words)
+        for other in others:
+            compared = Compared()
+            given(item, mechanism, other, compared)
+            measured([item], compared, where, found)
+            found.runs += 1
+        found.subjects[where] = len(others)
