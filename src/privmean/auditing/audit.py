@@ -90,7 +90,7 @@ def audit(
         if terms:
             name, value = next(iter(terms.items()))
             raise ArgumentError(name, value, "goes with a question", "name what to audit")
-        jobs = _everything(runs or RUNS, seed)
+        jobs = everything(runs or RUNS, seed)
         about = "privmean, built-in tables"
     else:
         jobs = _one(question, table, person, runs or OWN_RUNS, seed, terms)
@@ -123,7 +123,7 @@ class Own:
     table: str
 
 
-def _everything(runs: int, seed: int) -> list[Job]:
+def everything(runs: int, seed: int) -> list[Job]:
     """Every subject in turn, on shuffled cases of its own, until there are runs enough."""
     by_subject: dict[int, list[cases.Case]] = {}
     for case in cases.every_case():
@@ -239,7 +239,7 @@ def _tables(
 
 
 def _done(jobs: Sequence[Job], workers: int, limit: float | None) -> Iterator[Findings]:
-    work = partial(_work, limit=limit)
+    work = partial(work, limit=limit)
     if workers == 1 or len(jobs) < 2:
         yield from map(work, jobs)
         return
@@ -247,7 +247,7 @@ def _done(jobs: Sequence[Job], workers: int, limit: float | None) -> Iterator[Fi
         yield from pool.map(work, jobs, chunksize=max(1, min(8, len(jobs) // (4 * workers))))
 
 
-def _work(job: Job, limit: float | None) -> Findings:
+def work(job: Job, limit: float | None) -> Findings:
     """One job, unless time is up (the clock is the machine's, the same in all processes)."""
     found = Findings()
     if limit is not None and time.monotonic() > limit:

@@ -166,6 +166,14 @@ def _made(kind: str, said: Words) -> Any:
     )
 
 
+def kept(question: Any) -> tuple[str, ...]:
+    """Columns that are public, by what the question says."""
+    if getattr(question, "membership", "private") == "public":
+        return tuple(question.by or ()) if question.kind == "mean" else (question.arms,)
+    effects = getattr(question, "related", None)
+    return (effects.group,) if isinstance(effects, RandomEffects) and effects.group else ()
+
+
 def _calls() -> Iterator[Call]:
     for kind, (base, away) in AWAY.items():
         for item in fields_of(question_class(kind)):
@@ -225,14 +233,6 @@ def takes(case: CallCase) -> bool:
         except (PrivmeanError, TypeError):
             return False
     return True
-
-
-def kept(question: Any) -> tuple[str, ...]:
-    """Columns that are public, by what the question says."""
-    if getattr(question, "membership", "private") == "public":
-        return tuple(question.by or ()) if question.kind == "mean" else (question.arms,)
-    effects = getattr(question, "related", None)
-    return (effects.group,) if isinstance(effects, RandomEffects) and effects.group else ()
 
 
 def table_for(question: Any, kind: str, seed: int) -> Table:

@@ -371,7 +371,8 @@ def own_records(table: Any, question: Any) -> Table:
     from privmean.people.tables import open_source, typed
 
     numbers, texts = columns_of(question)
-    opened = open_source(table.source, table.text, table.machine)
+    machine = {k: v for k, v in table.machine.options().items() if k != "progress"}
+    opened = open_source(table.source, table.text, machine)
     frame = opened.records(table.person, (*numbers, *texts), texts)
     people: dict[Any, list[Record]] = {}
     for who, *record in fetch(typed(frame, table.person, (*numbers, *texts), texts)):

@@ -72,7 +72,7 @@ class Met(int):
             return NotImplemented
         operand = other.item() if isinstance(other, np.generic) else other
         operands, sums = self.request.operands, self.request.sums
-        if operands[self.place] is not None:  # one draw for two answers tells their difference
+        if operands[self.place] not in (None, operand):  # it would tell their difference
             raise Otherwise("one draw is added to two answers")
         operands[self.place] = operand
         if not self.fixed:

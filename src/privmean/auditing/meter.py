@@ -73,12 +73,24 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     if billed and laws - set(ADDITIVE):
         yield "noise is made of words, where the bill says Laplace or Gaussian"
     yield from _narrow(mechanism, requests)
+    if laws - {*ADDITIVE, "argmax"} and not any(loss.added_delta for loss in mechanism.losses):
+        yield from _constant(mechanism, flat(exact) if simple else exact)
     if any(isinstance(loss, Threshold) for loss in mechanism.losses):
         yield from _threshold(mechanism, exact)
     if isinstance(mechanism, KeyCells):
         yield from _threshold_of_cells(mechanism)
     if isinstance(step, Exponential):
         yield from _too_sharp(step)
+
+
+def _constant(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
+    """Whether a number of an answer made of words is the same whatever the noise."""
+    seeds = range(2, 2 + 2 * SEEDS)
+    found = [list(numbers(drawn(mechanism, exact, SimulatedNoise(seed))[0])) for seed in seeds]
+    if found[0] and len({len(item) for item in found}) == 1:
+        several = len(list(numbers(exact))) > SEEDS  # of one item there is one choice
+        if several and any(len({*column}) == 1 for column in zip(*found, strict=True)):
+            yield "a number of the answer does not hang on the noise"
 
 
 def _tries_again(mechanism: Mechanism[Any, Any], exact: object, requests: list[Request]) -> bool:
@@ -104,6 +116,14 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
     least = Fraction(0)
     if isinstance(step, FirstBelow) and losses:
         least = 2 / losses[0].pure
+    elif isinstance(step, FilteredMean):
+        first, *rest = added or [Request("gaussian", 0)]
+        for loss in losses:
+            pairs = [(first, getattr(loss, "count_scale", 0))]
+            pairs += [(item, getattr(loss, "mean_scale", 0)) for item in rest]
+            if step.noisy is None and any(item.scale < scale for item, scale in pairs if item.size):
+                yield "the noise is narrower than the bill says"
+        return
     elif isinstance(step, JointSums) and step.law == "k-norm":
         added, least = [item for item in added if item.size > 1], step.coordinate_scale
     else:

@@ -48,12 +48,17 @@ class Paid:
 
 def paid(item: Item, exact: Any) -> Paid:
     """What the pair of the recorded answer and this one costs."""
-    if not _added(item.requests):
-        return Paid(None)
+    losses = item.mechanism.losses
+    # of a comparison nothing but a place is seen: what comes after it is not read
+    ends = bool(losses) and all(isinstance(loss, Selection) for loss in losses)
+    if not _added(item.requests, ends):
+        return Paid(None, _branch(item, exact))
     first, other, noisy = item.requests, exact, item.noisy
     step = item.mechanism.step if isinstance(item.mechanism, EachColumn) else item.mechanism
     columns = step is not item.mechanism
     keyed = isinstance(item.exact[0] if columns and item.exact else item.exact, Mapping)
+    if not keyed and any(loss.added_delta for loss in losses):
+        return Paid(None)  # cells of its own, which only one of the two may have
     if keyed:  # what only one of the two has is hidden by a threshold, and has no partner
         pairs = zip(item.exact, exact, strict=True) if columns else [(item.exact, exact)]
         common = [_common(*pair) for pair in pairs]
@@ -66,7 +71,7 @@ def paid(item: Item, exact: Any) -> Paid:
         answer = item.mechanism.draw(other, again)
     except (Otherwise, Endless) as problem:
         return Paid(None, f"its draws follow the data: {problem}")
-    if not _added(again.requests) or len(again.requests) != len(first):
+    if not _added(again.requests, ends) or len(again.requests) != len(first):
         return Paid(None, "how much noise is drawn, or what it is added to, follows the data")
     if not same(answer, noisy):
         trouble = "what it gives back is no function of noisy sums"
@@ -74,10 +79,19 @@ def paid(item: Item, exact: Any) -> Paid:
     return Paid(_share(item.mechanism, first, again.requests), "", again.requests)
 
 
-def _added(requests: Sequence[Request]) -> bool:
+def _branch(item: Item, exact: Any) -> str:
+    """Of noise made of words: whether the first of it is asked for alike."""
+    again = Draws(SimulatedNoise(1))
+    item.mechanism.draw(exact, again)
+    first = [(draws[0].law, draws[0].scale) for draws in (item.requests, again.requests) if draws]
+    return "its draws follow the data: other noise is asked for" if len({*first}) > 1 else ""
+
+
+def _added(requests: Sequence[Request], ends: bool) -> bool:
     """Whether every draw is a number that was added to one number, or a choice among scores."""
     laws = {item.law for item in requests}
-    return (laws <= set(ADDITIVE) or laws == {"argmax"}) and all(item.met for item in requests)
+    added = laws <= set(ADDITIVE) or laws == {"argmax"}
+    return added and (ends or all(item.met for item in requests))
 
 
 def _common(one: Mapping[Any, Any], two: Mapping[Any, Any]) -> tuple[Any, Any]:
@@ -96,7 +110,8 @@ def _share(
     cost = spread = Fraction(0)
     changes: list[tuple[Fraction, list[Any]]] = []
     for one, two in zip(first, second, strict=True):
-        moved = [b - a for a, b in zip(one.operands, two.operands, strict=True)]
+        pairs = zip(one.operands, two.operands, strict=True)
+        moved = [0 if a is None or b is None else b - a for a, b in pairs]
         if one.law == "gaussian":
             spread += Fraction(sum(change * change for change in moved)) / one.scale**2
         elif one.law == "argmax":

@@ -130,6 +130,7 @@ class Replayer(Billing):
             raise parted(self._found, _name(asking), item)
 
     def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
+        exact = _held(exact)  # which may ask people more
         item = next(self._events, None)
         return cast("Noisy", given(item, mechanism, exact, self._found, self._branch))
 

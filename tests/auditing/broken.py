@@ -1,0 +1,131 @@
+"""Broken twins of every class that draws noise, made from the class itself.
+
+A twin is the class with one thing broken for as long as a context lasts: `privmean.audit` is then
+the real one, on a package that does not keep its promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from fractions import Fraction
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from privmean.auditing.meter import numbers
+from privmean.noise.base import Noise
+
+
+class Narrow:
+    """Noise so many times narrower than it was asked for."""
+
+    def __init__(self, noise: Noise, times: Fraction) -> None:
+        self._noise, self._times = noise, times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._noise, name)
+
+    def laplace(self, size: int, scale: Fraction) -> Any:
+        return self._noise.laplace(size, Fraction(scale) / self._times)
+
+    def gaussian(self, size: int, scale: float) -> Any:
+        return self._noise.gaussian(size, scale / float(self._times))
+
+    def argmax(self, scores: Any, scale: Fraction) -> int:
+        return self._noise.argmax(scores, Fraction(scale) / self._times)
+
+
+def narrow(base: type, times: Fraction) -> Any:
+    """`draw` with narrower noise; a choice made of words is one of a larger epsilon."""
+    real = base.draw
+    words = base.__name__ in ("Exponential", "TopChoices")
+
+    def draw(self: Any, exact: Any, noise: Noise) -> Any:
+        if words:
+            return real(replace(self, epsilon=self.epsilon * times), exact, noise)
+        return real(self, exact, Narrow(noise, times))
+
+    return {"draw": draw}
+
+
+def unbilled(base: type) -> Any:
+    """Without its losses, but for its own draws, which may need them."""
+    real, deep = base.draw, []
+    known = base.__dict__.get("losses") or next(
+        vars(one)["losses"] for one in base.__mro__ if "losses" in vars(one)
+    )
+
+    def draw(self: Any, exact: Any, noise: Noise) -> Any:
+        deep.append(1)
+        try:
+            return real(self, exact, noise)
+        finally:
+            deep.pop()
+
+    def losses(self: Any) -> Any:
+        return known.__get__(self, type(self)) if deep else ()
+
+    return {"draw": draw, "losses": property(losses), "moved": lambda *_: ()}
+
+
+def branching(base: type) -> Any:
+    """One more draw where an exact answer is odd."""
+    real = base.draw
+
+    def draw(self: Any, exact: Any, noise: Noise) -> Any:
+        if not hasattr(exact, "__len__") and hasattr(exact, "__iter__"):
+            exact = tuple(exact)
+        if int(sum(numbers(exact))) % 2:
+            noise.laplace(1, Fraction(1))
+        return real(self, exact, noise)
+
+    return {"draw": draw}
+
+
+def leaking(base: type) -> Any:
+    """One number of the answer is an exact one."""
+    real = base.draw
+
+    def draw(self: Any, exact: Any, noise: Noise) -> Any:
+        if not hasattr(exact, "__len__") and hasattr(exact, "__iter__"):
+            exact = tuple(exact)
+        told = float(sum(numbers(exact)) % 2**40)
+        return with_number(real(self, exact, noise), told)
+
+    return {"draw": draw}
+
+
+def with_number(answer: Any, told: float) -> Any:
+    """The answer with its last number replaced."""
+    if isinstance(answer, np.ndarray) and answer.size:
+        made = answer.copy()
+        made.flat[-1] = told
+        return made
+    if isinstance(answer, list | tuple) and answer:
+        return type(answer)((*answer[:-1], with_number(answer[-1], told)))
+    if isinstance(answer, dict) and answer:
+        key = list(answer)[-1]
+        return {**answer, key: with_number(answer[key], told)}
+    if is_dataclass(answer):
+        name = fields(answer)[0].name
+        return replace(answer, **{name: with_number(getattr(answer, name), told)})
+    return type(answer)(told) if isinstance(answer, int | float) else told
+
+
+TWINS: dict[str, Any] = {
+    "noise of 1/1000": lambda base: narrow(base, Fraction(1000)),
+    "scale 1 % too small": lambda base: narrow(base, Fraction(101, 100)),
+    "losses missing": unbilled,
+    "a branch on an exact answer": branching,
+    "a number without noise": leaking,
+}
+
+
+@contextmanager
+def twin(base: type, name: str) -> Iterator[None]:
+    """The package with this class broken."""
+    with mock.patch.multiple(base, **TWINS[name](base)):
+        yield

@@ -1,0 +1,120 @@
+"""Records in every kind of source that the package reads."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+
+from privmean.auditing.calls import PERSON, Table
+
+
+def frame(table: Table) -> pl.DataFrame:
+    """Ids as whole numbers, texts as texts, all else as numbers; None is null."""
+    kinds = dict.fromkeys(table.names, pl.Float64) | dict.fromkeys(table.texts, pl.String)
+    return pl.DataFrame(table.columns(), schema={PERSON: pl.Int64, **kinds}, strict=False)
+
+
+def lists(table: Table, _: Path) -> Any:
+    """Python lists; a number that is not there is NaN."""
+    columns = table.columns()
+    return {
+        name: [math.nan if x is None and name not in table.texts else x or "" if x is None else x
+               for x in column]
+        for name, column in columns.items()
+    }  # fmt: skip
+
+
+def shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else repr(value)
+
+
+def csv(table: Table, folder: Path) -> Any:
+    path, columns = folder / "table.csv", table.columns()
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns), *(",".join(map(shown, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def json_lines(table: Table, folder: Path) -> Any:
+    path, columns = folder / "table.jsonl", table.columns()
+    with path.open("w", encoding="utf-8") as file:
+        for row in zip(*columns.values(), strict=True):
+            finite = [
+                None if isinstance(x, float) and not math.isfinite(x) else x for x in row
+            ]
+            file.write(json.dumps(dict(zip(columns, finite, strict=True))) + "\n")
+    return str(path)
+
+
+def parquet(table: Table, folder: Path) -> Any:
+    path = folder / "table.parquet"
+    frame(table).write_parquet(path)
+    return str(path)
+
+
+def parted(table: Table, folder: Path) -> Any:
+    """A folder of Parquet files, cut at places that are public."""
+    whole, home = frame(table), folder / "parts"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    for k, part in enumerate((whole[:100], whole[100:])):
+        part.write_parquet(home / f"{k}.parquet")
+    return str(home)
+
+
+def database(table: Table, _: Path) -> Any:
+    given = frame(table).to_arrow()  # noqa: F841 - DuckDB finds it by its name
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE records AS SELECT * FROM given")
+    return connection.table("records")
+
+
+def pandas(table: Table, _: Path) -> Any:
+    return frame(table).to_pandas()
+
+
+def sqlite(table: Table, folder: Path) -> Any:
+    import sqlite3
+
+    path = folder / "table.db"
+    path.unlink(missing_ok=True)
+    columns = table.columns()
+    with sqlite3.connect(path) as connection:
+        names = ", ".join(
+            f'"{name}" {"TEXT" if name in table.texts else "INTEGER" if name == PERSON else "REAL"}'
+            for name in columns
+        )
+        connection.execute(f"CREATE TABLE records ({names})")
+        marks = ", ".join("?" * len(columns))
+        rows = zip(*columns.values(), strict=True)
+        connection.executemany(f"INSERT INTO records VALUES ({marks})", rows)
+    connection.close()
+    return f"sqlite:///{path}::records"
+
+
+Source = Callable[[Table, Path], Any]
+SOURCES: dict[str, Source] = {
+    "NumPy": lambda table, _: table.arrays(),
+    "lists": lists,
+    "pandas": pandas,
+    "Polars": lambda table, _: frame(table),
+    "Arrow": lambda table, _: frame(table).to_arrow(),
+    "DuckDB": database,
+    "CSV": csv,
+    "JSON lines": json_lines,
+    "Parquet": parquet,
+    "folder": parted,
+}
+
+

@@ -1,0 +1,84 @@
+"""Nothing is left out: what the code has is on tapes, and every broken twin of it is caught."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from auditing.broken import TWINS, twin
+
+from privmean.auditing import audit as audits
+from privmean.auditing import call_list, calls, cases, direct, operands, streams
+from privmean.auditing.audit import RUNS, Job
+from privmean.auditing.coverage import APART, Coverage, everything, mechanisms
+from privmean.auditing.findings import Findings
+from privmean.auditing.operands import Paid
+
+STATUSES = Path(__file__).parents[2] / "docs" / "statuses.md"
+TRIED = 6  # jobs of a mechanism: not every one comes to the edge of its loss
+NEIGHBOURS = 12
+
+
+@cache
+def tapes() -> tuple[Findings, dict[str, list[Job]]]:
+    """What the jobs of `pm.audit()` put on tapes, and which of them ask a mechanism: each subject
+    and each call under a few of its terms, with one neighbour."""
+    found, asking = Findings(), defaultdict(list)
+    done: dict[Any, int] = defaultdict(int)
+    for job in audits.everything(RUNS, 0):
+        key = job.part or (job.case and ("case", job.case.subject)) or job.call.call
+        if done[key] >= (3 if job.case else 4) or job.part == "local":
+            continue
+        done[key] += 1
+        made = audits.work(Job(job.case, job.call, None, job.part, 1, job.seed), None)
+        found.add(made)
+        for kind, name in made.seen:
+            if kind == "mechanism":
+                asking[name].append(job)
+    return found, asking
+
+
+def missing() -> dict[str, list[str]]:
+    return Coverage(frozenset(tapes()[0].seen)).missing()
+
+
+def test_everything_the_code_has_is_on_a_tape():
+    assert tapes()[0].count == 0, tapes()[0].violations
+    assert missing() == dict.fromkeys(everything(), [])
+
+
+def test_statuses_are_those_of_their_page():
+    sections = set(re.findall(r"^## (.*)$", STATUSES.read_text(), re.MULTILINE))
+    assert sections <= everything()["status"]
+    told = {name for kind, name in tapes()[0].seen if kind == "status"}
+    assert told <= everything()["status"]  # none is said that the code was not seen to have
+
+
+def test_what_is_set_apart_is_there_and_has_a_reason():
+    for (kind, name), reason in APART.items():
+        assert name in everything()[kind]
+        assert reason
+        assert "\n" not in reason
+
+
+def caught(base: type, name: str) -> int:
+    """Violations that the jobs of `pm.audit()` find in this twin, those that ask it first."""
+    with twin(base, name):
+        for job in tapes()[1][base.__name__][:TRIED]:
+            made = audits.work(Job(job.case, job.call, None, job.part, NEIGHBOURS, job.seed), None)
+            if made.count:
+                return made.count
+    return 0
+
+
+ON_TAPE = [item for item in mechanisms() if ("mechanism", item.__name__) not in APART]
+
+
+@pytest.mark.parametrize("base", ON_TAPE, ids=lambda base: base.__name__)
+@pytest.mark.parametrize("name", TWINS)
+def test_every_twin_of_every_mechanism_is_caught(base, name):
+    assert caught(base, name)
