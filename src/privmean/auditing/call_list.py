@@ -7,7 +7,7 @@ budgets and both relations; those that a question does not take are refused from
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from privmean.asking.declared import fields_of, question_class
@@ -18,7 +18,6 @@ from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, ZCDP, Said
 from privmean.central.default_mean import DefaultMean
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable
-from privmean.errors import PrivmeanError
 from privmean.models.random_effects import RandomEffects
 
 NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
@@ -205,13 +204,15 @@ class CallCase:
         return f"{CALLS[self.call].name}, {words}, {self.relation}, {self.table} table of records"
 
 
+TERMS = tuple((said, relation) for said in ALL for relation in BOTH)
+
+
 def every_call() -> Iterator[CallCase]:
-    """All cases, table by table, so that a few runs try every call under every budget."""
+    """All cases, table by table: first every call once, under terms that go round."""
     for kind in KINDS:
-        for said in ALL:
-            for relation in BOTH:
-                for number in range(len(CALLS)):
-                    yield CallCase(number, said, relation, kind)
+        for shift in range(len(TERMS)):
+            for number in range(len(CALLS)):
+                yield CallCase(number, *TERMS[(shift + number) % len(TERMS)], kind)
 
 
 def called(case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arrays) -> Called:
@@ -221,20 +222,6 @@ def called(case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arr
     return Called(call.ask(case.said, case.relation), table, source, case.where, case.relation, seed)
 
 
-def takes(case: CallCase) -> bool:
-    """Whether the questions can have these terms, as far as a plan of each tells."""
-    import privmean as pm
-
-    for question in CALLS[case.call].questions:
-        names = question.summary.names or ("y",)
-        terms = {**dict(case.said), "neighbors": case.relation}
-        try:
-            pm.plan(question, persons=PERSONS, dimension=len(names), **terms)
-        except (PrivmeanError, TypeError):
-            return False
-    return True
-
-
 def table_for(question: Any, kind: str, seed: int) -> Table:
     """A built-in table with the columns of a question."""
     numbers, texts = columns_of(question)
@@ -242,14 +229,17 @@ def table_for(question: Any, kind: str, seed: int) -> Table:
 
 
 def run_call(case: CallCase, runs: int, seed: int) -> Findings:
-    """Record the case and replay it on so many neighbours."""
+    """Record the case, or the next one of its call that is not refused, and replay it."""
     found = Findings()
-    made = called(case, seed)
-    if made.record(found):
-        found.seen |= {*of_terms(dict(case.said), case.relation), *of_release(made.made)}
-        found.seen |= set(of_answers(made.tape.answers))
-        for question in CALLS[case.call].questions:
-            found.seen |= set(of_question(question))
-        made.follow(runs, found)
-        found.subjects[CALLS[case.call].name] = found.runs
+    first = TERMS.index((case.said, case.relation))
+    for said, relation in (*TERMS[first:], *TERMS[:first]):
+        made = called(replace(case, said=said, relation=relation), seed)
+        if made.record(found):
+            found.seen |= {*of_terms(dict(said), relation), *of_release(made.made)}
+            found.seen |= set(of_answers(made.tape.answers))
+            for question in CALLS[case.call].questions:
+                found.seen |= set(of_question(question))
+            made.follow(runs, found)
+            found.subjects[CALLS[case.call].name] = found.runs
+            break
     return found

@@ -25,11 +25,12 @@ Seen = set[tuple[str, str]]
 WORDS = "the same name holds another text in a place that gives statuses; no release says it"
 APART: dict[tuple[str, str], str] = {
     ("mechanism", "PersonsCount"): "only its kind ClippedCount is asked",
+    ("mechanism", "PublishedHistogram"): "of privmean.published, which no other room may import",
+    ("status", "source changed"): "a table that changes while it is read; in tests/models",
     ("status", "fallback centre"): "of a plan's stages; no release says it",
     ("status", "two rays"): "of a set of ratios inside an interval; no release says it",
     ("status", "unbounded"): "of a set of ratios inside an interval; no release says it",
     ("status", "mean"): WORDS,
-    ("status", "noisier than one person"): WORDS,
     ("status", "privmean study plan"): WORDS,
     ("status", "difference of the means over the persons of two arms"): WORDS,
 }

@@ -1,6 +1,7 @@
 """Mechanisms that meet people elsewhere than before a curator: each on pairs of exact answers.
 
-Streams keep their own bill, two servers add noise to shares, and fixed designs are about responses.
+Streams keep their own bill, two servers add noise to shares, fixed designs are about responses, and
+some mechanisms are asked by forms as published alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from privmean.auditing.findings import Findings
 from privmean.auditing.meter import troubles
 from privmean.auditing.replaying import measured
 from privmean.auditing.tape import Answered, Compared, Tape, given, recorded
+from privmean.mechanisms.exponential import TopChoices
+from privmean.mechanisms.hits_above import HitsAbove
+from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_share import NoisyShare
 from privmean.mechanisms.stream_radius import RadiusSearch
@@ -36,6 +40,14 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     averages = [1.0] * 40 + [9.0] * 20
     moved = [[value, *averages[1:]] for value in (1.0, 9.0, -3.0, 1e6)]
     yield LocationSearch("place", 2.0, EPSILON, 1e-6), averages, moved
+    counts = np.array([1, 7, 3, 9, 2, 8, 5, 4, 6, 0], dtype=np.int64)
+    near = [counts + change for change in (-1, 0, 1)]
+    near += [counts + np.where(np.arange(10) == k, -1, 1) for k in (0, 3)]
+    yield HitsAbove("columns", EPSILON, 2, "each count, by one", 6.0), counts, near
+    yield TopChoices("columns", EPSILON, 2, "each score, by one", 1), counts, near
+    bins = {3: 40, 5: 1, 9: 12}
+    moved_one = [{**bins, 3: 39, 9: 13}, {3: 41, 9: 12}, {**bins, 5: 2, 9: 11}]
+    yield LikeliestBin(EPSILON, 1e-6), bins, moved_one
     whole = 2**20 - 1
     shares = [[value, whole - value] for value in (0, whole, whole // 2)]
     yield NoisyShare(whole, 2, EPSILON), [0, 0], shares

@@ -22,10 +22,11 @@ from privmean.auditing.drawing import ADDITIVE, MOST_REQUESTS, Draws, Endless, F
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
-from privmean.mechanisms.exponential import Exponential
+from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.mechanisms.first_below import FirstBelow
 from privmean.mechanisms.gaussian import tail_above
+from privmean.mechanisms.hits_above import HitsAbove
 from privmean.mechanisms.key_cells import Cells, Key, KeyCells
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
@@ -79,7 +80,7 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
         yield from _threshold(mechanism, exact)
     if isinstance(mechanism, KeyCells):
         yield from _threshold_of_cells(mechanism)
-    if isinstance(step, Exponential):
+    if isinstance(step, Exponential | TopChoices):
         yield from _too_sharp(step)
 
 
@@ -97,7 +98,7 @@ def _tries_again(mechanism: Mechanism[Any, Any], exact: object, requests: list[R
     """Whether other noise is asked for otherwise. Mechanisms that end early, and those that draw by
     rejection, may."""
     laws = {item.law for item in requests}
-    if isinstance(_step(mechanism), FirstBelow) or not (laws <= set(ADDITIVE) or laws <= {"argmax"}):
+    if isinstance(_step(mechanism), FirstBelow | HitsAbove) or not (laws <= set(ADDITIVE) or laws <= {"argmax"}):
         return False
     tried: list[Noise] = [Fixed(times) for times in SIZES]
     tried += [SimulatedNoise(seed) for seed in range(2, 2 + SEEDS)]
@@ -189,7 +190,7 @@ def _threshold(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
     low, high = 0, 2**62
 
     def kept(steps: int) -> bool:
-        return bool(step.draw({0: 1}, _Steps(steps)))
+        return step.draw({0: 1}, _Steps(steps)) not in (None, {})
 
     while low < high:
         middle = (low + high) // 2
@@ -226,19 +227,21 @@ def _threshold_of_cells(mechanism: KeyCells) -> Iterator[str]:
             yield "the noise is narrower than the bill says"
 
 
-def _too_sharp(mechanism: Exponential) -> Iterator[str]:
+def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
     """Whether one of two items is accepted as often as their scores and the bill say: the first
     word that refuses it is its probability, in parts of 2^64."""
     if not mechanism.losses:
         return
-    gap = max(1, int(mechanism.change * min(1.0, 5 / float(mechanism.epsilon))))
+    one = replace(mechanism, choices=1) if isinstance(mechanism, TopChoices) else mechanism
+    change = 2 * one.span if isinstance(one, TopChoices) else one.change
+    gap = max(1, int(change * min(1.0, 5 / float(one.epsilon))))
     scores = np.array([0, gap])
     low, high = 0, 2**64 - 1
     while low < high:
         middle = (low + high) // 2
-        accepted = mechanism.draw(scores, _Proposing(middle)) == 0
+        accepted = np.ravel(one.draw(scores, _Proposing(middle)))[0] == 0
         low, high = (middle + 1, high) if accepted else (low, middle)
-    if 2**64 * math.exp(-float(mechanism.epsilon) * gap / mechanism.change * (1 + ROUNDING)) > low:
+    if 2**64 * math.exp(-float(one.epsilon) * gap / change * (1 + ROUNDING)) > low:
         yield "a choice is sharper than the bill says"
 
 

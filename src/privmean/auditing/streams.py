@@ -21,7 +21,7 @@ import numpy as np
 from privmean.auditing.drawing import Draws, Fixed
 from privmean.auditing.findings import Findings
 from privmean.auditing.operands import ROUNDING
-from privmean.continual import MeanStream, WithholdRelease
+from privmean.continual import MeanStream, MeanStreams, WithholdRelease
 from privmean.continual.buffered import Buffered
 from privmean.continual.levels import plan_levels
 from privmean.continual.planning import plan as plan_stream
@@ -67,6 +67,30 @@ def _withheld(**settings: Any) -> Callable[[Noise], Stream]:
     return lambda noise: WithholdRelease(noise=noise, plan=plan())
 
 
+class ByGroup:
+    """A stream by group: the first half of the records is of one group, the rest of another."""
+
+    def __init__(self, stream: MeanStreams) -> None:
+        self._stream = stream
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._stream.guarantee
+
+    def extend(self, persons: Sequence[Any], values: Any) -> list[StreamRelease]:
+        half = len(persons) // 2
+        told = [
+            self._stream.update(who, "first" if k < half else "second", value)
+            for k, (who, value) in enumerate(zip(persons, values, strict=True))
+        ]
+        return [release for releases in told for release in releases]
+
+
+def _by_group(**settings: Any) -> Callable[[Noise], Stream]:
+    plan = cache(lambda: plan_stream(**SHARP, bounds=(0.0, 10.0), groups=2, **settings))
+    return lambda noise: ByGroup(MeanStreams.from_plan(plan(), noise=noise, clamp=False))
+
+
 QUICK: Strategy = Buffered((0.25, 0.07), (0.6, 0.96))
 
 
@@ -84,6 +108,7 @@ STREAMED: tuple[Streamed, ...] = (
     Streamed("zero-out", _mean(**TAKES_PART, neighbors="zero-out", steps=16), arrivals(16, 4)),
     Streamed("as planned", _mean(**TAKES_PART, steps=16), arrivals(16, 4)),
     Streamed("window", _mean(**TAKES_PART, steps=16, window=5), arrivals(16, 4)),
+    Streamed("by group", _by_group(**TAKES_PART, steps=16), arrivals(16, 4, 0, 4)),
     Streamed("half-life", _mean(**TAKES_PART, steps=16, half_life=3.0), arrivals(16, 4)),
     Streamed(
         "once", _mean(max_participations=1, min_separation=1, steps=12), arrivals(12, 4, 0, 1)
@@ -133,6 +158,7 @@ def audit_streams(found: Findings, streamed: Sequence[Streamed] = STREAMED) -> N
         bill = item.make(Fixed()).guarantee
         declared = sum(loss.mu**2 for loss in bill.mechanisms)
         zero_out = bill.relation == "zero-out"
+        found.seen.add(("relation", str(bill.relation)))
         for first, second in neighbours(item):
             # of zero-out neighbours one has nothing but the centre
             gap = told(item, second, Fixed()) - told(item, base if zero_out else first, Fixed())

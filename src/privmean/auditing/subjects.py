@@ -24,13 +24,8 @@ from privmean.models.random_effects import RandomEffects
 from privmean.models.spread import Spread
 from privmean.models.variance import VarianceSearch
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
-from privmean.questions.compare import Compare
-from privmean.questions.curve import Curve
 from privmean.questions.errors import Errors
-from privmean.questions.mean import Mean
-from privmean.questions.quantile import Quantile
 from privmean.questions.regression import Regression
-from privmean.questions.variance import Variance
 
 if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question
@@ -161,8 +156,6 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("magnitudes about medians", lambda: Magnitudes(around="median"), ANY, REPLACED, (1, 3)),
     Subject("quantiles of one column", lambda: Quantiles((0.25, 0.5)), ANY, dimensions=(1,)),
     # --- questions ----------------------------------------------------------------------------
-    Subject("mean of columns", Mean, dimensions=(1, 3), persons=1200, weight=0.3),
-    Subject("mean over records", lambda: Mean(assume=(0, 8), estimand="records", cap=4), cap=4),
     Subject(
         "regression, public sizes",
         lambda: Regression("y ~ a", effect="own", scales={"a": 2.0}),
@@ -174,16 +167,6 @@ SUBJECTS: tuple[Subject, ...] = (
         lambda: Regression("y ~ a", effect="own", assume=Errors(1.0, 1.0, range=NEAR)),
         dimensions=(2,),
     ),
-    Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
-    Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),
-    Subject(
-        "comparison of a pair",
-        lambda: Compare("y", by="g", pair=("g000", "g001")),
-        dimensions=(1,),
-        weight=0.3,
-    ),
-    Subject("quantiles", lambda: Quantile(q=(0.25, 0.5, 0.75)), dimensions=(1,), weight=0.3),
-    Subject("quantiles, limits", lambda: Quantile(bounds=(0.0, 8.0)), dimensions=(1,), weight=0.3),
     Subject(
         "bins with their covariance",
         lambda: JointBins(NEAR, (0.5, 1.5), 1.0),
@@ -196,7 +179,6 @@ SUBJECTS: tuple[Subject, ...] = (
         weight=0.3,
     ),
     Subject("variance, nothing given", Spread, GENEROUS, dimensions=(1,)),
-    Subject("variance", lambda: Variance(within=(0.01, 100.0)), ANY, REPLACED, (1,)),
     Subject(
         "variance, coinpress",
         lambda: VarianceSearch(0.01, 100.0, "coinpress", 3.0),
