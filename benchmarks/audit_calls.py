@@ -44,7 +44,6 @@ def total(state: dict[str, Any], word: str) -> float:
 
 def main() -> int:
     from auditing.sources import SOURCES
-
     from privmean.auditing import call_list
     from privmean.auditing.findings import Findings
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import polars as pl
 
 from privmean.auditing.calls import PERSON, Table
@@ -50,9 +49,7 @@ def json_lines(table: Table, folder: Path) -> Any:
     path, columns = folder / "table.jsonl", table.columns()
     with path.open("w", encoding="utf-8") as file:
         for row in zip(*columns.values(), strict=True):
-            finite = [
-                None if isinstance(x, float) and not math.isfinite(x) else x for x in row
-            ]
+            finite = [None if isinstance(x, float) and not math.isfinite(x) else x for x in row]
             file.write(json.dumps(dict(zip(columns, finite, strict=True))) + "\n")
     return str(path)
 
@@ -116,5 +113,3 @@ SOURCES: dict[str, Source] = {
     "Parquet": parquet,
     "folder": parted,
 }
-
-

@@ -8,7 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.auditing.meter import shift, troubles
+from privmean.auditing.meter import troubles
+from privmean.auditing.operands import paid
+from privmean.auditing.tape import Tape, recorded
 from privmean.central.heavy_tailed.private_radius import ClippedCount
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.columns import EachColumn
@@ -22,6 +24,7 @@ from privmean.mechanisms.row_sums import RowSums
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.mechanisms.tail_rows import TailRows
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
+from privmean.noise.simulated import SimulatedNoise
 from privmean.people.reductions import BallSums, Box, BoxSums
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
@@ -89,6 +92,15 @@ ADDED = {
         [counted(2, 5), counted(2, 8)],
     ),
 }
+
+
+def shift(mechanism, exact, other):
+    """What the operands of the draws cost, over the bill."""
+    tape = Tape()
+    recorded(tape, mechanism, exact, SimulatedNoise(1))
+    found = paid(tape.answers[0], other)
+    assert not found.trouble
+    return float(found.share)
 
 
 @pytest.mark.parametrize("name", ADDED)

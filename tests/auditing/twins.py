@@ -363,8 +363,6 @@ def caught(
         if found.count:
             break
         recorded.replay(neighbour, found)
-    if not found.count:
-        recorded.by_shifts(found)
     return found.count
 
 

@@ -23,9 +23,8 @@ from privmean.auditing.hostile import TABLES, Rows, table
 from privmean.auditing.report import AuditReport
 from privmean.auditing.subjects import ANY, BOTH, Said, budget_of
 from privmean.errors import ArgumentError, Infeasible
-from privmean.people.table import RecordMeans
 from privmean.people.shape import require_persons
-from privmean.people.table import Table
+from privmean.people.table import RecordMeans, Table
 from privmean.privacy.budget import relation_of
 
 if TYPE_CHECKING:
@@ -235,12 +234,12 @@ def _tables(
 
 
 def _done(jobs: Sequence[Job], workers: int, limit: float | None) -> Iterator[Findings]:
-    work = partial(work, limit=limit)
+    do = partial(work, limit=limit)
     if workers == 1 or len(jobs) < 2:
-        yield from map(work, jobs)
+        yield from map(do, jobs)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(work, jobs, chunksize=max(1, min(8, len(jobs) // (4 * workers))))
+        yield from pool.map(do, jobs, chunksize=max(1, min(8, len(jobs) // (4 * workers))))
 
 
 def work(job: Job, limit: float | None) -> Findings:
@@ -271,8 +270,8 @@ def _own(own: Own, job: Job, found: Findings) -> None:
     budget = budget_of(own.said, own.relation)
     if isinstance(own.rows, Records):
         ask = call_list.Call(name, (own.made,), persons=len(own.rows.people))
-        made = Called(ask.ask(own.said, own.relation), own.rows, Records.arrays, where, own.relation,
-                      job.seed)  # fmt: skip
+        asked = ask.ask(own.said, own.relation)
+        made = Called(asked, own.rows, Records.arrays, where, own.relation, job.seed)
         if made.record(found):
             made.follow(job.runs, found)
             found.subjects[name] = found.runs

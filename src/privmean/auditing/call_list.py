@@ -25,6 +25,7 @@ PERSONS = 150
 ALL: tuple[Said, ...] = (*GENEROUS, PURE, MIXED, ZCDP)
 Words = Mapping[str, Any]
 GROUPS: Words = {"by": "g", "keys": ["a", "b", "c"]}
+SPLIT: Words = {**GROUPS, "max_groups": 2}
 NEAR = (-9.0, 9.0)
 POOLED, OWN = {"formula": "y ~ x"}, {"formula": "y ~ x", "effect": "own"}
 # of every kind of question: what is said in any case, and for each field what sets it
@@ -37,13 +38,13 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "cap": {"estimand": "records", "cap": 2, "assume": (0, 8)},
             "resolution": {"resolution": 0.25},
             "assume": ({"assume": (0, 8)}, {"assume": NEAR, "values": ["y", "x", "z"]}),
-            "method": ({"method": DefaultMean(target="mean")}, {"method": "bounded", "assume": (0, 8)}),
+            "method": {"method": DefaultMean(target="mean")},
             "related": ({"related": 2.0}, {"related": RandomEffects(0.5, 1.0, 10, group="arm")}),
-            "by": ({"by": "g"}, {"by": ["g", "h"]}, {"by": ["g"], "keys": ["a", "b"], "values": ["y", "x"]}),
+            "by": ({"by": "g"}, {"by": ["g", "h"]}, {**GROUPS, "values": ["y", "x"]}),
             "keys": (GROUPS, {"by": ["g", "h"], "keys": [("a", "b"), ("b", "c")]}),
-            "max_groups": {**GROUPS, "max_groups": 2},
+            "max_groups": SPLIT,
             "contrasts": {**GROUPS, "contrasts": ("a - b", "each - rest")},
-            "membership": ({**GROUPS, "membership": "public"}, {**GROUPS, "membership": "public", "max_groups": 2}),
+            "membership": ({**GROUPS, "membership": "public"}, {**SPLIT, "membership": "public"}),
             "rule": ({**GROUPS, "rule": "split", "max_groups": 2}, {"by": "g", "rule": "split"}),
             "other": {**GROUPS, "keys": ["a", "b"], "other": True},
             "shrink": {**GROUPS, "shrink": True},
@@ -219,7 +220,9 @@ def called(case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arr
     """The case, to be recorded."""
     call = CALLS[case.call]
     table = built(NAMES, TEXTS, case.table, PERSONS, seed, call.public)
-    return Called(call.ask(case.said, case.relation), table, source, case.where, case.relation, seed)
+    return Called(
+        call.ask(case.said, case.relation), table, source, case.where, case.relation, seed
+    )
 
 
 def table_for(question: Any, kind: str, seed: int) -> Table:

@@ -268,7 +268,9 @@ def neighbour(
             who = changed[0]
             return _stepped(start[0], who, entry, rng), start[1]
     if relation == REPLACE_ONE:
-        who = ids[int(rng.integers(min(8, len(ids))) if rng.random() < 0.5 else rng.integers(len(ids)))]
+        who = ids[
+            int(rng.integers(min(8, len(ids))) if rng.random() < 0.5 else rng.integers(len(ids)))
+        ]
         return replace(table, people={**table.people, who: own(table.people[who])}), "replaced"
     if rng.random() < 0.4 and len(ids) > 1:
         who = ids[int(rng.integers(len(ids)))]
@@ -344,8 +346,6 @@ def built(
             own.append(tuple(row))
         people[person] = tuple(own)
     return Table(tuple(names), people, tuple(texts), tuple(public))
-
-
 
 
 def columns_of(question: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

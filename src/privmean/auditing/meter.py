@@ -98,7 +98,9 @@ def _tries_again(mechanism: Mechanism[Any, Any], exact: object, requests: list[R
     """Whether other noise is asked for otherwise. Mechanisms that end early, and those that draw by
     rejection, may."""
     laws = {item.law for item in requests}
-    if isinstance(_step(mechanism), FirstBelow | HitsAbove) or not (laws <= set(ADDITIVE) or laws <= {"argmax"}):
+    if isinstance(_step(mechanism), FirstBelow | HitsAbove) or not (
+        laws <= set(ADDITIVE) or laws <= {"argmax"}
+    ):
         return False
     tried: list[Noise] = [Fixed(times) for times in SIZES]
     tried += [SimulatedNoise(seed) for seed in range(2, 2 + SEEDS)]

@@ -96,6 +96,7 @@ class Recorded:
             found.differences += 1
             found.violated(self.where, "one person is in two parts that are billed as disjoint")
 
+
 def measured(
     answers: Sequence[Answered], compared: Compared, where: str, found: Findings
 ) -> Fraction:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from privmean.auditing.coverage import Coverage
 from privmean.auditing.findings import Findings
 
 MOST_NAMED = 3  # of plans that were refused
@@ -75,11 +76,20 @@ class AuditReport:
             "first_violations": [
                 {"where": item.where, "what": item.what} for item in found.violations
             ],
+            "coverage": {
+                kind: {"on_tape": have, "missing": left} for kind, have, _, left in self.coverage()
+            },
             "refused": dict(sorted(found.refused.items())),
             "not_audited": dict(NOT_AUDITED),
             "seed": self.seed,
             "seconds": round(self.seconds, 1),
         }
+
+    def coverage(self) -> list[tuple[str, ...]]:
+        """What was on tapes of what the code has; of an audit of everything."""
+        if not self.about.startswith("privmean"):
+            return []
+        return Coverage(frozenset(self.findings.seen)).rows()
 
     def tables(self) -> tuple[str, str]:
         """The mechanisms, and what was not audited, as tables of Markdown."""
@@ -95,7 +105,7 @@ class AuditReport:
                     str(item.violations),
                 )
             )
-        head = ("mechanism", "pairs", "largest loss/declared", "by draws too", "violations")
+        head = ("mechanism", "pairs", "largest loss/declared", "by operands", "violations")
         return table(head, rows), table(("not audited", "what stands for it"), NOT_AUDITED)
 
     def __str__(self) -> str:
@@ -108,6 +118,10 @@ class AuditReport:
             f"{len(found.subjects)} subjects, {self.seconds:.0f} s, seed {self.seed}",
             f"  control flow or outcome differed in {found.differences} of them",
             *self._refused(),
+            *(
+                f"  {kind}s on tape: {have} {left}".rstrip()
+                for kind, have, _, left in self.coverage()
+            ),
             "",
             mechanisms,
             "",

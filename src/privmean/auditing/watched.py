@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from privmean.people.reductions import (
-    Ball,
-    BallSums,
-    Besides,
-    Box,
-    BoxSums,
-    Cut,
-    Floats,
-    Integers,
-    People,
-    Standard,
-)
+from privmean.people.reductions import People
 
-Answer = TypeVar("Answer")
+UNTOLD = ("columns", "cap", "counts")  # public, or asked by nobody before a curator
+OTHERS = ("standardized", "part")  # questions that give people again
 
 
 @dataclass(frozen=True)
@@ -39,76 +29,20 @@ class Watched:
     ) -> None:
         self._people, self._tell, self._whom = people, tell, whom
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self._people.columns)
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._people, name)
+        if name in UNTOLD or not callable(found):
+            return found
 
-    @property
-    def cap(self) -> int | None:
-        return self._people.cap
+        def asked(*given: Any, **words: Any) -> Any:
+            said = tuple(tuple(x) if isinstance(x, list) else x for x in (*given, *words.values()))
+            self._tell(Asking(self._whom, name, said))
+            answer = found(*given, **words)
+            if name in OTHERS:
+                return Watched(answer, self._tell, (*self._whom, (name, *said)))
+            return answer
 
-    @property
-    def counts(self) -> Integers | None:
-        """Numbers of records behind the values, where they were kept."""
-        found: Integers | None = getattr(self._people, "counts", None)
-        return found
-
-    def _told(self, question: str, *arguments: object) -> People:
-        self._tell(Asking(self._whom, question, arguments))
-        return self._people
-
-    def _other(self, people: People, question: str, *arguments: object) -> Watched:
-        return Watched(people, self._tell, (*self._whom, (question, *arguments)))
-
-    def size(self) -> int:
-        return self._told("size").size()
-
-    def log_counts(self, column: int, origin: float) -> Integers:
-        return self._told("log_counts", column, origin).log_counts(column, origin)
-
-    def missing(self, column: int) -> int:
-        return self._told("missing", column).missing(column)
-
-    def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
-        people = self._told("uniform_counts", column, half_width, origin)
-        return people.uniform_counts(column, half_width, origin)
-
-    def pair_counts(self, column: int, low: int, high: int) -> Integers:
-        return self._told("pair_counts", column, low, high).pair_counts(column, low, high)
-
-    def box_sums(self, boxes: Sequence[Box | None]) -> list[BoxSums | None]:
-        return self._told("box_sums", tuple(boxes)).box_sums(boxes)
-
-    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        return self._told("beyond", column, lower, upper).beyond(column, lower, upper)
-
-    def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
-        return self._told("ball_sums", ball, besides).ball_sums(ball, besides)
-
-    def tail_sums(self, cut: Cut) -> BallSums:
-        return self._told("tail_sums", cut).tail_sums(cut)
-
-    def shell_counts(self, edges: Sequence[float]) -> Integers:
-        return self._told("shell_counts", tuple(edges)).shell_counts(edges)
-
-    def standardized(self, columns: Sequence[Standard | None]) -> People:
-        found = self._told("standardized", tuple(columns)).standardized(columns)
-        return self._other(found, "standardized", tuple(columns))
-
-    def count_in_box(self, boxes: Sequence[Box]) -> int:
-        return self._told("count_in_box", tuple(boxes)).count_in_box(boxes)
-
-    def count_in_ball(self, center: Sequence[float], radius: float) -> int:
-        people = self._told("count_in_ball", tuple(center), radius)
-        return people.count_in_ball(center, radius)
-
-    def part(self, index: int, parts: int) -> People:
-        return self._other(
-            self._told("part", index, parts).part(index, parts), "part", index, parts
-        )
-
-    def matrix(self) -> Floats:
-        return self._told("matrix").matrix()
+        return asked
 
 
 def watched(people: People, tell: Callable[[Asking], None]) -> Any:

@@ -144,9 +144,7 @@ class TrustedCurator(Billing):
         taped = getattr(self._noise, "answer", None)  # of an audit: it keeps what is drawn
 
         def draw() -> Noisy:
-            found: Noisy = (
-                taped(mechanism, exact) if taped else mechanism.draw(exact, self._noise)
-            )
+            found: Noisy = taped(mechanism, exact) if taped else mechanism.draw(exact, self._noise)
             return found
 
         return draw() if self._draws is None else self._draws.answer(mechanism, draw)

@@ -24,4 +24,6 @@ def drawn_each(draw: Callable[[int, Scale], Integers], scales: Sequence[Scale]) 
         for scale, count in counts.items()
         if count >= TOGETHER
     }
-    return [next(ready[scale]) if scale in ready else draw(1, scale).tolist()[0] for scale in scales]
+    return [
+        next(ready[scale]) if scale in ready else draw(1, scale).tolist()[0] for scale in scales
+    ]

@@ -104,8 +104,7 @@ class StableHistogram:
         occupied = sorted(index for index, count in exact.items() if count > 0)
         draws = noise.laplace(len(occupied), self.scale).tolist() if occupied else []
         noisy = {
-            index: int(exact[index]) + draw
-            for index, draw in zip(occupied, draws, strict=True)
+            index: int(exact[index]) + draw for index, draw in zip(occupied, draws, strict=True)
         }
         return {index: count for index, count in noisy.items() if count >= self.threshold}
 
