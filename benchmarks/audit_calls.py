@@ -18,9 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from report import PAGE, publish
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 RESULTS = Path(__file__).resolve().parent / "results" / "audit_calls.json"
+AUDIT = PAGE.with_name("audit.md")
 EACH = 10  # neighbours of one recorded call
 
 
@@ -78,7 +81,9 @@ def main() -> int:
             )
             state["violations"] += [f"{name}, {x.where}: {x.what}" for x in found.violations]
             kept(state)
-    print(report(state))
+    text = report(state)
+    print(text)
+    publish("calls", "Whole calls", text, command="python benchmarks/audit_calls.py", on=AUDIT)
     return int(bool(state["violations"]))
 
 

@@ -87,7 +87,8 @@ def of_release(made: Any) -> Iterator[tuple[str, str]]:
         if isinstance(item, Mapping):
             stack += item.values()
             if isinstance(item.get("status"), str):
-                yield "status", item["status"]
+                for text in item["status"].split(", "):  # those of several rows in one
+                    yield "status", text
             stack += [{"status": text} for text in item.get("statuses") or () if text]
         elif isinstance(item, list | tuple):
             stack += item

@@ -115,7 +115,7 @@ def measured(
         if paid.share is not None:
             mechanism.shifted += 1
             most = max(said, paid.share)
-            limit = min(Fraction(1), said) if shares is not None else Fraction(1)
+            limit = Fraction(1) if shares is None else said  # what it says itself, too
             if paid.share > limit + ROUNDING:
                 cost = f"{float(paid.share):.6g} of what is declared"
                 words.append(f": its operands cost {cost}, it says {float(said):.6g}")
