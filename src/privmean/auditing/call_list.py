@@ -16,12 +16,13 @@ from privmean.auditing.coverage import of_answers, of_question, of_release, of_t
 from privmean.auditing.findings import Findings
 from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, ZCDP, Said
 from privmean.central.default_mean import DefaultMean
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable
 from privmean.models.random_effects import RandomEffects
 
 NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
-PERSONS = 150
+PERSONS, RARE = 150, 400
 ALL: tuple[Said, ...] = (*GENEROUS, PURE, MIXED, ZCDP)
 Words = Mapping[str, Any]
 GROUPS: Words = {"by": "g", "keys": ["a", "b", "c"]}
@@ -125,17 +126,48 @@ STUDIES: dict[str, tuple[tuple[str, Words], ...]] = {
     "regression and curve": SHARED[5:7],
     "everything": SHARED,
 }
+SPENT: Said = (("epsilon", 20.0), ("delta", 1e-6))
+COLUMNS = DefaultMean(target="mean")
+# what brings out a status that is rare: the question, the table and the budget
+SAYING: dict[str, tuple[str, Words, str, Said]] = {
+    "values missing": (
+        "mean", {"values": "y", "method": DefaultMean(limits="selection", complete=True)}, "gaps",
+        (("epsilon", 20.0),),
+    ),
+    "not shown": ("mean", {"values": "y", "by": "g", "contrasts": ("a - z",)}, "normal", MIXED),
+    "thin level": (
+        "regression", {"formula": "y ~ x + C(g, levels=['a', 'b', 'z'])"}, "normal", SPENT,
+    ),
+    "not told apart": ("regression", {"formula": "y ~ x + z"}, "collinear", SPENT),
+    "beyond the public range": ("regression", POOLED, "beyond", SPENT),
+    "some columns not seen": (
+        "mean", {"values": ["y", "x", "z", "b"], "method": COLUMNS}, "no z", SPENT,
+    ),
+    "some columns failed": (
+        "mean", {"values": ["y", "x", "z"], "method": DefaultMean()}, "no z",
+        (("epsilon", 5.0), ("delta", 1e-6)),
+    ),
+    "assumption refuted": (
+        "mean", {"values": "y", "method": HeavyTailed(BoundedMoment(2, 1.0, range=NEAR))}, "far",
+        (("epsilon", 20.0),),
+    ),
+    "singular": ("regression", {"formula": "y ~ x + z", "only": ("x",)}, "far", (("rho", 30.0),)),
+    "no variation": ("regression", {**OWN, "threshold": 0.1}, "empty", GENEROUS[1]),
+    "at the limits": ("quantile", {"value": "y", "q": (0.01, 0.02, 0.99)}, "wide", MIXED),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Call:
-    """One question, or several as a study; public: columns that a neighbour keeps."""
+    """One question, or several as a study; public: columns that a neighbour keeps. at: the budget
+    and the table, where it is asked under these alone."""
 
     name: str
     questions: tuple[Any, ...]
     study: bool = False
     public: tuple[str, ...] = ()
     persons: int = PERSONS
+    at: tuple[Said, str] | None = None
 
     def ask(self, said: Said, relation: str) -> Ask:
         """The call, of a source, noise and a ledger."""
@@ -182,6 +214,9 @@ def _calls() -> Iterator[Call]:
                 question = _made(kind, {**base, **words})
                 name = f"{kind}, {item.name}{f' {number + 1}' if number else ''}"
                 yield Call(name, (question,), public=kept(question))
+    for name, (kind, words, table, said) in SAYING.items():
+        question = _made(kind, words)
+        yield Call(f"saying {name}", (question,), False, kept(question), RARE, (said, table))
     for name, questions in STUDIES.items():
         yield Call(f"study, {name}", tuple(_made(*item) for item in questions), study=True)
 
@@ -213,13 +248,17 @@ def every_call() -> Iterator[CallCase]:
     for kind in KINDS:
         for shift in range(len(TERMS)):
             for number in range(len(CALLS)):
-                yield CallCase(number, *TERMS[(shift + number) % len(TERMS)], kind)
+                terms, at = TERMS[(shift + number) % len(TERMS)], CALLS[number].at
+                if at is None:
+                    yield CallCase(number, *terms, kind)
+                elif shift < 2:
+                    yield CallCase(number, at[0], BOTH[shift], at[1])
 
 
 def called(case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arrays) -> Called:
     """The case, to be recorded."""
     call = CALLS[case.call]
-    table = built(NAMES, TEXTS, case.table, PERSONS, seed, call.public)
+    table = built(NAMES, TEXTS, case.table, call.persons, seed, call.public)
     return Called(
         call.ask(case.said, case.relation), table, source, case.where, case.relation, seed
     )
@@ -234,8 +273,10 @@ def table_for(question: Any, kind: str, seed: int) -> Table:
 def run_call(case: CallCase, runs: int, seed: int) -> Findings:
     """Record the case, or the next one of its call that is not refused, and replay it."""
     found = Findings()
-    first = TERMS.index((case.said, case.relation))
-    for said, relation in (*TERMS[first:], *TERMS[:first]):
+    own = (case.said, case.relation)
+    first = TERMS.index(own) if own in TERMS and CALLS[case.call].at is None else None
+    tried = ((case.said, one) for one in BOTH)
+    for said, relation in tried if first is None else (*TERMS[first:], *TERMS[:first]):
         made = called(replace(case, said=said, relation=relation), seed)
         if made.record(found):
             found.seen |= {*of_terms(dict(said), relation), *of_release(made.made)}

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -109,7 +109,9 @@ def seen(ask: Ask, source: Any, noise: Any) -> tuple[dict[str, str], Any]:
     """What an outsider sees of a call, as texts by name, and the release."""
     import privmean as pm
 
-    large = {"rho": 50.0} if getattr(ask, "rho", False) else {"epsilon": 90.0, "delta": 1e-4}
+    large: dict[str, Any] = (
+        {"rho": 50.0} if getattr(ask, "rho", False) else {"epsilon": 90.0, "delta": 1e-4}
+    )
     ledger = pm.Ledger(**large)
     out, err, told, made = io.StringIO(), io.StringIO(), _Told(), None
     log = logging.getLogger("privmean")
@@ -139,7 +141,7 @@ def seen(ask: Ask, source: Any, noise: Any) -> tuple[dict[str, str], Any]:
 
 def faces(made: Any) -> dict[str, str]:
     """Every form of a release."""
-    forms = {
+    forms: dict[str, Callable[[], str]] = {
         "json": lambda: json.dumps(made.to_dict(), allow_nan=False),
         "text": lambda: str(made),
         "rows": lambda: repr(made.rows()) if hasattr(made, "rows") else "",
@@ -221,7 +223,7 @@ class Called:
         """So many neighbours, and those that lie near the dearest of them."""
         rng = np.random.default_rng(self.seed if seed is None else seed)
         numbers = [*STRANGE, *edges(self.tape)]
-        dearest, best = Fraction(-1), None
+        dearest, best = Fraction(-1), cast("Near | None", None)
         for _ in range(runs):
             start = best if best is not None and rng.random() < CLIMBING else None
             other, what = neighbour(self.table, self.relation, numbers, rng, start)
@@ -321,8 +323,8 @@ def built(
 ) -> Table:  # fmt: skip
     """Persons with one to three records: about normal, or much worse (see `hostile.TABLES`)."""
     rng = np.random.default_rng(seed)
-    center = 1e9 if kind == "far" else 3.0
-    spread = {"constant": 0.0, "wide": 100.0}.get(kind, 1.0)
+    center = {"far": 1e9, "beyond": 1e15}.get(kind, 3.0)
+    spread = {"constant": 0.0, "wide": 100.0, "beyond": 1e15}.get(kind, 1.0)
     people: dict[Any, tuple[Record, ...]] = {}
     for person in range(persons):
         size = int(rng.integers(1, 4))
@@ -337,8 +339,10 @@ def built(
                     row.append(arm if name == "arm" else level)
                 elif name == "t":
                     row.append(float(at) + 0.25)
-                elif kind == "empty":
+                elif kind == "empty" or (kind == "gaps" and person % 2) or name == kind[3:]:
                     row.append(None)
+                elif kind == "collinear" and name == "z":
+                    row.append(row[names.index("x")])
                 elif person < 6 and kind != "constant":
                     row.append((None, 1e308, -1e308, 0.0, 2.0**40, 5e-324)[person])
                 else:

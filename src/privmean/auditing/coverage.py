@@ -7,6 +7,7 @@ question, away from its default. What no tape has is named.
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import cache
@@ -87,7 +88,7 @@ def of_release(made: Any) -> Iterator[tuple[str, str]]:
         if isinstance(item, Mapping):
             stack += item.values()
             if isinstance(item.get("status"), str):
-                for text in item["status"].split(", "):  # those of several rows in one
+                for text in re.split(", | / ", item["status"]):  # those of several rows in one
                     yield "status", text
             stack += [{"status": text} for text in item.get("statuses") or () if text]
         elif isinstance(item, list | tuple):
@@ -115,7 +116,7 @@ class Coverage:
 
     def rows(self) -> list[tuple[str, ...]]:
         """A line a kind: how many are on tape, of all, and which are not."""
-        found = []
+        found: list[tuple[str, ...]] = []
         for kind, left in self.missing().items():
             total = len(self.names[kind]) - sum(place == kind for place, _ in self.apart)
             share = f"{100 * (total - len(left)) / total:.0f} %"

@@ -35,7 +35,7 @@ EPSILON = Fraction(2)
 def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     """A mechanism, an exact answer, and those of neighbours."""
     rows = np.linspace(-4, 9, 60)
-    others = [np.concatenate([[value], rows[1:]]) for value in VALUES]
+    others: list[Any] = [np.concatenate([[value], rows[1:]]) for value in VALUES]
     yield RadiusSearch(60, EPSILON), rows[:, None], [item[:, None] for item in others]
     averages = [1.0] * 40 + [9.0] * 20
     moved = [[value, *averages[1:]] for value in (1.0, 9.0, -3.0, 1e6)]
@@ -53,8 +53,11 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     yield NoisyShare(whole, 2, EPSILON), [0, 0], shares
     weights = np.array([[2**20, 1], [3, 2**20], [2**19, 2**19]], dtype=np.int64)
     box = Box(-1.0, 1.0)
-    for strength in ({"epsilon": EPSILON}, {"mu": 0.5}):
-        over = WeightedSums("points", weights, **strength).over(box)  # type: ignore[arg-type]
+    for sums in (
+        WeightedSums("points", weights, epsilon=EPSILON),
+        WeightedSums("points", weights, mu=0.5),
+    ):
+        over = sums.over(box)
         first = np.array([1.0, math.nan, 0.5])
         near = [np.array([value, math.nan, 0.5]) for value in (-1.0, 0.0, 1e308, math.nan)]
         near += [np.array([1.0, value, 0.5]) for value in (-1.0, 1.0)]

@@ -80,7 +80,7 @@ class Recorder(Billing):
         self._noise, self._tape, self._branch = noise, tape, branch
 
     def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
-        return recorded(self._tape, mechanism, exact, self._noise, self._branch)
+        return cast("Noisy", recorded(self._tape, mechanism, exact, self._noise, self._branch))
 
     def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
         at = len(self._tape.events)

@@ -247,4 +247,4 @@ class WeightSum:
             mechanism = self.gaussian
             return mechanism.draw((exact,), noise)[0] / 2.0 ** mechanism.bits[0] / UNIT
         drawn = noise.laplace(1, UNIT / Fraction(self.strength))
-        return (exact + drawn.tolist()[0]) / UNIT
+        return float((exact + drawn.tolist()[0]) / UNIT)

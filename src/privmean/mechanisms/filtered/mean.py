@@ -76,7 +76,8 @@ def noisy_count(kept: int, calibration: FilterCalibration, noise: Noise) -> int:
         (drawn,) = noise.laplace(1, Fraction(calibration.count_scale)).tolist()
     else:
         (drawn,) = noise.gaussian(1, calibration.count_scale).tolist()
-    return kept * calibration.count_steps - calibration.threshold + drawn
+    steps: int = kept * calibration.count_steps - calibration.threshold + drawn
+    return steps
 
 
 def lattice_bits(deviation: float) -> int:
