@@ -62,7 +62,8 @@ def everything() -> dict[str, frozenset[str]]:
 
 def of_question(question: Any) -> Iterator[tuple[str, str]]:
     """Its fields that are not at their default."""
-    for item in fields_of(type(question)):
+    kind: Any = type(question)
+    for item in fields_of(kind):
         if item.required or item.default is MISSING or getattr(question, item.name) != item.default:
             yield "field", f"{question.kind}.{item.name}"
 

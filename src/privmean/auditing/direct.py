@@ -53,11 +53,9 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     yield NoisyShare(whole, 2, EPSILON), [0, 0], shares
     weights = np.array([[2**20, 1], [3, 2**20], [2**19, 2**19]], dtype=np.int64)
     box = Box(-1.0, 1.0)
-    for sums in (
-        WeightedSums("points", weights, epsilon=EPSILON),
-        WeightedSums("points", weights, mu=0.5),
-    ):
-        over = sums.over(box)
+    pure = WeightedSums("points", weights, epsilon=EPSILON)
+    for sums in (pure, WeightedSums("points", weights, mu=0.5)):
+        over: Any = sums.over(box)
         first = np.array([1.0, math.nan, 0.5])
         near = [np.array([value, math.nan, 0.5]) for value in (-1.0, 0.0, 1e308, math.nan)]
         near += [np.array([1.0, value, 0.5]) for value in (-1.0, 1.0)]
