@@ -20,6 +20,7 @@ from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable
 from privmean.models.random_effects import RandomEffects
+from privmean.people.table import Table as Read
 
 NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
 PERSONS, RARE = 150, 400
@@ -176,12 +177,13 @@ class Call:
             terms["n_design"] = self.persons
 
         def asked(source: Any, noise: Any, ledger: Any) -> Any:
-            import privmean as pm
+            from privmean.asking.functions import ask
+            from privmean.study.study import Study
 
-            table = source if isinstance(source, pm.Table) else pm.Table(source, person="person")
+            table = source if isinstance(source, Read) else Read(source, person="person")
             if not self.study:
-                return pm.ask(table, self.questions[0], noise=noise, ledger=ledger, **terms)
-            study = pm.Study(table, **terms)
+                return ask(table, self.questions[0], noise=noise, ledger=ledger, **terms)
+            study = Study(table, **terms)
             for k, question in enumerate(self.questions):
                 study.add(f"q{k}", question)
             return study.release(noise=noise, ledger=ledger)

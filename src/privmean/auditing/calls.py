@@ -107,12 +107,12 @@ Source = Callable[[Table], Any]
 
 def seen(ask: Ask, source: Any, noise: Any) -> tuple[dict[str, str], Any]:
     """What an outsider sees of a call, as texts by name, and the release."""
-    import privmean as pm
+    from privmean.privacy.ledger import Ledger
 
     large: dict[str, Any] = (
         {"rho": 50.0} if getattr(ask, "rho", False) else {"epsilon": 90.0, "delta": 1e-4}
     )
-    ledger = pm.Ledger(**large)
+    ledger = Ledger(**large)
     out, err, told, made = io.StringIO(), io.StringIO(), _Told(), None
     log = logging.getLogger("privmean")
     before = log.level, log.disabled

@@ -14,7 +14,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import privmean
 from privmean.asking.declared import QUESTIONS, fields_of, question_class
 from privmean.privacy.budget import NEIGHBORS
 
@@ -28,7 +27,9 @@ APART: dict[tuple[str, str], str] = {
 
 @cache
 def modules() -> tuple[Any, ...]:
-    names = [item.name for item in pkgutil.walk_packages(privmean.__path__, "privmean.")]
+    names = [
+        item.name for item in pkgutil.walk_packages(import_module("privmean").__path__, "privmean.")
+    ]
     inner = ("privmean.auditing", "privmean.__main__", "privmean.cli", "privmean.local.collector")
     return tuple(import_module(name) for name in names if not name.startswith(inner))
 

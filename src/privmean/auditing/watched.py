@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from privmean.models.panel import PanelPeople
+from privmean.people.pairs import PairPeople
 from privmean.people.reductions import People
 
 UNTOLD = ("columns", "cap", "counts")  # public, or asked by nobody before a curator
@@ -46,5 +48,5 @@ class Watched:
 
 
 def watched(people: People, tell: Callable[[Asking], None]) -> Any:
-    """These people, watched."""
-    return Watched(people, tell)
+    """These people, watched; panels and pairs as they are: their calls are replayed whole."""
+    return people if isinstance(people, PanelPeople | PairPeople) else Watched(people, tell)
