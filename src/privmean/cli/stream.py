@@ -109,7 +109,10 @@ class Showing:
     clamp: Annotated[bool, "Project estimates on the region."] = True
     level: so.Level = 0.95
     sd: Annotated[
-        float | None, "Public standard deviation of records, for the population interval."
+        float | None, "Public limit of the standard deviation of a row, people included."
+    ] = None
+    icc: Annotated[
+        float | None, "With --sd: limit of the correlation of two rows of one person."
     ] = None
 
 

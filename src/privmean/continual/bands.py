@@ -54,13 +54,14 @@ def together(level: float, step: int, steps: int | None, dimension: int = 1) -> 
     return open_ended(level, step, dimension)
 
 
-def sampling_radius(clip_radius: float, level: float, units: int) -> float:
-    """How far the mean of `units` independent clipped rows is from its expectation, in l2.
+def sampling_radius(clip_radius: float, level: float, sample: Real) -> Real:
+    """How far a mean of clipped rows is from its expectation, in l2, by bounded differences.
 
-    clip_radius (1 + sqrt(2 ln(1/beta)))/sqrt(units), by bounded differences. Records of one person
-    are rarely independent: then `units` is the number of persons, not of records.
+    sample: 1 over the sum over people of (their weight in the mean)^2, as for `population`.
     """
-    return clip_radius * (1 + math.sqrt(2 * math.log(1 / (1 - level)))) / math.sqrt(units)
+    reach = clip_radius * (1 + math.sqrt(2 * math.log(1 / (1 - level))))
+    radius: Real = reach / np.sqrt(sample)
+    return radius
 
 
 def population(
@@ -74,10 +75,11 @@ def population(
 ) -> Real:
     """How far a release is from the expectation of clipped records, noise and sampling together.
 
-    noise: deviation of a coordinate, shape (m,) or one number. sample: independent records in the
-    mean, likewise. sd: public deviation of a coordinate of a record, for a normal interval; without
-    it, Hoeffding's inequality (bounded differences for rows of several coordinates) and the noise
-    share the misses equally.
+    noise: deviation of a coordinate, shape (m,) or one number. sample: independent rows of equal
+    weight that would be as exact, likewise: 1 over the sum over people of c^2, with c the sum of
+    |weights| of a person's rows in the estimate. sd: public limit of the deviation of a coordinate
+    of a row, for a normal interval; without it, Hoeffding's inequality over people (bounded
+    differences for rows of several coordinates) and the noise share the misses equally.
     """
     if sd is not None:
         together: Real = pointwise(level, dimension) * np.sqrt(noise * noise + sd**2 / sample)
@@ -87,7 +89,7 @@ def population(
         variance = 2 * math.log(2 / (1 - each)) / sample
         sampling = radius * (math.sqrt(variance) if type(variance) is float else np.sqrt(variance))
     else:
-        sampling = sampling_radius(radius, each, 1) / np.sqrt(sample)
+        sampling = sampling_radius(radius, each, sample)
     apart: Real = pointwise(each, dimension) * noise + sampling
     return apart
 

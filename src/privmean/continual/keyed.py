@@ -79,9 +79,10 @@ class MeanStreams(Journaled[StreamPlan]):
         first_release: int = 1,
         level: float = 0.95,
         sd: float | None = None,
+        icc: float | None = None,
         **settings: Any,
     ) -> None:
-        view = View(clamp, first_release, level, sd=sd)
+        view = View(clamp, first_release, level, sd=sd, icc=icc)
         plan = make_plan(groups=groups, **settings)
         self._begin(plan, {"groups": groups, **settings}, state, view, noise, history, moved)
 

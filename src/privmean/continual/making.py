@@ -10,8 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from privmean.continual.mechanism import NoisyPrefixSums
+from privmean.continual.person_weights import PersonWeights, heaviest
 from privmean.continual.release import StreamRelease, View
 from privmean.continual.scheduling import Step
+from privmean.continual.series import Floats
 from privmean.continual.state import StoredRelease
 from privmean.continual.streamplan import StreamPlan
 from privmean.continual.targets import Tally
@@ -26,11 +28,13 @@ class Making:
         self, plan: StreamPlan, noise: Noise, view: View, *, group: str | None = None
     ) -> None:
         self.sums = NoisyPrefixSums(plan.mechanism, noise, plan.target)
-        self._view = replace(view, target=plan.target)
+        most = heaviest(plan.target, plan.lattice.participation)
+        self._view = replace(view, target=plan.target, heaviest=most)
         self._step = plan.mechanism.noise_step
         self._secure = noise.secure
         self._group = group
         self._sizes = Tally(plan.target, 1)
+        self.weights = PersonWeights(plan.target)
         self._taken = 0  # records in the steps so far
         self._past: deque[StoredRelease] = deque(maxlen=self.reach)
 
@@ -56,17 +60,25 @@ class Making:
             size = self._sizes.one(float(step.records - self._taken))
             self._taken = step.records
             (square,), (sums,) = block.squares.tolist(), block.sums
-            return [StoredRelease(first, *step[1:4], square, sums, size, step.period)]
+            return [self._stored(first, step, square, sums, size)]
         rows = np.array([step.row for step in steps]).astype(np.int64)
         block = self.sums.advance(rows)
         ends = [self._taken, *(step.records for step in steps)]
         self._taken = ends[-1]
         sizes = self._sizes.advance(np.diff(np.array(ends, dtype=np.float64))[:, None])[:, 0]
         facts = zip(steps, block.squares.tolist(), block.sums, sizes.tolist(), strict=True)
-        return [
-            StoredRelease(number, *step[1:4], square, sums, size, step.period)
-            for number, (step, square, sums, size) in enumerate(facts, start=first)
-        ]
+        return [self._stored(number, *fact) for number, fact in enumerate(facts, start=first)]
+
+    def _stored(
+        self, number: int, step: Step, square: float, sums: Floats, size: float
+    ) -> StoredRelease:
+        """One step as it is stored; called once for each, in order."""
+        weights = self.weights
+        weights.advance(step.people)
+        names = step.people if weights.keeps_names else None
+        counts = (step.arrivals, step.records, step.waiting)
+        squares = (weights.people, weights.rows)
+        return StoredRelease(number, *counts, square, sums, size, step.period, *squares, names)
 
     def shown(self, items: Sequence[StoredRelease], ball: Ball | None) -> list[StreamRelease]:
         """The next stored releases as they are shown."""

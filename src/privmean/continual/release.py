@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypedDict, cast
 
 import numpy as np
@@ -14,8 +15,11 @@ from privmean.continual import bands
 from privmean.continual.series import Floats
 from privmean.continual.state import StoredRelease
 from privmean.continual.targets import RUNNING, Target
+from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
 from privmean.people.reductions import Ball
+
+FADED = 1e-280  # squares of weights below this are no longer exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +31,9 @@ class StreamRelease:
     their turn. estimate: shape (d,). noise_sd: standard deviation of the noise of one coordinate
     before clamping. half_width: with probability `level` the estimate is at most this far (l2) from
     the mean of the same clipped records; says nothing about the population or about clipping.
-    population: the same for the mean of the population, if the records are an independent sample
-    of it. period: the calendar period that the step stands for; group: of a keyed stream.
+    population: the same for the mean of the population, under what `assumes` says; records of one
+    person may depend in any way. period: the calendar period that the step stands for; group: of a
+    keyed stream.
     """
 
     step: int
@@ -43,6 +48,7 @@ class StreamRelease:
     population: float = math.nan
     period: str = ""
     group: str | None = None
+    assumes: str = ""
 
     def __float__(self) -> float:
         if len(self.estimate) != 1:
@@ -74,6 +80,9 @@ class StreamRelease:
                 }
             else:
                 result[f"{kind}_radius"] = {"level": self.level, "radius": half}
+            if kind == "population":
+                last = "population_interval" if len(values) == 1 else "population_radius"
+                result[last]["assumes"] = self.assumes
         if not self.secure:
             result["secure"] = False
         return result
@@ -86,6 +95,7 @@ class Showing(TypedDict, total=False):
     first_release: int
     level: float
     sd: float | None
+    icc: float | None
 
 
 class Opening(Showing, total=False):
@@ -107,8 +117,9 @@ def apart(how: Opening) -> tuple[View, dict[str, Any]]:
 class View:
     """How stored noisy sums are shown. Post-processing only: choices here cost no privacy.
 
-    target: what the stream estimates. sd: a public standard deviation of single records, for the
-    population interval; None: they are only known to lie in the region.
+    target: what the stream estimates. sd: a public limit of the standard deviation of a row around
+    its expectation, for the population interval; None: it is only known to lie in the region. icc:
+    a public limit of the correlation of two rows of a person. heaviest: see `person_weights`.
     """
 
     clamp: bool = True
@@ -116,6 +127,8 @@ class View:
     level: float = 0.95
     target: Target = RUNNING
     sd: float | None = None
+    icc: float | None = None
+    heaviest: float = math.inf
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -124,6 +137,33 @@ class View:
         validate.level("level", self.level)
         if self.sd is not None:
             validate.positive("sd", self.sd)
+        if self.icc is not None:
+            if self.sd is None:
+                raise ArgumentError("icc", self.icc, "goes with sd", "give both, or leave it out")
+            if not 0 <= validate.number("icc", self.icc) <= 1:
+                raise ArgumentError("icc", self.icc, "is outside [0, 1]", "give a correlation")
+
+    @cached_property
+    def assumes(self) -> str:
+        """What the population interval rests on, beside that people come whatever their values."""
+        parts = ["people are independent"]
+        if self.sd is not None:
+            parts.append(f"sd <= {self.sd:.4g}")
+        if self.icc is not None:
+            parts.append(f"icc <= {self.icc:.4g}")
+        return "; ".join(parts)
+
+    def _sample(self, item: StoredRelease) -> float:
+        """Independent rows that would be as exact as this estimate: by people, or by `icc`."""
+        size = float(item.size)
+        # a state of before these sums were kept: nobody weighs more than the plan lets a person
+        people = self.heaviest * size if item.people is None else item.people
+        rows = size if item.rows is None else item.rows
+        if self.icc is not None:
+            people = (1 - self.icc) * rows + self.icc * people
+        if people < FADED:  # their squares are lost, not yet the weights
+            people, size = self.heaviest, math.sqrt(size)
+        return size * size / people
 
     def _within(
         self, items: Sequence[StoredRelease], past: Sequence[StoredRelease]
@@ -156,7 +196,7 @@ class View:
             estimate = ball.place + (bands.clamp(offsets, ball.radius) if self.clamp else offsets)
         deviation = noise_step * math.sqrt(item.square) * unit
         wide = bands.population(
-            deviation, float(item.size), self.level, d, radius=ball.radius, sd=self.sd
+            deviation, self._sample(item), self.level, d, radius=ball.radius, sd=self.sd
         )
         return self._shown(item, estimate, deviation, float(wide), secure, group)
 
@@ -183,6 +223,7 @@ class View:
             population=population,
             period=item.period,
             group=group,
+            assumes=self.assumes,
         )
 
     def releases(
@@ -203,7 +244,7 @@ class View:
         shown = [
             item
             for item in self._within(items, past)
-            if item.records > 0 and item.step >= self.first_release
+            if item.records > 0 and item.size > 0 and item.step >= self.first_release
         ]
         if not shown:
             return []
@@ -217,8 +258,7 @@ class View:
         squares = np.array([item.square for item in shown])
         deviations = (noise_step * np.sqrt(squares) * units).tolist()
         d = len(ball.center)
-        # weights of at most 1 sum to `size`: the mean is at least as exact as one of so many rows
-        sample = np.array([item.size for item in shown])
+        sample = np.array([self._sample(item) for item in shown])
         population = bands.population(
             np.array(deviations), sample, self.level, d, radius=ball.radius, sd=self.sd
         ).tolist()

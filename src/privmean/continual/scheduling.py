@@ -21,13 +21,14 @@ from privmean.people.reductions import Ball
 
 
 class Step(NamedTuple):
-    """The summed row of one step, with the public counts after it."""
+    """The summed row of one step, with the public counts after it, and who took part."""
 
     row: Floats
     arrivals: int
     records: int
     waiting: int
     period: str = ""
+    people: tuple[str, ...] = ()
 
 
 class Batch:
@@ -135,10 +136,10 @@ class Schedule:
 
         empty: take it also if nobody could take part, so that time goes on.
         """
-        rows = []
+        rows: list[tuple[str, Floats]] = []
         for name, arrivals, held in self.queue.leave(self.steps):
             # inside the ball, as the rows are; cutting to whole steps only makes it shorter
-            rows.append(np.trunc(np.mean(np.array(held), axis=0)))
+            rows.append((name, np.trunc(np.mean(np.array(held), axis=0))))
             batch.passed.update(arrivals)
             batch.people.add(name)
         if rows or empty:
@@ -182,11 +183,13 @@ class Schedule:
             for name, arrival, _ in taken:
                 batch.people.add(name)
                 batch.passed.add(arrival)
-            self._add_step([row for _, _, row in taken], batch)
+            self._add_step([(name, row) for name, _, row in taken], batch)
         if self.steps == before and self.plan.filler and not self.finished:
             self._add_step([], batch)
 
-    def _add_step(self, rows: list[Floats], batch: Batch) -> None:
+    def _add_step(self, taken: list[tuple[str, Floats]], batch: Batch) -> None:
+        people = tuple(name for name, _ in taken)
+        rows = [row for _, row in taken]
         self.steps += 1
         if self._common is not None:
             self._common.steps += 1
@@ -195,7 +198,7 @@ class Schedule:
         if len(rows) > 1:
             for row in rows:
                 total += row
-        facts = (self.arrivals, self.records, self.queue.waiting, self.period)
+        facts = (self.arrivals, self.records, self.queue.waiting, self.period, people)
         batch.steps.append(Step(total, *facts))
 
 

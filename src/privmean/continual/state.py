@@ -34,6 +34,8 @@ class StoredRelease(NamedTuple):
     """One release as stored: the noisy prefix sums of a step and the public counts.
 
     size: the weighted number of records in the sums. period: of a stream of calendar periods.
+    people, rows: of `PersonWeights` after the step, None in a state of before they were kept.
+    names: who took part in the step, where a window needs it.
     """
 
     step: int
@@ -44,14 +46,21 @@ class StoredRelease(NamedTuple):
     sums: npt.NDArray[np.float64]
     size: float
     period: str = ""
+    people: float | None = None
+    rows: float | None = None
+    names: tuple[str, ...] | None = None
 
 
 class StoredPerson(NamedTuple):
-    """Steps used, the last of them, and from which step on the first waiting row may pass."""
+    """Steps used, the last of them, and from which step on the first waiting row may pass.
+
+    weight: with a half-life, the sum of the person's weights at the last of these steps.
+    """
 
     used: int
     last: int | None
     allowed: int | None = None
+    weight: float | None = None
 
 
 class Stored:
@@ -175,6 +184,9 @@ def packed_releases(releases: list[StoredRelease]) -> Entry:
         entry["sizes"] = [item.size for item in releases]
     if any(item.period for item in releases):
         entry["periods"] = [item.period for item in releases]
+    entry["weights"] = [[item.people, item.rows] for item in releases]
+    if any(item.names is not None for item in releases):
+        entry["names"] = [item.names for item in releases]
     return entry
 
 
@@ -182,9 +194,22 @@ def _releases(entry: Entry) -> Iterator[StoredRelease]:
     counts = entry["counts"]
     sizes = entry.get("sizes") or [float(item[1]) for item in counts]
     periods = entry.get("periods") or [""] * len(counts)
-    columns = zip(counts, entry["squares"], unpacked(entry["sums"]), sizes, periods, strict=True)
-    for step, (count, *facts) in enumerate(columns, start=entry["first"]):
-        yield StoredRelease(step, *count, *facts)
+    weights = entry.get("weights") or [(None, None)] * len(counts)
+    names = [None if item is None else tuple(item) for item in entry.get("names", ())]
+    columns = zip(
+        counts,
+        entry["squares"],
+        unpacked(entry["sums"]),
+        sizes,
+        periods,
+        weights,
+        names or [None] * len(counts),
+        strict=True,
+    )
+    for step, (count, square, sums, size, period, squares, people) in enumerate(
+        columns, start=entry["first"]
+    ):
+        yield StoredRelease(step, *count, square, sums, size, period, *squares, people)
 
 
 def packed(array: Array) -> list[object]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from privmean.continual.mechanism import NoisyPrefixSums
 from privmean.continual.participation import Person
+from privmean.continual.person_weights import PersonWeights
 from privmean.continual.rows import plain
 from privmean.continual.scheduling import Batch, Schedule
 from privmean.continual.series import Floats
@@ -60,6 +61,7 @@ def save(
     batch: Batch,
     schedule: Schedule,
     sums: NoisyPrefixSums,
+    weights: PersonWeights,
     released: list[StoredRelease],
     *,
     mark: object,
@@ -76,7 +78,7 @@ def save(
     people = schedule.queue.people
     entry: Entry = {
         "facts": facts,
-        "people": [_person(name, people[name]) for name in batch.people],
+        "people": [_person(name, people[name], weights) for name in batch.people],
     }
     waiting = {
         arrival: held for arrival, held in batch.accepted.items() if arrival not in batch.passed
@@ -92,7 +94,7 @@ def save(
         entry["arrays"] = _arrays(sums)
     file.add(entry)
     if file.grown:
-        file.rewrite(_all(schedule, sums, file))
+        file.rewrite(_all(schedule, sums, weights, file))
 
 
 def save_fact(file: StateFile, name: str, value: object) -> None:
@@ -100,7 +102,9 @@ def save_fact(file: StateFile, name: str, value: object) -> None:
     file.add({"facts": {name: value}})
 
 
-def _all(schedule: Schedule, sums: NoisyPrefixSums, file: StateFile) -> Iterator[Entry]:
+def _all(
+    schedule: Schedule, sums: NoisyPrefixSums, weights: PersonWeights, file: StateFile
+) -> Iterator[Entry]:
     """The state without its releases, in parts."""
     yield {"facts": file.facts, "arrays": _arrays(sums)}
     people = schedule.queue.people
@@ -108,12 +112,14 @@ def _all(schedule: Schedule, sums: NoisyPrefixSums, file: StateFile) -> Iterator
     for start in range(0, len(names), CHUNK):
         part = names[start : start + CHUNK]
         held = {arrival: (name, row) for name in part for arrival, row in people[name].waiting}
-        entry = {"people": [_person(name, people[name]) for name in part]}
+        entry = {"people": [_person(name, people[name], weights) for name in part]}
         yield {**entry, "waiting": _waiting(held)} if held else entry
 
 
-def _person(name: str, person: Person[Floats]) -> list[object]:
-    return [name, person.used, person.last, person.allowed]
+def _person(name: str, person: Person[Floats], weights: PersonWeights) -> list[object]:
+    facts = [name, person.used, person.last, person.allowed]
+    weight = weights.fading(name)
+    return facts if weight is None else [*facts, weight]
 
 
 def _waiting(held: dict[int, tuple[str, Floats]]) -> list[object]:
@@ -136,7 +142,7 @@ def load(stored: Stored, schedule: Schedule, sums: NoisyPrefixSums) -> None:
         sums.restore(held)
     queue = schedule.queue
     for name, person in stored.people.items():
-        queue.restore(name, *person)
+        queue.restore(name, person.used, person.last, person.allowed)
     for arrival, (name, row) in sorted(stored.waiting.items()):
         queue.restore_waiting(name, arrival, row)
     if schedule.plan.period:

@@ -43,8 +43,12 @@ class MeanStream(Running[StreamPlan]):
     level
         Of the intervals shown with each release (for one step at a time).
     sd
-        A public standard deviation of single records, for a normal population interval; without it
-        that interval only uses that records lie in the region.
+        A public upper limit of the standard deviation of one row around its own expectation, people
+        included, for a normal population interval. If it is too small, so is the interval. Without
+        it that interval only uses that rows lie in the region.
+    icc
+        Goes with `sd`: a public upper limit of the correlation of two rows of one person, the same
+        for any two, in [0, 1]. Without it rows of one person may depend in any way.
     history
         Keep all releases for `releases()`; otherwise only the latest one.
     noise
@@ -82,9 +86,10 @@ class MeanStream(Running[StreamPlan]):
         history: bool = True,
         moved: bool = False,
         sd: float | None = None,
+        icc: float | None = None,
         **settings: Any,
     ) -> None:
-        view = View(clamp, first_release, level, sd=sd)
+        view = View(clamp, first_release, level, sd=sd, icc=icc)
         self._open(state, view, noise, history, moved, settings=settings)
 
     @classmethod
@@ -173,6 +178,12 @@ class MeanStream(Running[StreamPlan]):
                 kept = list(self._file.releases(last - self._making.reach - 1))
             self.latest = next(self._making.again(kept, self.region, last - 1), None)
             self._making.restore(self._schedule.records, kept)
+            people = self._schedule.queue.people
+            weights = {
+                name: item.weight for name, item in stored.people.items() if item.weight is not None
+            }
+            separation = self.plan.lattice.participation.separation
+            self._making.weights.restore(people, weights, kept, separation)
 
     @property
     def _run_id(self) -> str | None:
@@ -266,6 +277,7 @@ class MeanStream(Running[StreamPlan]):
                 batch,
                 self._schedule,
                 self._making.sums,
+                self._making.weights,
                 stored,
                 mark=None if mark is None else plain(mark),
                 history=self._history,
