@@ -115,8 +115,8 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
 
 def _value(text: str) -> Any:
     """A number, numbers with commas, several such with semicolons, yes or no, or the text."""
-    if text in ("true", "false"):
-        return text == "true"
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
     if ";" in text:
         return tuple(_value(item) for item in text.split(";"))
     try:

@@ -11,7 +11,7 @@ import privmean as pm
 from kit import assert_rate_at_most, planned
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.cheapest import instead, predicted_with_nothing
-from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed import bias, planning
 from privmean.central.heavy_tailed.private_radius import Outside, RadiusSearch
 from privmean.mechanisms.first_below import FirstBelow
 from privmean.noise.simulated import SimulatedNoise
@@ -49,19 +49,66 @@ def test_the_moment_is_that_of_the_law():
 # --- the choice ----------------------------------------------------------------------------------
 
 
-def test_gaussian_rounds_choose_a_private_radius_where_it_is_predicted_to_help():
-    chosen = planned(pm.HeavyTailed(pareto_moment()), MIXED, persons=N, dimension=D)
-    without = planned(
-        pm.HeavyTailed(pareto_moment(), private_radius=False), MIXED, persons=N, dimension=D
-    )
-    assert chosen.search is not None
+def plans_for_pareto():
+    """Without a private radius, with one, and what the plan chooses itself."""
+    return [
+        planned(pm.HeavyTailed(pareto_moment(), private_radius=it), MIXED, persons=N, dimension=D)
+        for it in (False, True, None)
+    ]
+
+
+def test_a_plan_says_what_a_private_radius_would_bring():
+    without, bought, chosen = plans_for_pareto()
     assert without.search is None
-    assert chosen.usual < without.usual
-    assert "found privately" in chosen.why
-    assert chosen.describe()["private radius"] is True
-    assert chosen.describe()["predicted error, usual values"] == chosen.usual
-    assert within(chosen.losses, MIXED)
-    assert any(loss.name == "private radius" for loss in chosen.losses)
+    assert bought.search is not None
+    assert bought.usual < 0.9 * without.usual  # a smaller error
+    assert bought.half_length_at(1.0) > 1.2 * without.half_length_at(1.0)  # longer intervals
+    assert chosen.search is None
+    assert chosen.losses == without.losses
+    assert f"private_radius=True is left out: {planning._brought(without, bought)}" in chosen.why
+    for plan in (without, bought):
+        assert f"{plan.usual:.3g}" in chosen.why
+        assert f"{plan.half_length_at(1.0):.3g}" in chosen.why
+    assert "left out" not in without.why
+
+
+def test_the_plan_of_the_shorter_intervals_is_kept():
+    without, bought, _ = plans_for_pareto()
+    assert planning.shorter(without, bought).search is None
+    kept = planning.shorter(bought, without)
+    assert kept.search is None
+    assert "found privately" in kept.why
+
+
+@pytest.mark.parametrize("radius", [False, True])
+def test_predicted_intervals_are_those_of_a_release(radius):
+    """Normal values that fill the bound: what is predicted differs by the radius found only."""
+    root = (2 * math.sqrt(2 / math.pi)) ** (1 / 3)  # of |x|^3 under a standard normal law
+    estimator = pm.HeavyTailed(pm.BoundedMoment(3, root, range=(-5, 5)), private_radius=radius)
+    plan = planned(estimator, pm.Budget(rho=0.5), persons=2500)
+    values = np.random.default_rng(3).normal(0, 1, (2500, 1))
+    for seed in range(3):
+        release = plan.release(MatrixPeople(values, ("x",)), SimulatedNoise(seed))
+        ends = release.interval()
+        half = (ends.upper[0] - ends.lower[0]) / 2
+        room = (0.7, 1.5) if radius else (0.98, 1.02)
+        assert room[0] < half / plan.half_length_at(1.0) < room[1]
+
+
+@pytest.mark.parametrize("law", ["normal", "t"])
+def test_rho_gives_intervals_about_as_short_as_a_smaller_pure_budget(law):
+    """rho .5 is a larger budget than epsilon 1: its half length was ten times that."""
+    rng, lengths = np.random.default_rng(5), {}
+    drawn = rng.standard_normal(2500) if law == "normal" else rng.standard_t(3.5, 2500) / 1.53
+    values = 3.2 + 0.65 * drawn
+    heavy = pm.HeavyTailed(pm.BoundedMoment(order=3, bound=2, range=(0, 10)))
+    for name, budget in {"rho": {"rho": 0.5}, "pure": {"epsilon": 1.0}}.items():
+        halves = []
+        for seed in range(3):
+            found = pm.mean(values, method=heavy, noise=SimulatedNoise(seed), **budget).interval()
+            halves.append((found.upper[0] - found.lower[0]) / 2)
+        lengths[name] = np.mean(halves)
+    assert lengths["rho"] <= 1.6 * lengths["pure"]
 
 
 @pytest.mark.parametrize(
@@ -85,10 +132,10 @@ def test_a_search_that_few_persons_cannot_feed_is_not_chosen():
     assert few
 
 
-def test_a_valid_moment_does_better_with_the_choice():
+def test_a_valid_moment_does_better_with_a_private_radius():
     """Pareto values in ten columns: by a quarter at least (measured: 2.5 to 1.4 non-private)."""
     errors = {}
-    for radius in (None, False):
+    for radius in (True, False):
         estimator = pm.HeavyTailed(pareto_moment(), private_radius=radius)
         plan = planned(estimator, MIXED, persons=N, dimension=D)
         found = [plan.release(pareto_people(k), SimulatedNoise(k)) for k in range(6)]
@@ -98,8 +145,8 @@ def test_a_valid_moment_does_better_with_the_choice():
             assert all(
                 low <= MEAN <= high for low, high in zip(ends.lower, ends.upper, strict=True)
             )
-    assert errors[None] <= 0.75 * errors[False]
-    assert errors[None] <= 2 * DEVIATION * math.sqrt(D / N)
+    assert errors[True] <= 0.75 * errors[False]
+    assert errors[True] <= 2 * DEVIATION * math.sqrt(D / N)
 
 
 # --- giving nothing ------------------------------------------------------------------------------
@@ -117,7 +164,9 @@ def test_a_plan_says_where_giving_nothing_would_do_better():
 
 
 def test_a_plan_that_is_better_than_nothing_says_nothing_of_it():
-    plan = planned(pm.HeavyTailed(pareto_moment()), MIXED, persons=N, dimension=D)
+    plan = planned(
+        pm.HeavyTailed(pareto_moment(), private_radius=True), MIXED, persons=N, dimension=D
+    )
     assert plan.usual < plan.nothing
     assert "would do better" not in plan.why
     assert instead(1.0, 1.0) == instead(None, 1.0) == ""

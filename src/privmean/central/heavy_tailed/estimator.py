@@ -42,8 +42,8 @@ class HeavyTailed:
     32; None optimises). start: "histogram", "public" (the middle of the public range) or "auto".
     wide_buckets: coarse buckets of six standard deviations, for which the proof's constants hold,
     instead of two. private_radius: spend 15 % of epsilon on a smaller radius where the bound is
-    pessimistic; None does so in Gaussian rounds where it is predicted to help values without large
-    outliers (replace-one). clipped_count: spend 5 % on a noisy count of clipped persons. beta:
+    pessimistic, which makes intervals longer; None does so in Gaussian rounds where it is predicted
+    to make them shorter (replace-one), and says what it would bring. clipped_count: spend 5 % on a noisy count of clipped persons. beta:
     failure probability the plan allows the coarse step. weights: for persons with different,
     private numbers of records.
 

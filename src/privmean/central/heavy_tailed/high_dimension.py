@@ -21,6 +21,7 @@ from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.clipping_plan import ClippingPlan
 from privmean.central.heavy_tailed.coarse import Histograms
 from privmean.central.heavy_tailed.intervals import Coordinates
+from privmean.central.heavy_tailed.moment import Tail
 from privmean.central.heavy_tailed.outcome import assumption_of
 from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.central.heavy_tailed.records import (
@@ -72,13 +73,35 @@ class ThreadedPlan(ClippingPlan):
     def usual_at(self, filled: float) -> float:
         """The same where they fill only this part of it: the noise at the radius that a search is
         expected to find, the pull of the ball, and sampling."""
-        last, common = self.last.choice, self.common
-        radius, tail = last.radius, min(common.tails, key=lambda item: item.size)
-        tail = replace(tail, size=filled * tail.size)
-        if self.search is not None:
-            radius = min(radius, self.search.expected(tail, common.persons, self.last.offset))
+        last, tail, radius = self.last.choice, self._filled(filled), self._expected(filled)
         noise = last.noise * radius / last.radius
         return math.hypot(noise, bias.usual(tail, radius, self.last.offset), filled * last.sampling)
+
+    def half_length_at(self, filled: float, level: float = 0.95) -> float:
+        """Predicted half length of the intervals, where values fill this part of the bound."""
+        radius, still = self._expected(filled), (0.0,) * self.common.dimension
+        bought = self.search is not None and radius < self.last.choice.radius
+        return self._intervals(
+            self.step(len(self.strengths) - 1, radius),
+            still,
+            still,
+            np.zeros(len(still)),
+            float(self.common.persons),
+            0.0,
+            self.outside(radius) if bought else None,
+        ).half_length(level)
+
+    def _filled(self, filled: float) -> Tail:
+        tail = min(self.common.tails, key=lambda item: item.size)
+        return replace(tail, size=filled * tail.size)
+
+    def _expected(self, filled: float) -> float:
+        """The radius of the last round where values fill this part of the bound."""
+        radius = self.last.choice.radius
+        if self.search is None:
+            return radius
+        found = self.search.expected(self._filled(filled), self.common.persons, self.last.offset)
+        return min(radius, found)
 
     @cached_property
     def _planned(self) -> tuple[JointSums, ...]:

@@ -264,6 +264,10 @@ class Coordinates:
             },
         )
 
+    def half_length(self, level: float) -> float:
+        """Half length of the box, before it is cut to a public range."""
+        return self._half(level)[0]
+
     def _half(self, level: float) -> tuple[float, float]:
         """Half length of the box, and the part of it that allows for clipping."""
         if self.outside is None:

@@ -49,8 +49,10 @@ def plan(settings: Settings, common: Common) -> Plan | None:
 
 
 def with_search(settings: Settings, found: Plan) -> Plan:
-    """The plan with a private radius, where that is predicted to be better for usual values: on
-    geometric average over those that fill the bound and those that fill half of it."""
+    """The plan with or without a private radius, whichever has the shorter predicted intervals.
+
+    Where the other one has the smaller error for usual values, `why` says what it would bring.
+    """
     if not isinstance(found, ThreadedPlan) or found.schedule.law != "gaussian":
         return found
     if found.common.relation != REPLACE_ONE or settings.weights is not None or found.parts:
@@ -58,15 +60,34 @@ def with_search(settings: Settings, found: Plan) -> Plan:
     other = plan(replace(settings, private_radius=True, law="gaussian"), found.common)
     if not isinstance(other, ThreadedPlan) or other.search is None:
         return found
+    return shorter(found, other)
+
+
+def shorter(found: ThreadedPlan, other: ThreadedPlan) -> ThreadedPlan:
+    """The plan whose intervals are predicted to be shorter, on geometric average over values that
+    fill the bound and values that fill half of it; `found` if they are alike."""
+    if _length(other) < _length(found):
+        return replace(other, why=f"{other.why}; {_brought(found, other)}")
     before, after = ([item.usual_at(filled) for filled in FILLED] for item in (found, other))
-    if math.prod(after) >= WORTH ** len(FILLED) * math.prod(before) or after[0] > MOST * before[0]:
+    gain = math.prod(after) < WORTH ** len(FILLED) * math.prod(before)
+    if not gain or after[0] > MOST * before[0]:
         return found
-    return replace(
-        other,
-        why=f"{other.why}; the radius is found privately (15 % of epsilon): that is predicted to "
-        "change the error for values without large outliers from "
-        f"{before[0]:.3g} to {after[0]:.3g}, and from {before[1]:.3g} to {after[1]:.3g} if they "
-        "fill half of the bound (the interval is longer: the moment alone bounds what is beyond)",
+    said = f"private_radius={other.search is not None} is left out: {_brought(found, other)}"
+    return replace(found, why=f"{found.why}; {said}")
+
+
+def _length(plan: ThreadedPlan) -> float:
+    return math.prod(plan.half_length_at(filled) for filled in FILLED)
+
+
+def _brought(found: ThreadedPlan, other: ThreadedPlan) -> str:
+    """What the other plan changes, in words."""
+    errors = [f"{found.usual_at(x):.3g} to {other.usual_at(x):.3g}" for x in FILLED]
+    halves = [f"{found.half_length_at(x):.3g} to {other.half_length_at(x):.3g}" for x in FILLED]
+    return (
+        "a radius found privately (15 % of epsilon) is predicted to change the error for values "
+        f"without large outliers from {errors[0]}, and the half length of the 95 % intervals from "
+        f"{halves[0]} ({errors[1]} and {halves[1]} where values fill half of the bound)"
     )
 
 
