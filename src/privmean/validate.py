@@ -111,6 +111,13 @@ def whole(
     return result
 
 
+def flag(name: str, value: object) -> bool:
+    """True or False, and nothing that only behaves like one."""
+    if not isinstance(value, bool):
+        raise ArgumentError(name, value, "is neither True nor False", "give one of them")
+    return value
+
+
 def listed(name: str, value: object, remedy: str = "give a list") -> tuple[Any, ...]:
     """The items of a list, a tuple or an array; a text is none."""
     if not isinstance(value, str | bytes | Mapping):

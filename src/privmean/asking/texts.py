@@ -35,6 +35,7 @@ ESTIMATORS = {
     "anisotropic": "privmean.central.anisotropic.estimator:Anisotropic",
     "magnitudes": "privmean.models.magnitudes:Magnitudes",
 }
+PARTS = {"weights": "privmean.central.heavy_tailed.records:RecordWeights"}  # settings with settings
 WORKING = {
     "exchangeable": "privmean.models.person_fits:Exchangeable",
     "ar1": "privmean.models.person_fits:AR1",
@@ -81,6 +82,11 @@ def related_of(name: str, text: str) -> Any:
         return _made(name, text, {"random-effects": ASSUMPTIONS["random-effects"]}, ["a number"])
 
 
+def _part(name: str, key: str, text: str) -> Any:
+    """A setting that has settings itself: `cap:12,critical:3`."""
+    return _made(name, f"{key} {text.replace(':', '=').replace(',', ' ')}", PARTS, [])
+
+
 def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first: Any) -> Any:
     kind, *words = text.split()
     if kind not in kinds:
@@ -101,7 +107,7 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
             raise ArgumentError(name, word, f"is no setting of {kind}", remedy)
         if key in settings:
             raise ArgumentError(name, text, f"says {key} twice", "say it once")
-        settings[key] = _value(value)
+        settings[key] = _part(name, key, value) if key in PARTS else _value(value)
     needed = [
         item.name
         for item in fields(made)  # type: ignore[arg-type]

@@ -71,6 +71,7 @@ class DefaultMean:
 
     def __post_init__(self) -> None:
         validate.choice("limits", self.limits, [None, SELECTION])
+        validate.flag("complete", self.complete)
         if self.near is not None:
             near = validate.positive("near", self.near)
             if not LEAST_NEAR <= near <= 1 / LEAST_NEAR:

@@ -144,14 +144,13 @@ def gaussian_radii(sds: tuple[float, ...], log: float) -> Radii:
 
 
 def numbers(name: str, value: object) -> float | tuple[float, ...]:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return validate.number(name, value)
-    try:
-        return tuple(validate.number(name, item) for item in value)  # type: ignore[attr-defined]
-    except TypeError:
-        raise ArgumentError(
-            name, value, "is not a number", "give a number, or one a column"
-        ) from None
+    remedy = "give a number, or one a column"
+    if not hasattr(value, "__len__") or isinstance(value, str | bytes):
+        return validate.number(name, value, remedy)
+    found = tuple(validate.number(name, item) for item in validate.listed(name, value, remedy))
+    if not found:
+        raise ArgumentError(name, value, "is empty", remedy)
+    return found
 
 
 def stretch(items: tuple[float, ...], size: int) -> tuple[float, ...]:

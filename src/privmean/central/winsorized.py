@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from privmean import validate
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale, clipped_at
+from privmean.central.radii import numbers
 from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.central.winsorized_stages import Facts
 from privmean.central.winsorized_ways import (
@@ -22,7 +23,7 @@ from privmean.central.winsorized_ways import (
     ways_to_spend,
 )
 from privmean.errors import ArgumentError, Infeasible
-from privmean.nouns import said
+from privmean.nouns import counted, said
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.search import least_number
@@ -83,6 +84,10 @@ class Winsorized:
         validate.positive("design_effect", self.design_effect)
         if self.share is not None:
             validate.fraction("share", self.share)
+        if self.range is not None:
+            object.__setattr__(self, "range", _pairs(self.range))
+        if self.fallback is not None:
+            object.__setattr__(self, "fallback", numbers("fallback", self.fallback))
         if self.recenter is not None:
             validate.nonnegative("recenter", self.recenter)
         if isinstance(self.concentration, Bounded):
@@ -116,6 +121,14 @@ class Winsorized:
                 self.concentration,
                 "pairs persons by a public roster, which add-remove does not have",
                 "give SubGaussian(sd=...) or Bounded(lower, upper)",
+            )
+        given = self.fallback
+        if isinstance(given, tuple) and len(given) != d:
+            raise ArgumentError(
+                "fallback",
+                given,
+                f"has {counted(len(given), 'number')} for {counted(d, 'column')}",
+                "give one number, or one a column",
             )
         best = best_way(ways_to_spend(self._wishes(), budget, self._facts(n, d, relation)))
         if best is None:
@@ -165,3 +178,11 @@ class Winsorized:
             f"{budget.describe()} and failure probability {self.failure:g}",
             f"{more}; or give a larger epsilon, or range=(lower, upper) for the centre",
         )
+
+
+def _pairs(given: object) -> Range | tuple[Range, ...]:
+    """One public range, or one a column."""
+    items = validate.listed("range", given, "give (lower, upper), or one pair a column")
+    if items and all(isinstance(item, tuple | list) for item in items):
+        return tuple(validate.bounds("range", item) for item in items)
+    return validate.bounds("range", items)

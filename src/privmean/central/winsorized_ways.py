@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from privmean import validate
 from privmean.central import winsorized_stages as stages
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_stages import Facts, Location, Spending, Stages
@@ -66,8 +65,7 @@ def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Ra
     """The public range of each column's centre, from one pair or one a column."""
     if given is None:
         return None
-    several = len(given) > 0 and isinstance(given[0], tuple | list)
-    pairs = given if several else (given,) * columns
+    pairs = given if isinstance(given[0], tuple) else (given,) * columns
     if len(pairs) != columns:
         raise ArgumentError(
             "range",
@@ -75,7 +73,7 @@ def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Ra
             f"has {counted(len(pairs), 'pair')} for {counted(columns, 'column')}",
             "give one a column",
         )
-    return tuple(validate.bounds("range", pair) for pair in pairs)
+    return tuple(pairs)  # type: ignore[arg-type]  # checked where they were given
 
 
 # --- Laplace noise --------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class FixedDesign:
             )
         validate.nonnegative("bandwidth", self.bandwidth)
         if self.at is not None:
-            points = tuple(validate.number("at", x) for x in self.at)
+            points = tuple(validate.number("at", x) for x in validate.listed("at", self.at))
             if not points or not self.bandwidth:
                 raise ArgumentError(
                     "at", self.at, "needs points and a bandwidth", "give bandwidth=0.1"

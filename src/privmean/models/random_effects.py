@@ -65,7 +65,8 @@ class RandomEffects(FromDeviations):
                     "group_sizes", None, "are not known", "give them, or group= a public column"
                 )
             return
-        sizes = tuple(validate.whole("group_sizes", n, least=1) for n in self.group_sizes)
+        given = validate.listed("group_sizes", self.group_sizes, "give the size of every group")
+        sizes = tuple(validate.whole("group_sizes", n, least=1) for n in given)
         if not sizes:
             raise ArgumentError("group_sizes", sizes, "is empty", "give the size of every group")
         object.__setattr__(self, "group_sizes", sizes)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.nouns import counted
 
@@ -100,6 +101,18 @@ def spelled(places: Iterable[tuple[tuple[str, ...], int]]) -> dict[tuple[str, ..
         for key, found in others.items()
         if len(found) == 1 and key not in listed
     }
+
+
+def keys_of(name: str, given: object) -> tuple[tuple[str, ...], ...]:
+    """Keys as texts, one a column; a text alone is a key of one column."""
+    remedy = "give each as its texts, one a column, such as (('a',), ('b',))"
+    keys = tuple(
+        validate.several(name, key, remedy) for key in validate.listed(name, given, remedy)
+    )
+    for key in keys:
+        if not key or not all(isinstance(part, str) for part in key):
+            raise ArgumentError(name, key, "is no key", remedy)
+    return keys
 
 
 def label(parts: Sequence[str]) -> str:

@@ -18,7 +18,6 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from privmean.privacy.calibrate import within
 
 MIXED = pm.Budget(epsilon=1.0, delta=1e-6)
 D, N = 10, 2000

@@ -63,7 +63,7 @@ class Anisotropic:
     sampled_degrees: int | None = None
 
     def __post_init__(self) -> None:
-        if self.method == "published":
+        if isinstance(self.method, str) and self.method == "published":
             raise ArgumentError(
                 "method",
                 self.method,

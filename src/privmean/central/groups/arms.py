@@ -14,7 +14,7 @@ from privmean.central.groups.arms_plan import ArmsPlan
 from privmean.central.groups.settings import GroupSettings
 from privmean.central.wallet import payable
 from privmean.errors import ArgumentError
-from privmean.people.keytexts import by_text
+from privmean.people.keytexts import by_text, keys_of
 from privmean.people.pairs import Weights
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
@@ -40,6 +40,9 @@ class TwoArms:
 
     def __post_init__(self) -> None:
         validate.choice("target", self.target, [None, "clipped"])
+        object.__setattr__(self, "keys", keys_of("keys", self.keys))
+        if len(self.keys) != 2:
+            raise ArgumentError("keys", self.keys, "are not two arms", "give two keys")
 
     def plan(self, budget: Budget, shape: Shape) -> ArmsPlan:
         """Prices of the stages, before any data; raises Infeasible from public numbers only."""

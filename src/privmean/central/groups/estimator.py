@@ -14,7 +14,7 @@ from privmean.central.groups.plan import GroupPlan
 from privmean.central.groups.settings import GroupSettings
 from privmean.central.wallet import payable
 from privmean.errors import ArgumentError, Infeasible
-from privmean.people.keytexts import label
+from privmean.people.keytexts import keys_of, label
 from privmean.people.pairs import Weights
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
@@ -56,7 +56,13 @@ class GroupMeans:
 
     def __post_init__(self) -> None:
         validate.choice("target", self.target, [None, "clipped"])
-        if self.keys is not None and not 0 < len(self.keys) <= MOST_KEYS:
+        for name in ("simultaneous", "public_groups", "common"):
+            validate.flag(name, getattr(self, name))
+        validate.instance("weights", self.weights, Weights, "leave it out, for one group a person")
+        if self.keys is None:
+            return
+        object.__setattr__(self, "keys", keys_of("keys", self.keys))
+        if not 0 < len(self.keys) <= MOST_KEYS:
             raise ArgumentError(
                 "keys", len(self.keys), "is no number of groups", f"give 1 to {MOST_KEYS} keys"
             )

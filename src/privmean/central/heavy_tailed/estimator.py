@@ -42,10 +42,11 @@ class HeavyTailed:
     32; None optimises). start: "histogram", "public" (the middle of the public range) or "auto".
     wide_buckets: coarse buckets of six standard deviations, for which the proof's constants hold,
     instead of two. private_radius: spend 15 % of epsilon on a smaller radius where the bound is
-    pessimistic, which makes intervals longer; None does so in Gaussian rounds where it is predicted
-    to make them shorter (replace-one), and says what it would bring. clipped_count: spend 5 % on a noisy count of clipped persons. beta:
-    failure probability the plan allows the coarse step. weights: for persons with different,
-    private numbers of records.
+    pessimistic: a smaller error, and longer intervals. None does so in Gaussian rounds where the
+    intervals are predicted to be shorter (replace-one), and else says what it would bring.
+    clipped_count: spend 5 % on a noisy count of clipped persons. beta: failure probability the plan
+    allows the coarse step. weights: `RecordWeights`, for persons with different, private numbers of
+    records; in texts `weights=cap:12` (and `,critical:3,least:2`).
 
     Example:
         people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
@@ -84,6 +85,17 @@ class HeavyTailed:
         validate.choice("law", self.law, ["auto", "gaussian", "laplace", "k-norm"])
         validate.choice("start", self.start, ["auto", "histogram", "public"])
         validate.fraction("beta", self.beta)
+        for name in ("wide_buckets", "clipped_count"):
+            validate.flag(name, getattr(self, name))
+        if self.private_radius is not None:
+            validate.flag("private_radius", self.private_radius)
+        if self.weights is not None:
+            validate.instance(
+                "weights",
+                self.weights,
+                RecordWeights,
+                "give RecordWeights(cap=12), in texts weights=cap:12",
+            )
         if self.rounds is not None:
             object.__setattr__(
                 self, "rounds", validate.whole("rounds", self.rounds, least=1, most=MOST_SAID)

@@ -235,7 +235,7 @@ def _within_reach(name: str, value: float, order: float) -> None:
 
 
 def _ranges(value: Any) -> tuple[tuple[float, float], ...]:
-    items = list(value)
+    items = validate.listed("range", value, "give two finite numbers, the lower one first")
     if not items or not _many(items[0]):
         return (validate.bounds("range", items),)
     return tuple(validate.bounds("range", item) for item in items)

@@ -174,6 +174,13 @@ class PureCover:
     work: float = 1e8
 
     def __post_init__(self) -> None:
+        validate.instance(
+            "moment",
+            self.moment,
+            BoundedMoment,
+            "give BoundedMoment(order=..., bound=..., range=(lower, upper))",
+        )
+        validate.flag("proof", self.proof)
         validate.fraction("beta", self.beta)
         if validate.positive("work", self.work) > MOST_WORK:
             raise ArgumentError("work", self.work, "is too much work", f"give at most {MOST_WORK}")
