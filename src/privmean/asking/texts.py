@@ -48,7 +48,9 @@ def assumption_of(name: str, text: str) -> Any:
     if kind == "covariance":
         from privmean.questions.assumptions import Covariance
 
-        return Covariance(covariance_of(name, rest.strip()))
+        numbers, _, scales = rest.partition(" scales=")
+        how: dict[str, Any] = {"scales": scales.strip()} if scales else {}
+        return Covariance(covariance_of(name, numbers.strip()), **how)
     if ";" in text and " " not in text.strip():  # limits of every term, in order
         return tuple(assumption_of(name, item) for item in text.strip().split(";"))
     if kind not in ASSUMPTIONS and "," in kind and not rest:
@@ -64,8 +66,12 @@ def method_of(name: str, text: str, assume: object) -> tuple[Any, Any]:
     kind, _, rest = text.strip().partition(" ")
     if not rest.strip():
         return kind, assume
-    given = getattr(assume, "bound", None) if kind == "anisotropic" else assume
-    first = () if assume is None else (given,)
+    first = () if assume is None else (assume,)
+    if kind == "anisotropic" and assume is not None:
+        first = (getattr(assume, "bound", None),)
+        scales = getattr(assume, "scales", None)
+        if scales is not None and "scales=" not in rest:
+            text = f"{text} scales={scales}"
     return _made(name, text, ESTIMATORS, [], *first), None
 
 

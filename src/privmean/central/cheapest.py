@@ -31,6 +31,7 @@ from privmean.release import Release
 from privmean.road import execute
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
+KNOWN = "the covariance given"
 SKEW, NARROW = 1.15, 3  # up to three columns together must promise so much less, to be chosen
 WORTH = 0.97  # of a predicted error: what is closer is called as good
 NEAR = 1.1  # a predicted error over the plain mean's below which no third method is planned
@@ -51,12 +52,13 @@ class ChosenPlan:
     """The cheapest plan, and what the others were predicted to cost.
 
     predicted: l2 error of every feasible method over the sampling error of the plain mean.
-    Everything else is the chosen plan's.
+    note: of an assumption that is not used. Everything else is the chosen plan's.
     """
 
     inner: Any
     name: str
     predicted: dict[str, float]
+    note: str = ""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "inner":
@@ -76,8 +78,10 @@ class ChosenPlan:
         order = sorted(self.predicted, key=self.predicted.__getitem__)
         words = ", ".join(f"{item} {self.predicted[item]:.2f}" for item in order)
         if len(order) == 1:
-            return f"{self.inner.why}; no other method works with these numbers ({words})"
-        return f"{self.inner.why}; cheapest by predicted error over the plain mean's ({words})"
+            said = f"no other method works with these numbers ({words})"
+        else:
+            said = f"cheapest by predicted error over the plain mean's ({words})"
+        return f"{self.inner.why}; {said}{self.note}"
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         found: dict[str, float] = self.inner.predict(guess_sd)
@@ -99,31 +103,47 @@ class Cheapest:
     """The default of `mean` with nothing given: `DefaultMean` for one column, else the cheapest.
 
     settings: those of the default. A target or an excess asks for its intervals, and then only
-    the default's own ways are compared. See `DefaultMean` and `Winsorized` for what each way
-    guarantees and assumes; the choice reads public numbers only.
+    the default's own ways are compared. known: an estimator for a public covariance, which is
+    compared with the others in the norm that it minimises. See `DefaultMean` and `Winsorized` for
+    what each way guarantees and assumes; the choice reads public numbers only.
     """
 
     settings: DefaultMean = field(default_factory=DefaultMean)
+    known: Any = None
 
     def plan(self, budget: Budget, shape: Shape) -> Any:
         """The plan with the smallest predicted error. Raises what `DefaultMean.plan` raises if no
         method works."""
-        if shape.dimension == 1:
+        known = self.known
+        if known is None and shape.dimension == 1:
             return self.settings.plan(budget, shape)
         plans: dict[str, Candidate] = {}
         predicted: dict[str, float] = {}
-        for names in ((ALONE, TOGETHER), (WINSORIZED,)) if shape.count else ():
+        first = (ALONE, TOGETHER) if known is None else (KNOWN, ALONE, TOGETHER)
+        for names in (first, (WINSORIZED,)) if shape.count else ():
             if min(predicted.values(), default=math.inf) < NEAR:
                 break
             found = self.candidates(budget, shape, names)
             plans |= found
-            plain = math.sqrt(shape.dimension / shape.counted())
             for name, plan in found.items():
-                predicted[name] = total(name, plan.predict(1.0), shape.dimension) / plain
+                predicted[name] = self._over_plain(name, plan, shape)
         if not plans:
-            return self.settings.plan(budget, shape)
+            return (known or self.settings).plan(budget, shape)
         name = min(predicted, key=predicted.__getitem__)
-        return ChosenPlan(plans[name], name, predicted)
+        note = "" if known is None or name == KNOWN else "; the covariance given is not used"
+        return ChosenPlan(plans[name], name, predicted, note)
+
+    def _over_plain(self, name: str, plan: Candidate, shape: Shape) -> float:
+        """Predicted l2 error over the sampling error of the plain mean, in the norm of `known`."""
+        if name == KNOWN:
+            return float(plan.over_plain)
+        d, n = shape.dimension, shape.counted()
+        found = total(name, plan.predict(1.0), d) / math.sqrt(d / n)
+        if self.known is None:
+            return found
+        # noise of the same variance in every column, in its standard deviations
+        noise = max(found**2 - 1, 0.0)
+        return math.sqrt(1 + noise * self.known.spread(d) / d)
 
     def candidates(
         self,
@@ -142,6 +162,8 @@ class Cheapest:
                 self.settings.design_effect,
             ),
         }
+        if self.known is not None:
+            makers[KNOWN] = lambda: self.known.plan(budget, shape)
         if self.settings == DefaultMean():
             makers[WINSORIZED] = lambda: Winsorized(UnknownScale()).plan(budget, shape)
         found = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from privmean import validate
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class Covariance:
     """A public upper bound of the covariance of one person's row: a variance for all columns, one
     variance a column, shape (d,), or a matrix, shape (d, d).
 
+    scales: in which units the l2 error that is minimised counts columns. "sd": in their public
+    standard deviations, so that units do not matter. "same": in their own, for one vector.
+    "mahalanobis": in standard deviations along the axes of the covariance. The method that this
+    assumption allows competes with those that need none, by predicted error in this norm.
+
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
         known = pm.Covariance([0.25, 16.0])  # of a person's ln_wage and tenure, at most
@@ -39,12 +45,18 @@ class Covariance:
     """
 
     bound: CovarianceBound
+    scales: Literal["sd", "same", "mahalanobis"] = "sd"
+
+    def __post_init__(self) -> None:
+        validate.choice("scales", self.scales, ("sd", "same", "mahalanobis"))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Covariance) and np.array_equal(self.bound, other.bound)
+        if not isinstance(other, Covariance) or self.scales != other.scales:
+            return False
+        return np.array_equal(self.bound, other.bound)
 
     def __hash__(self) -> int:
-        return hash(np.asarray(self.bound, dtype=float).tobytes())
+        return hash((np.asarray(self.bound, dtype=float).tobytes(), self.scales))
 
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from privmean import validate
 from privmean.central.concentration import SubGaussian
+from privmean.central.radii import numbers
 from privmean.errors import ArgumentError
 from privmean.questions.assumptions import Bounds
 
@@ -32,6 +33,16 @@ class Errors:
 
     def __post_init__(self) -> None:
         validate.positive("residual_sd", self.residual_sd)
+        between = numbers("between_sd", self.between_sd)
+        object.__setattr__(self, "between_sd", between)
+        for item in between if isinstance(between, tuple) else (between,):
+            validate.nonnegative("between_sd", item)
+        if self.range is not None:
+            pairs = validate.listed("range", self.range, "give (lower, upper), or a pair a term")
+            if not pairs or not hasattr(pairs[0], "__len__"):
+                pairs = (pairs,)
+            for pair in pairs:
+                validate.bounds("range", pair)
 
     def concentration(self, spread: tuple[float, ...]) -> SubGaussian:
         """Of a person's coefficients. spread: their deviation for errors of deviation 1."""

@@ -11,7 +11,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.people.read import Estimand
 from privmean.people.table import RecordMeans, Table
-from privmean.questions.assumptions import Assumption, Related, random_effects, said_as
+from privmean.questions.assumptions import Assumption, Covariance, Related, random_effects, said_as
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator
 from privmean.questions.methods import Named, chosen
 
@@ -161,12 +161,15 @@ class Mean:
         if effects is not None:
             return effects.estimator()
         named = self._chosen(by_records=cap is not None)
-        if self.method == "auto" and self.assume is None and not alone:
+        if self.method == "auto" and (isinstance(self.assume, Covariance) or not alone):
             from privmean.central.cheapest import Cheapest
             from privmean.central.default_mean import DefaultMean
 
-            assert isinstance(named, DefaultMean)
-            return Cheapest(named)
+            if isinstance(self.assume, Covariance):
+                return Cheapest(known=named)
+            if self.assume is None:
+                assert isinstance(named, DefaultMean)
+                return Cheapest(named)
         return named
 
     def _chosen(self, *, by_records: bool) -> Estimator:

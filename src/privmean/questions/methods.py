@@ -110,7 +110,7 @@ def _made(kind: str, given: Any, related: Related, by_records: bool) -> Estimato
         return given if made else HeavyTailed(given)
     from privmean.central.anisotropic.estimator import Anisotropic
 
-    return Anisotropic(None if given is None else given.bound)
+    return Anisotropic() if given is None else Anisotropic(given.bound, scales=given.scales)
 
 
 def _served(estimator: Estimator, by_records: bool) -> Estimator:

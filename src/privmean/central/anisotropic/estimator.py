@@ -11,7 +11,7 @@ from privmean.central.anisotropic.choose import Candidates
 from privmean.central.anisotropic.known import KnownPlan, worded
 from privmean.central.anisotropic.plan_unknown import plan_unknown
 from privmean.central.anisotropic.remedies import too_few
-from privmean.central.anisotropic.spectrum import spectrum_of
+from privmean.central.anisotropic.spectrum import MAHALANOBIS, NORMS, SAME, spectrum_of
 from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.central.cheapest import predicted_with_nothing
 from privmean.errors import ArgumentError, Infeasible
@@ -38,7 +38,10 @@ class Anisotropic:
     add-remove the public number of persons that radii and noise are made for; the true number
     stays private, a bad guess costs accuracy. scale_range: public smallest and largest standard
     deviation of a column, for covariance=None (without it a further private step finds them).
-    sampled_degrees: friends sampled a person, for very many persons (replace-one).
+    sampled_degrees: friends sampled a person, for very many persons (replace-one). scales: in which
+    units the l2 error that is minimised counts columns, for a known covariance: "same", their own
+    (one vector); "sd", their public standard deviations (columns of a table); "mahalanobis", those
+    along the axes of the covariance.
 
     Example:
         rows = np.random.default_rng(1).normal(5, 1, (4000, 30)) * np.linspace(0.1, 2, 30)
@@ -61,6 +64,7 @@ class Anisotropic:
     n_design: int | None = None
     scale_range: tuple[float, float] | None = None
     sampled_degrees: int | None = None
+    scales: str = SAME
 
     def __post_init__(self) -> None:
         if isinstance(self.method, str) and self.method == "published":
@@ -71,6 +75,11 @@ class Anisotropic:
                 "say privmean.published.AnisotropicAsPublished(covariance)",
             )
         validate.choice("method", self.method, METHODS)
+        validate.choice("scales", self.scales, tuple(NORMS))
+        if self.covariance is None and self.scales != SAME:
+            raise ArgumentError(
+                "scales", self.scales, "goes with a known covariance", "give covariance= too"
+            )
         validate.fraction("beta", self.beta)
         if self.n_design is not None:
             object.__setattr__(self, "n_design", validate.whole("n_design", self.n_design, least=2))
@@ -143,8 +152,16 @@ class Anisotropic:
             raise too_few(attempt, budget, design, error.problem, self._others()) from None
         if plan.error_share >= 1:
             raise too_few(attempt, budget, design, _hopeless(plan, design), self._others())
+        if self.scales == MAHALANOBIS:  # no sum over columns: `Cheapest` compares those
+            return plan
         known = shape if shape.count is not None else replace(shape, design=design)
         return replace(plan, nothing=predicted_with_nothing(budget, known, plan.deviations))
+
+    def spread(self, dimension: int) -> float:
+        """What noise of variance 1 in every column, in its standard deviations, adds to the squared
+        error that is minimised, over the mean variance of a column in the same norm."""
+        spectrum = spectrum_of(self.covariance, dimension, self.scales)
+        return spectrum.inverse_trace
 
     def _made(self, budget: Budget, design: int, dimension: int) -> KnownPlan | UnknownPlan:
         """The plan of the least predicted error, however large that is."""
@@ -157,7 +174,7 @@ class Anisotropic:
         return worded(plan)
 
     def _candidates(self, budget: Budget, design: int, dimension: int) -> Candidates:
-        spectrum = spectrum_of(self.covariance, dimension)
+        spectrum = spectrum_of(self.covariance, dimension, self.scales)
         return Candidates(budget, spectrum, design, self.beta, self.sampled_degrees)
 
     def _others(self) -> str:

@@ -20,13 +20,13 @@ from privmean.central.anisotropic.clips import (
     step_of,
 )
 from privmean.central.anisotropic.ellipsoid import clipped_sums
-from privmean.central.anisotropic.spectrum import Spectrum
+from privmean.central.anisotropic.spectrum import NORMS, SAME, Spectrum
 from privmean.central.cheapest import instead
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import FAILED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
-from privmean.mechanisms.filtered.lattice import RADIUS, REACH, rotate
+from privmean.mechanisms.filtered.lattice import RADIUS, REACH
 from privmean.mechanisms.lattice_sums import LatticeSums
 from privmean.outcome import Outcome
 from privmean.people.collecting import rows
@@ -60,7 +60,15 @@ class KnownPlan(Releasing):
     centre_parts: int = 1
     how: str = ""
     nothing: float | None = None
-    estimator: str = "anisotropic"
+
+    @property
+    def estimator(self) -> str:
+        return f"anisotropic (least l2 error {NORMS[self.spectrum.scales]})"
+
+    @property
+    def over_plain(self) -> float:
+        """The predicted error over the sampling error of the plain mean, in the norm minimised."""
+        return self.error / math.sqrt(self.powers.total(2.0) / self.n_design)
 
     @property
     def dimension(self) -> int:
@@ -76,9 +84,9 @@ class KnownPlan(Releasing):
 
     @property
     def deviations(self) -> tuple[float, ...]:
-        """Of the columns, by the bound."""
+        """Of the columns, by the bound, in the units in which errors count."""
         axes = self.spectrum
-        return tuple(np.sqrt(axes.column_variances(axes.deviations**2)).tolist())
+        return tuple(np.sqrt(axes.scaled_variances(axes.deviations**2)).tolist())
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -117,16 +125,21 @@ class KnownPlan(Releasing):
         return self.error / math.sqrt(self.powers.total(2.0))
 
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted l2 error by cause; the covariance bound stands in for the guess."""
-        validate.positive("guess_sd", guess_sd)
+        """Predicted l2 error by cause, in the norm minimised: the covariance bound stands in for
+        the guess, which is the unit where errors count in standard deviations."""
+        unit = validate.positive("guess_sd", guess_sd)
+        if self.spectrum.scales == SAME:
+            unit = 1.0
         sampling = math.sqrt(self.powers.total(2.0) / self.n_design)
-        return {"rmse": self.error, "sampling": sampling, "privacy_noise": self.noise_error}
+        found = {"rmse": self.error, "sampling": sampling, "privacy_noise": self.noise_error}
+        return {name: unit * value for name, value in found.items()}
 
     def describe(self) -> dict[str, Any]:
         result: dict[str, Any] = {
             "method": self.method,
             "filter": self.centre.filter_name,
             "covariance": "public bound",
+            "norm": f"l2 error {NORMS[self.spectrum.scales]}",
             "dimension": self.dimension,
             "n_design": self.n_design,
             "friend radius": self.centre.radius,
@@ -159,8 +172,7 @@ class KnownPlan(Releasing):
     def run(self, curator: Curator) -> Outcome:
         """A filter that finds no centre gives a private failure."""
         x = rows(curator.people, size_is_public=self.relation == REPLACE_ONE)
-        if self.spectrum.axes is not None:
-            x = rotate(x, self.spectrum.axes, self.spectrum.step)
+        x = self.spectrum.along(x)
         first = x[:: self.centre_parts] if self.relation == REPLACE_ONE else x
         found = self.centre.found(curator.ask(self._filtered(), self.centre.rows(first)))
         if found is None:
@@ -269,6 +281,7 @@ def worded(plan: KnownPlan) -> KnownPlan:
     )
     why = (
         f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "
-        f"{total:.3g} (sampling {spread:.3g}, privacy noise {noise:.3g})"
+        f"{NORMS[plan.spectrum.scales]} {total:.3g} (sampling {spread:.3g}, privacy noise "
+        f"{noise:.3g})"
     )
     return replace(plan, how=why)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.mechanisms.filtered.lattice import rotate
 from privmean.nouns import counted
 from privmean.people.reductions import Floats
 
 FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one
 NEGATIVE = 1e-9  # a negative eigenvalue smaller than this share of the largest is rounding
 AXIS_STEPS = 2.0**40  # of axes, so that rows can be rotated exactly
+SD, SAME, MAHALANOBIS = "sd", "same", "mahalanobis"
+NORMS = {
+    SD: "of the columns in their standard deviations",
+    SAME: "of the columns in their own units",
+    MAHALANOBIS: "along the axes of the covariance in its standard deviations (Mahalanobis)",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,20 +32,29 @@ class Spectrum:
     deviations: standard deviations along the axes, none below FLOOR times their mean (raising one
     keeps an upper bound an upper bound and costs a millionth of noise; it makes singular bounds
     usable). axes: (d, d) matrix of whole multiples of 2^-40 whose columns are the axes, orthogonal
-    but for that rounding, or None for the columns'.
+    but for that rounding, or None for the columns'. before, after: public numbers that columns are
+    divided by before they are rotated, and coordinates along the axes after it. scales: how these
+    were chosen.
     """
 
     deviations: Floats
     axes: Floats | None = None
+    before: Floats | None = None
+    after: Floats | None = None
+    scales: str = SAME
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Spectrum):
             return NotImplemented
-        if not np.array_equal(self.deviations, other.deviations):
-            return False
-        if self.axes is None or other.axes is None:
-            return self.axes is other.axes
-        return np.array_equal(self.axes, other.axes)
+        return self.scales == other.scales and all(
+            a is b if a is None or b is None else np.array_equal(a, b)
+            for a, b in (
+                (self.deviations, other.deviations),
+                (self.axes, other.axes),
+                (self.before, other.before),
+                (self.after, other.after),
+            )
+        )
 
     def __hash__(self) -> int:
         return hash(self.deviations.tobytes())
@@ -50,21 +66,65 @@ class Spectrum:
     @property
     def step(self) -> float:
         """Units in which rows are read before a rotation, a power of two."""
-        return 2.0 ** (math.frexp(float(self.deviations.min()))[1] - 25)
+        deviations = self.deviations if self.after is None else self.deviations * self.after
+        return 2.0 ** (math.frexp(float(deviations.min()))[1] - 25)
+
+    def along(self, rows: Floats) -> Floats:
+        """Rows along the axes, divided by the public scales; each by itself."""
+        x = rows if self.before is None else rows / self.before
+        if self.axes is not None:
+            x = rotate(x, self.axes, self.step)
+        return x if self.after is None else x / self.after
 
     def column_variances(self, variances: Floats) -> Floats:
         """Variances of the columns from independent variances along the axes."""
-        if self.axes is None:
-            return variances
-        return np.asarray((self.axes**2) @ variances)
+        found = self.scaled_variances(variances)
+        return found if self.before is None else found * self.before**2
+
+    def scaled_variances(self, variances: Floats) -> Floats:
+        """The same of columns that were divided by `before`."""
+        found = variances if self.after is None else variances * self.after**2
+        return found if self.axes is None else np.asarray((self.axes**2) @ found)
 
     def columns(self, values: Floats) -> Floats:
-        """A vector along the axes, as columns: the rotation of rows undone, rounding and all."""
-        return values if self.axes is None else np.asarray(np.linalg.solve(self.axes.T, values))
+        """A vector along the axes, as columns: what `along` does to rows undone, rounding and
+        all."""
+        x = values if self.after is None else values * self.after
+        if self.axes is not None:
+            x = np.asarray(np.linalg.solve(self.axes.T, x))
+        return x if self.before is None else x * self.before
+
+    @property
+    def inverse_trace(self) -> float:
+        """What noise of variance 1 in every column, in its standard deviations, adds to the squared
+        norm of the error that is minimised, where all columns alike add `dimension`."""
+        if self.after is None:
+            return float(self.dimension)
+        inverse = self.after**-2.0
+        precision = inverse if self.axes is None else (self.axes**2) @ inverse
+        return float(self.column_variances(np.ones(self.dimension)) @ precision)
 
 
-def spectrum_of(covariance: object, dimension: int) -> Spectrum:
-    """The spectrum of a variance (one number), variances (d,) or a covariance matrix (d, d)."""
+def spectrum_of(covariance: object, dimension: int, scales: str = SAME) -> Spectrum:
+    """The spectrum of a variance (one number), variances (d,) or a covariance matrix (d, d).
+
+    scales: in which units of the columns an error counts. "same": their own. "sd": standard
+    deviations. "mahalanobis": those along the axes, so that the covariance becomes the identity.
+    """
+    own = _spectrum(covariance, dimension)
+    if scales == SD:
+        value = np.asarray(covariance, dtype=np.float64)
+        variances = np.diag(value) if value.ndim == 2 else np.broadcast_to(value, (dimension,))
+        sd = np.sqrt(np.maximum(variances, 0.0))
+        sd = np.maximum(sd, FLOOR * float(sd.mean()))
+        scaled = value / np.outer(sd, sd) if value.ndim == 2 else variances / sd**2
+        return replace(_spectrum(scaled, dimension), before=sd, scales=SD)
+    if scales == MAHALANOBIS:
+        return replace(own, deviations=np.ones(dimension), after=own.deviations, scales=scales)
+    return own
+
+
+def _spectrum(covariance: object, dimension: int) -> Spectrum:
     remedy = "give a variance, one variance a column, or a symmetric covariance matrix"
     try:
         value = np.asarray(covariance, dtype=np.float64)

@@ -1,0 +1,195 @@
+"""Every field of every estimator and assumption: a wrong value is an ArgumentError, and early.
+
+Nothing else may come out of making one or of planning with it: no other exception, and nothing that
+fails once a budget is charged.
+"""
+
+import contextlib
+import dataclasses
+from functools import partial
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from kit import planned
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.models.variance import VarianceSearch
+from shell import shell
+
+MOMENT = pm.BoundedMoment(order=3, bound=2, range=(0, 10))
+ESTIMATORS = [
+    pm.DefaultMean(),
+    pm.DefaultMean(limits="selection"),
+    pm.BoundedMean((0, 10)),
+    pm.Winsorized(pm.SubGaussian(sd=1)),
+    pm.HeavyTailed(MOMENT),
+    pm.HeavyTailed(MOMENT, law="gaussian"),
+    pm.PureCover(MOMENT),
+    pm.Anisotropic(),
+    pm.Anisotropic(1.0),
+    pm.GroupMeans(keys=(("a",), ("b",))),
+    pm.TwoArms(keys=(("a",), ("b",))),
+    pm.Magnitudes(),
+    pm.FixedDesign((0, 10), cells=5),
+    VarianceSearch(0.1, 10),
+    VarianceSearch(0.1, 10, method="coinpress", center=0.0),
+]
+ASSUMPTIONS = [
+    pm.SubGaussian(sd=1),
+    pm.Bounded(0, 1),
+    pm.LogSobolev(1.0, records=3),
+    pm.BetweenWithin(between_sd=1, within_sd=1, records=2),
+    pm.BoundedWithin(1.0, 0.0, 1.0, 2),
+    pm.UnknownScale(),
+    MOMENT,
+    pm.Covariance(1.0),
+    pm.Errors(residual_sd=1.0),
+    pm.RandomEffects(group_sd=0.5, person_sd=0.3, within_sd=1.0, records=10, group_sizes=(5,) * 10),
+    pm.Exchangeable(0.3),
+    pm.AR1(0.3),
+    pm.RecordWeights(12),
+]
+WRONG = [
+    0, 7, -3, 10**400, 0.5, 1e300, float("nan"), float("inf"), 1j, True, None, "no", "", b"x",
+    (), (1, 2), ("a", 1), [[1, 2], [3, 4]], ((0, 1), (0, 1)), {"a": 1}, {1}, object(), int,
+    np.array([1.0, 2.0]), np.array(["x"]),
+]  # fmt: skip
+BUDGETS = (pm.Budget(epsilon=1.0, delta=1e-6), pm.Budget(rho=0.5))
+
+
+def cases(instances):
+    return [
+        pytest.param(item, field.name, id=f"{type(item).__name__}{index}-{field.name}")
+        for index, item in enumerate(instances)
+        for field in dataclasses.fields(item)
+        if field.init
+    ]
+
+
+def made(instance, name, value):
+    """The same with another value of one field; None if it is refused."""
+    try:
+        return dataclasses.replace(instance, **{name: value})
+    except ArgumentError:
+        return None
+
+
+@pytest.mark.parametrize(("instance", "name"), cases(ESTIMATORS))
+def test_a_setting_is_refused_or_planned_with(instance, name):
+    for value in WRONG:
+        changed = made(instance, name, value)
+        if changed is None:
+            continue
+        for budget in BUDGETS:
+            for columns in (1, 2):
+                with contextlib.suppress(PrivmeanError):  # ArgumentError or Infeasible
+                    if isinstance(changed, pm.FixedDesign):
+                        changed.plan(budget, times=np.linspace(0, 1, 500))
+                    else:
+                        planned(changed, budget, persons=3000, dimension=columns)
+
+
+@pytest.mark.parametrize(("instance", "name"), cases(ASSUMPTIONS))
+def test_an_assumption_is_refused_or_planned_with(instance, name):
+    for value in WRONG:
+        changed = made(instance, name, value)
+        if changed is None:
+            continue
+        for question in questions(changed):
+            with contextlib.suppress(PrivmeanError):  # ArgumentError or Infeasible
+                pm.plan(question(), persons=3000, epsilon=1.0, delta=1e-6)
+
+
+def questions(assumption):
+    """What makes questions that rest on it."""
+    own = partial(pm.Regression, "y ~ x", effect="own")
+    if isinstance(assumption, pm.Errors):
+        return [partial(own, assume=assumption)]
+    if isinstance(assumption, pm.RandomEffects):
+        return [partial(pm.Mean, "x", related=assumption)]
+    if isinstance(assumption, pm.Exchangeable | pm.AR1):
+        return [partial(own, time="t", working=assumption)]
+    if isinstance(assumption, pm.RecordWeights):
+        heavy = pm.HeavyTailed(MOMENT, weights=assumption)
+        return [partial(pm.Mean, "x", estimand="records", cap=12, method=heavy)]
+    return [partial(pm.Mean, columns, assume=assumption) for columns in ("x", ("x", "y"))]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "flags"),
+    [
+        (pm.HeavyTailed(MOMENT), ("wide_buckets", "clipped_count", "private_radius")),
+        (pm.DefaultMean(), ("complete",)),
+        (pm.PureCover(MOMENT), ("proof",)),
+        (pm.GroupMeans(keys=(("a",),)), ("simultaneous", "public_groups", "common")),
+    ],
+)
+def test_a_flag_is_true_or_false(estimator, flags):
+    for name in flags:
+        for value in (1, "yes", (), np.array([1.0, 2.0])):
+            with pytest.raises(ArgumentError, match=name):
+                dataclasses.replace(estimator, **{name: value})
+
+
+@pytest.mark.parametrize("wrong", [12, (12,), "cap:12", True])
+def test_record_weights_are_refused_before_anything_is_charged(tmp_path, wrong):
+    book = pm.Ledger(tmp_path / "book", epsilon=1.0)
+    with pytest.raises(ArgumentError, match=r"weights.*RecordWeights\(cap=12\)"):
+        pm.mean(
+            np.arange(3000.0),
+            method=pm.HeavyTailed(MOMENT, weights=wrong),
+            epsilon=1.0,
+            ledger=book,
+        )
+    assert not book.entries
+
+
+@pytest.mark.parametrize("wrong", [(1.0, 2.0), (), ("a",), "a", float("nan")])
+def test_a_fallback_is_checked_before_anything_is_charged(wrong):
+    """A fallback of the wrong length used to fail after the noise was drawn."""
+    with pytest.raises(ArgumentError, match="fallback"):
+        pm.mean(
+            np.random.default_rng(1).normal(size=(3000, 3)),
+            method=pm.Winsorized(pm.SubGaussian(sd=1), fallback=wrong),
+            epsilon=1.0,
+            delta=1e-6,
+        )
+
+
+# --- on the command line -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ratings(tmp_path):
+    rng = np.random.default_rng(1)
+    rows = [f"{i % 1500},{value:.3f}" for i, value in enumerate(rng.normal(3, 0.6, 3000))]
+    path = tmp_path / "ratings.csv"
+    path.write_text("student,rating\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+def mean(path, *words):
+    return [
+        "mean", path, "--person", "student", "--value", "rating", "--epsilon", "1",
+        "--delta", "1e-6", "--assume", "bounded-moment order=3 bound=2 range=0,10", *words,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", ["12", "1,2", "cap", "cap:x", "caps:3", ""])
+def test_weights_are_refused_on_the_command_line(ratings, tmp_path, wrong):
+    ledger = str(tmp_path / "book")
+    pm.Ledger(ledger, epsilon=1.0, delta=1e-5)
+    words = ["--method", f"heavy-tailed weights={wrong}", "--ledger", ledger]
+    found = shell(*mean(ratings, *words))
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "cap" in found.stderr
+    assert "unexpected" not in found.stderr
+    assert not pm.Ledger.open(ledger).entries
+
+
+def test_weights_are_made_of_text(ratings):
+    words = ["--method", "heavy-tailed weights=cap:12", "--estimand", "records", "--cap", "12"]
+    found = shell(*mean(ratings, *words))
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert "weighted by a public function of their records" in found.stdout
