@@ -130,7 +130,10 @@ class Cheapest:
         if not plans:
             return (known or self.settings).plan(budget, shape)
         name = min(predicted, key=predicted.__getitem__)
-        note = "" if known is None or name == KNOWN else "; the covariance given is not used"
+        note = ""
+        if known is not None:
+            note = f"; compared by the l2 error {known.norm}"
+            note += "" if name == KNOWN else "; the covariance given is not used"
         return ChosenPlan(plans[name], name, predicted, note)
 
     def _over_plain(self, name: str, plan: Candidate, shape: Shape) -> float:

@@ -157,6 +157,11 @@ class Anisotropic:
         known = shape if shape.count is not None else replace(shape, design=design)
         return replace(plan, nothing=predicted_with_nothing(budget, known, plan.deviations))
 
+    @property
+    def norm(self) -> str:
+        """In words, whose l2 error is minimised."""
+        return NORMS[self.scales]
+
     def spread(self, dimension: int) -> float:
         """What noise of variance 1 in every column, in its standard deviations, adds to the squared
         error that is minimised, over the mean variance of a column in the same norm."""
