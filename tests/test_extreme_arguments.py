@@ -206,7 +206,6 @@ OF_TWO = {
     "range of a moment": lambda a, b: moment(range=(a, b)),
     "variance": variance,
     "variance, coinpress": lambda a, b: variance(a, b, method="coinpress", center=0.5),
-    "variance, bisection": lambda a, b: variance(a, b, method="bisection", center=0.5),
     "magnitudes": lambda a, b: planned(Magnitudes(a, b), Budget(epsilon=2.0), persons=200),
     "scales of columns": lambda a, b: rows(method=pm.Anisotropic(scale_range=(a, b))),
     "coefficients": lambda a, b: regress(assume=(a, b)),

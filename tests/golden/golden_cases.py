@@ -135,7 +135,6 @@ def questions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
         "quantile, bounds": (pm.Quantile("x", (0.25, 0.75), bounds=(0, 8)), ANY),
         "variance": (pm.Variance("x", (0.01, 100.0)), ANY),
         "variance, CoinPress": (pm.Variance("x", (0.1, 10.0), "coinpress", 3.0), ANY),
-        "variance, bisection": (pm.Variance("x", (0.1, 10.0), "bisection", 3.0), (*ANY, LARGE)),
     }
     return found
 

@@ -60,7 +60,7 @@ fit: pm.RegressionRelease = pm.regress(
     epsilon=1.0,
 )
 line: pm.CurveRelease = pm.curve(table, "y", time="year", bins=[0, 1, 2], epsilon=1.0)
-one = pm.variance(table, "y", within=(0.01, 10.0), method="bisection", center=3.0, rho=0.5)
+one = pm.variance(table, "y", within=(0.01, 10.0), method="coinpress", center=3.0, rho=0.5)
 fit = pm.ask(
     table, pm.Regression("y ~ a", effect="own", threshold=0.05, method=pm.Magnitudes()), epsilon=1.0
 )

@@ -15,6 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 OK = "ok"
 FAILED = "failed"
+REFUTED = "assumption refuted"  # the released numbers contradict an assumption
 
 UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
 

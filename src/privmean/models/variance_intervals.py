@@ -9,13 +9,18 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import ndtr
 
-from privmean.intervals.interval import FAILED, Interval
+from privmean.intervals.interval import FAILED, OK, REFUTED, Interval
 from privmean.intervals.laplace_normal import quantile
 from privmean.intervals.mean_interval import no_interval
 from privmean.models.variance_rounds import Found, Scope, clip_multiple, levels
+from privmean.people.reductions import Floats
 
 ANY = (0.0, math.inf)  # a variance of which nothing is known
 NORMAL = "values close to normal; unrelated persons"
+NOT_NORMAL = (
+    "no normal law fits what the tests of coverage saw: the values are not close to normal; ask "
+    "for the variance by 'moment', which does not need that"
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,15 @@ class VarianceIntervals:
         if self.found.status == FAILED:
             return no_interval(level, bounds=ANY, target="variance")
         ends = self._ends(level, sampling=True)
-        return Interval.one(ends, level, target="variance", assumption=NORMAL)
+        refuted = self.method == "bisection" and self._refuted(level)
+        return Interval.one(
+            ends,
+            level,
+            target="variance",
+            assumption=NORMAL,
+            status=REFUTED if refuted else OK,
+            advice=NOT_NORMAL if refuted else "",
+        )
 
     def noise_interval(self, level: float) -> Interval:
         """What privacy noise alone leaves open (pair scale: as `interval`)."""
@@ -91,20 +104,33 @@ class VarianceIntervals:
         return unit * max(self.found.moment - half, 0.0), unit * (self.found.moment + half)
 
     def _of_coverage(self, level: float, sampling: bool) -> tuple[float, float]:
-        """All deviations whose normal law covers what every test from the accepted one on saw, up
-        to its noise and sampling error (Bonferroni over all tests); else the public range."""
+        """All deviations that pass every test, with the estimate and a factor of 2 on each side,
+        one step of the search, for laws that are not quite normal; else the public range."""
+        low, high = self.scope.smallest**2, self.scope.largest**2
+        passing = self._passing(level, sampling)
+        if not len(passing):
+            return low, high
+        found = self.found.variance
+        first, last = min(passing[0] ** 2, found / 2), max(passing[-1] ** 2, 2 * found)
+        return max(low, float(first)), min(high, float(last))
+
+    def _refuted(self, level: float) -> bool:
+        """Whether the tests contradict every normal law."""
+        return bool(self.found.seen) and not len(self._passing(level, sampling=True))
+
+    def _passing(self, level: float, sampling: bool) -> Floats:
+        """The deviations whose normal law covers what every test from the accepted one on saw, up
+        to its noise and sampling error (Bonferroni over all tests), in order."""
         n = self.found.persons
         low, high = self.scope.smallest, self.scope.largest
-        grid = np.geomspace(low, high, 2001)
+        grid: Floats = np.geomspace(low, high, 2001)
         tests = len(levels(low, high)) + len(self.found.seen)
         sd = 0.5 / math.sqrt(n) if sampling else 0.0
         room = quantile((1 - level) / tests / 2, (1 / (n * float(self.each)),), sd)
         inside = np.full(len(grid), bool(self.found.seen))
         for tested, share in self.found.seen:
             inside &= np.abs(2 * ndtr(math.sqrt(2) * tested / grid) - 1 - share) <= room
-        if not inside.any():
-            return low**2, high**2
-        return float(grid[inside][0]) ** 2, float(grid[inside][-1]) ** 2
+        return grid[inside]
 
 
 @dataclass(frozen=True)

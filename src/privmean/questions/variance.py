@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.models.spread import Spread
-from privmean.models.variance import METHODS, VarianceSearch
 from privmean.models.variance import Method as Search
+from privmean.models.variance import VarianceSearch
 from privmean.models.variance_release import VarianceRelease
 from privmean.people.table import RecordMeans
 from privmean.questions.base import Usual
@@ -18,7 +18,7 @@ from privmean.release import Release
 if TYPE_CHECKING:
     from privmean.privacy.budget import Budget
 
-Method = Literal["auto", "moment", "pair scale", "coinpress", "bisection"]
+Method = Literal["auto", "moment", "pair scale", "coinpress"]
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Variance(Usual):
     """The variance of persons' own means in one column, and their standard deviation.
 
     value: the column. method: "moment" finds a median and a spread privately and needs nothing
-    given; the others need within, the public smallest and largest standard deviation: "pair scale",
-    "coinpress" or "bisection" (see `VarianceSearch`; the last two need center, a public rough
-    centre). "auto": "moment" where nothing is given, else "pair scale". related: public factor on
-    the sampling variance if persons are related ("moment"). resolution: see `privmean.read`.
+    given; the others need within, the public smallest and largest standard deviation: "pair scale"
+    or "coinpress" (see `VarianceSearch`; the latter needs center, a public rough centre). "auto":
+    "moment" where nothing is given, else "pair scale". related: public factor on the sampling
+    variance if persons are related ("moment"). resolution: see `privmean.read`.
 
     The intervals of "moment" hold for any values whose squares have a variance: persons far out are
     counted ("tail seen", "tail too thick"). Those of the others are for values close to normal.
@@ -49,10 +49,8 @@ class Variance(Usual):
 
     value: Annotated[str | None, "Column whose persons' means vary."] = None
     within: Annotated[tuple[float, float] | None, "Public limits of the deviation."] = None
-    method: Annotated[
-        Method, "'moment' (nothing given), or 'pair scale', 'coinpress', 'bisection'."
-    ] = "auto"
-    center: Annotated[float | None, "Public rough centre (coinpress and bisection)."] = None
+    method: Annotated[Method, "'moment' (nothing given), or 'pair scale', 'coinpress'."] = "auto"
+    center: Annotated[float | None, "Public rough centre (coinpress)."] = None
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
     related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
 
@@ -74,7 +72,14 @@ class Variance(Usual):
         return self._chosen()
 
     def _chosen(self) -> VarianceSearch | Spread:
-        validate.choice("method", self.method, ("auto", "moment", *METHODS))
+        if isinstance(self.method, str) and self.method == "bisection":
+            raise ArgumentError(
+                "method",
+                self.method,
+                "has intervals for normal values alone, and is for study",
+                "use 'moment', or 'pair scale' or 'coinpress'",
+            )
+        validate.choice("method", self.method, get_args(Method))
         search: Search | None
         if self.method == "auto":
             search = None if self.within is None else "pair scale"

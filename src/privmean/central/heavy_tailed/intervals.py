@@ -23,7 +23,7 @@ from privmean.central.heavy_tailed.boxes import MEAN, noise_box
 from privmean.central.heavy_tailed.moment import Tail
 from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.intervals.boxes import sidak_level
-from privmean.intervals.interval import OK, Interval
+from privmean.intervals.interval import OK, REFUTED, Interval
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import UNRELATED, limit
 from privmean.mechanisms.clipped_sum import ColumnSums
@@ -32,7 +32,6 @@ from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE
 
 CLIPPED = "clipped mean"
-REFUTED = "assumption refuted"
 ADVICE = (
     "the released sums leave no mean inside the public range: the range or the bound on the moment "
     "is wrong; give wider ones"
