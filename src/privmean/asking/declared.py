@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from privmean.asking.texts import assumption_of, method_of, related_of, working_of
 from privmean.errors import ArgumentError
@@ -84,7 +84,10 @@ def question_of(kind: str, said: Mapping[str, Any], word: str = "{}") -> Any:
         if name in given:
             given[name] = _read(word.format(name), item, given[name])
     if isinstance(given.get("method"), str) and "assume" in known:
-        method, assume = method_of(word.format("method"), given["method"], given.get("assume"))
+        names = _words_of(known["method"].hint)
+        method, assume = method_of(
+            word.format("method"), given["method"], given.get("assume"), names
+        )
         given["method"] = method
         given["assume"] = assume
     return cls(**given)
@@ -125,6 +128,13 @@ def _numbers(hint: object) -> bool:
         get_origin(part) is not None and float in get_args(part) and str not in get_args(part)
         for part in (hint, *get_args(hint))
     )
+
+
+def _words_of(hint: object) -> tuple[str, ...]:
+    """The words that a field may hold: those of its literals."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(word for part in get_args(hint) for word in _words_of(part))
 
 
 def _names(hint: object) -> bool:

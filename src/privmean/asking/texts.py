@@ -8,7 +8,7 @@ are listed here and nowhere else.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from importlib import import_module
@@ -35,6 +35,12 @@ ESTIMATORS = {
     "anisotropic": "privmean.central.anisotropic.estimator:Anisotropic",
     "magnitudes": "privmean.models.magnitudes:Magnitudes",
 }
+EXAMPLES = {  # of what estimators need that rest on something
+    "winsorized": "sub-gaussian sd=2",
+    "bounded": "0,10",
+    "heavy-tailed": "bounded-moment order=3 bound=60 range=-100,100",
+    "cover": "bounded-moment order=3 bound=60 range=-100,100",
+}
 PARTS = {"weights": "privmean.central.heavy_tailed.records:RecordWeights"}  # settings with settings
 WORKING = {
     "exchangeable": "privmean.models.person_fits:Exchangeable",
@@ -60,11 +66,16 @@ def assumption_of(name: str, text: str) -> Any:
     return _made(name, text, ASSUMPTIONS, ["covariance", "LOWER,UPPER"])
 
 
-def method_of(name: str, text: str, assume: object) -> tuple[Any, Any]:
-    """(method, assume) as a question takes them: a name, or with settings the estimator itself,
-    which then holds the assumption."""
+def method_of(name: str, text: str, assume: object, names: Sequence[str] = ()) -> tuple[Any, Any]:
+    """(method, assume) as a question takes them: one of its `names`, or the estimator itself, which
+    then holds the assumption."""
     kind, _, rest = text.strip().partition(" ")
-    if not rest.strip():
+    bare = not rest.strip() and kind in names
+    if kind in EXAMPLES and assume is None and not (bare and kind == "winsorized"):
+        other = name.replace("method", "assume")
+        remedy = f"give {other}, such as {other} '{EXAMPLES[kind]}'"
+        raise ArgumentError(other, None, f"is needed for the method {kind}", remedy)
+    if bare:
         return kind, assume
     first = () if assume is None else (assume,)
     if kind == "anisotropic" and assume is not None:
@@ -72,7 +83,8 @@ def method_of(name: str, text: str, assume: object) -> tuple[Any, Any]:
         scales = getattr(assume, "scales", None)
         if scales is not None and "scales=" not in rest:
             text = f"{text} scales={scales}"
-    return _made(name, text, ESTIMATORS, [], *first), None
+    others = [item for item in names if item not in ESTIMATORS]
+    return _made(name, text, ESTIMATORS, others, *first), None
 
 
 def working_of(name: str, text: str) -> Any:

@@ -21,7 +21,16 @@ from privmean.questions.assumptions import (
 if TYPE_CHECKING:
     from privmean.questions.base import Estimator
 
-Named = Literal["auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic"]
+Named = Literal[
+    "auto",
+    "default",
+    "winsorized",
+    "bounded",
+    "heavy-tailed",
+    "cover",
+    "anisotropic",
+    "magnitudes",
+]
 METHODS: tuple[Named, ...] = get_args(Named)
 OF = {
     BOUNDS: "bounded",
@@ -29,6 +38,7 @@ OF = {
     MOMENT: "heavy-tailed",
     COVARIANCE: "anisotropic",
 }
+ALSO = {MOMENT: ("cover",)}  # further methods that an assumption allows
 
 
 def chosen(method: object, assume: object, related: Related, *, by_records: bool) -> Estimator:
@@ -64,9 +74,10 @@ def _as_given(estimator: object, assume: object, related: Related) -> Estimator:
 
 def _kind(method: str, assume: object) -> str:
     """The method's name, where an assumption or nothing may stand for it."""
-    named = None if assume is None else OF[kind_of(assume)]
+    said = None if assume is None else kind_of(assume)
+    named = None if said is None else OF[said]
     kind = method if method != "auto" else (named or "default")
-    if named is not None and kind != named:
+    if said is not None and kind != named and kind not in ALSO.get(said, ()):
         raise ArgumentError(
             "method",
             method,
@@ -88,6 +99,10 @@ def _made(kind: str, given: Any, related: Related, by_records: bool) -> Estimato
         from privmean.central.winsorized import Winsorized
 
         return Winsorized(UnknownScale() if given is None else given, design_effect=effect)
+    if kind == "magnitudes":
+        from privmean.models.magnitudes import Magnitudes
+
+        return Magnitudes(design_effect=effect)
     if given is None and kind != "anisotropic":
         raise ArgumentError(
             "assume", None, f"is needed for method {kind!r}", f"give {_example(kind)}"
@@ -103,11 +118,12 @@ def _made(kind: str, given: Any, related: Related, by_records: bool) -> Estimato
         return BoundedMean(given, design_effect=effect)
     if effect != 1.0:
         raise ArgumentError("related", effect, f"is not used by method {kind!r}", "leave it out")
-    if kind == "heavy-tailed":
+    if kind in ("heavy-tailed", "cover"):
         from privmean.central.heavy_tailed import HeavyTailed, PureCover
 
-        made = isinstance(given, HeavyTailed | PureCover)
-        return given if made else HeavyTailed(given)
+        if isinstance(given, HeavyTailed | PureCover):
+            return given
+        return HeavyTailed(given) if kind == "heavy-tailed" else PureCover(given)
     from privmean.central.anisotropic.estimator import Anisotropic
 
     return Anisotropic() if given is None else Anisotropic(given.bound, scales=given.scales)

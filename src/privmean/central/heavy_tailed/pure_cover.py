@@ -178,7 +178,8 @@ class PureCover:
             "moment",
             self.moment,
             BoundedMoment,
-            "give BoundedMoment(order=..., bound=..., range=(lower, upper))",
+            "give BoundedMoment(order=..., bound=..., range=(lower, upper)), in texts "
+            "'bounded-moment order=... bound=... range=LOWER,UPPER'",
         )
         validate.flag("proof", self.proof)
         validate.fraction("beta", self.beta)

@@ -1,0 +1,133 @@
+"""Every method that is named somewhere is accepted by a question, bare and with a setting."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from privmean.asking.texts import ESTIMATORS, EXAMPLES
+from privmean.questions.methods import METHODS
+from shell import shell
+
+API = Path(__file__).resolve().parents[1] / "docs" / "api.md"
+MOMENT = pm.BoundedMoment(order=3, bound=2, range=(0, 10))
+ASSUMED = {
+    "winsorized": ("sub-gaussian sd=2", pm.SubGaussian(sd=2)),
+    "bounded": ("0,10", (0.0, 10.0)),
+    "heavy-tailed": ("bounded-moment order=3 bound=2 range=0,10", MOMENT),
+    "cover": ("bounded-moment order=3 bound=2 range=0,10", MOMENT),
+    "anisotropic": ("covariance 1", pm.Covariance(1.0)),
+}
+SETTINGS = {
+    "default": "target=clipped",
+    "winsorized": "failure=0.02",
+    "bounded": "design_effect=1.5",
+    "heavy-tailed": "beta=0.02",
+    "cover": "beta=0.05",
+    "anisotropic": "beta=0.06",
+    "magnitudes": "smallest=0.001",
+}
+BUDGET = {"epsilon": 2.0, "delta": 1e-6}
+
+
+def listed():
+    """The classes that docs/api.md lists for `method=`."""
+    part = API.read_text().split("\n## Estimators\n")[1].split("\n##")[0]
+    assert "For `method=`" in part
+    return re.findall(r"^::: privmean\.(\w+)$", part.split("\n### ")[0], re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    rows = [f"{i},{x:.3f},{i % 7}" for i, x in enumerate(rng.normal(3, 0.6, 3000))]
+    path = tmp_path_factory.mktemp("methods") / "ratings.csv"
+    path.write_text("student,rating,hours\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+def mean(path, *words):
+    return shell(
+        "mean", path, "--person", "student", "--value", "rating", "--epsilon", "2",
+        "--delta", "1e-6", *words,
+    )  # fmt: skip
+
+
+def test_every_estimator_of_the_reference_is_one_of_a_mean():
+    made = {
+        "DefaultMean": pm.DefaultMean(),
+        "BoundedMean": pm.BoundedMean((0, 10)),
+        "Winsorized": pm.Winsorized(pm.SubGaussian(sd=2)),
+        "HeavyTailed": pm.HeavyTailed(MOMENT),
+        "PureCover": pm.PureCover(MOMENT),
+        "Anisotropic": pm.Anisotropic(1.0),
+        "Magnitudes": pm.Magnitudes(),
+    }
+    assert listed() == [name for name in listed() if name in made]
+    assert set(listed()) == set(made)
+    for estimator in made.values():
+        pm.plan(pm.Mean("rating", method=estimator), persons=3000, **BUDGET)
+
+
+def test_every_name_is_known_to_both():
+    assert set(METHODS) == {"auto", *ESTIMATORS}
+    assert set(SETTINGS) == set(ESTIMATORS)
+    assert set(EXAMPLES) < set(ASSUMED)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_bare_name_is_planned_with(name):
+    _, assume = ASSUMED.get(name, (None, None))
+    plan = pm.plan(pm.Mean("rating", method=name, assume=assume), persons=3000, **BUDGET)
+    assert plan.losses
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("setting", [False, True])
+def test_a_name_is_taken_on_the_command_line(ratings, name, setting):
+    text, _ = ASSUMED.get(name, (None, None))
+    words = [f"{name} {SETTINGS[name]}" if setting else name]
+    found = mean(ratings, "--method", *words, *(["--assume", text] if text else []))
+    assert found.exit_code == 0, found.stderr
+    assert "rating" in found.stdout
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_a_method_lacks_is_said_as_an_option(ratings, name):
+    for said in (name, f"{name} {SETTINGS[name]}"):
+        found = mean(ratings, "--method", said)
+        if said == "winsorized":  # finds the scale itself
+            assert found.exit_code == 0
+            continue
+        assert found.exit_code == 2
+        assert f"--assume '{EXAMPLES[name]}'" in found.stderr
+        assert "(" not in found.stderr.split(";")[-1]
+
+
+def test_an_example_is_what_the_method_needs(ratings):
+    for name, example in EXAMPLES.items():
+        found = mean(ratings, "--method", name, "--assume", example)
+        assert found.exit_code == 0, (name, found.stderr)
+
+
+@pytest.mark.parametrize("said", ["magnitudes", "magnitudes target=mean"])
+def test_a_regression_takes_names_on_the_command_line(ratings, said):
+    found = shell(
+        "regress", ratings, "rating ~ 1", "--person", "student", "--effect", "own",
+        "--epsilon", "2", "--method", said,
+    )  # fmt: skip
+    assert found.exit_code == 0, found.stderr
+
+
+@pytest.mark.parametrize("command", ["mean", "regress"])
+def test_an_unknown_name_is_refused_with_those_that_are_known(ratings, command):
+    words = ["--value", "rating"] if command == "mean" else ["rating ~ 1", "--effect", "own"]
+    found = shell(
+        command, ratings, *words, "--person", "student", "--epsilon", "2", "--method", "magic"
+    )
+    assert found.exit_code == 2
+    assert "--method" in found.stderr
+    assert "magnitudes" in found.stderr
+    assert "(...)" not in found.stderr
