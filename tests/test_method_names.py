@@ -42,9 +42,9 @@ def listed():
 @pytest.fixture(scope="module")
 def ratings(tmp_path_factory):
     rng = np.random.default_rng(1)
-    rows = [f"{i},{x:.3f},{i % 7}" for i, x in enumerate(rng.normal(3, 0.6, 3000))]
+    rows = [f"{i % 3000},{x:.3f}" for i, x in enumerate(rng.normal(3, 0.6, 12_000))]
     path = tmp_path_factory.mktemp("methods") / "ratings.csv"
-    path.write_text("student,rating,hours\n" + "\n".join(rows) + "\n")
+    path.write_text("student,rating\n" + "\n".join(rows) + "\n")
     return str(path)
 
 

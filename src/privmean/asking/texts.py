@@ -54,8 +54,8 @@ def assumption_of(name: str, text: str) -> Any:
     if kind == "covariance":
         from privmean.questions.assumptions import Covariance
 
-        numbers, _, scales = rest.partition(" scales=")
-        how: dict[str, Any] = {"scales": scales.strip()} if scales else {}
+        numbers, said, scales = rest.partition(" scales=")
+        how: dict[str, Any] = {"scales": scales.strip()} if said else {}
         return Covariance(covariance_of(name, numbers.strip()), **how)
     if ";" in text and " " not in text.strip():  # limits of every term, in order
         return tuple(assumption_of(name, item) for item in text.strip().split(";"))
