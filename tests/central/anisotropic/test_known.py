@@ -462,7 +462,7 @@ def test_mean_with_a_covariance():
     release = privmean.mean(
         x, epsilon=3.0, delta=1e-6, covariance=[1.0, 1.0, 1.0], noise=SimulatedNoise(1)
     )
-    assert release.estimator == "anisotropic"
+    assert release.estimator.startswith("anisotropic")
     assert np.linalg.norm(release.estimate - 3) < 1
     private = privmean.mean(
         x,
