@@ -159,7 +159,7 @@ def test_several_facts_of_a_moment_and_a_plan_from_the_command_line(capsys):
         ("anisotropic method=average", None, "method"),
         ("anisotropic n_design=99", "covariance 1", "n_design"),
         ("anisotropic scale_range=0.1,10", "covariance 1", "scale_range"),
-        ("winsorized range=0,1", None, "concentration"),
+        ("winsorized range=0,1", None, "--assume"),
     ],
 )
 def test_ignored_settings_are_refused_from_the_command_line(capsys, table, method, assume, name):

@@ -64,6 +64,9 @@ def test_a_plan_whose_bill_breaks_the_budget_is_infeasible():
     """The same answer from planning and from the call that would release."""
     budget = {"epsilon": 1.0, "delta": 1e-30}
     with pytest.raises(pm.Infeasible):
-        pm.mean(ROWS, **budget, covariance=np.ones(2), noise=SimulatedNoise(1))
+        pm.mean(
+            ROWS, **budget, covariance=np.ones(2), method="anisotropic", noise=SimulatedNoise(1)
+        )
+    question = pm.Mean(assume=pm.Covariance(np.ones(1)), method="anisotropic")
     with pytest.raises(pm.Infeasible):
-        pm.plan(pm.Mean(assume=pm.Covariance(np.ones(1))), persons=3000, **budget)
+        pm.plan(question, persons=3000, **budget)

@@ -139,7 +139,8 @@ class Cheapest:
     def _over_plain(self, name: str, plan: Candidate, shape: Shape) -> float:
         """Predicted l2 error over the sampling error of the plain mean, in the norm of `known`."""
         if name == KNOWN:
-            return float(plan.over_plain)
+            over: float = plan.over_plain  # type: ignore[union-attr]
+            return over
         d, n = shape.dimension, shape.counted()
         found = total(name, plan.predict(1.0), d) / math.sqrt(d / n)
         if self.known is None:

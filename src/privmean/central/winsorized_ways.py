@@ -73,7 +73,7 @@ def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Ra
             f"has {counted(len(pairs), 'pair')} for {counted(columns, 'column')}",
             "give one a column",
         )
-    return tuple(pairs)  # type: ignore[arg-type]  # checked where they were given
+    return tuple(pairs)
 
 
 # --- Laplace noise --------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from privmean.continual.participation import Person
 from privmean.continual.sensitivity import Participation
-from privmean.continual.state import StoredRelease
+from privmean.continual.state import StoredPerson, StoredRelease
 from privmean.continual.targets import Target
 
 
@@ -69,23 +68,24 @@ class PersonWeights:
 
     def restore(
         self,
-        people: Mapping[str, Person[object]],
-        weights: Mapping[str, float],
+        people: Mapping[str, StoredPerson],
         kept: Sequence[StoredRelease],
         separation: int,
     ) -> None:
         """Go on after the last of `kept`, the last releases (of a whole window, if there is one).
 
-        weights: what `fading` gave for each person. A state of before these sums were kept tells
-        how often each person took part, and when last: the earlier times are then taken as late as
-        the separation allows, where they weigh most. The sums are exact for a running mean, and
-        not too small for the others.
+        people: with their weights, which `fading` gave. A state of before these sums were kept
+        tells how often each person took part, and when last: the earlier times are then taken as
+        late as the separation allows, where they weigh most. The sums are exact for a running mean,
+        and not too small for the others.
         """
         self._step = kept[-1].step
         for name, person in people.items():
             if person.used and person.last is not None:
                 last = person.last + 1
-                weight = weights.get(name, _fading(self._factor, person.used, separation))
+                weight = person.weight
+                if weight is None:
+                    weight = _fading(self._factor, person.used, separation)
                 self._held[name] = (last, weight)
         whole = True
         if self._window is not None:
@@ -97,7 +97,7 @@ class PersonWeights:
             self.people, self.rows = sum(item * item for item in now), sum(now)
 
     def _restore_window(
-        self, people: Mapping[str, Person[object]], kept: Sequence[StoredRelease], separation: int
+        self, people: Mapping[str, StoredPerson], kept: Sequence[StoredRelease], separation: int
     ) -> bool:
         """Whether the people of all these steps were known by name."""
         steps: list[list[str]] = [list(item.names or ()) for item in kept]

@@ -206,10 +206,13 @@ def _releases(entry: Entry) -> Iterator[StoredRelease]:
         names or [None] * len(counts),
         strict=True,
     )
-    for step, (count, square, sums, size, period, squares, people) in enumerate(
+    for step, (count, square, sums, size, period, (people, rows), who) in enumerate(
         columns, start=entry["first"]
     ):
-        yield StoredRelease(step, *count, square, sums, size, period, *squares, people)
+        arrivals, records, waiting = count
+        yield StoredRelease(
+            step, arrivals, records, waiting, square, sums, size, period, people, rows, who
+        )
 
 
 def packed(array: Array) -> list[object]:

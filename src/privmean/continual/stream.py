@@ -178,12 +178,8 @@ class MeanStream(Running[StreamPlan]):
                 kept = list(self._file.releases(last - self._making.reach - 1))
             self.latest = next(self._making.again(kept, self.region, last - 1), None)
             self._making.restore(self._schedule.records, kept)
-            people = self._schedule.queue.people
-            weights = {
-                name: item.weight for name, item in stored.people.items() if item.weight is not None
-            }
             separation = self.plan.lattice.participation.separation
-            self._making.weights.restore(people, weights, kept, separation)
+            self._making.weights.restore(stored.people, kept, separation)
 
     @property
     def _run_id(self) -> str | None:

@@ -130,7 +130,8 @@ class VarianceIntervals:
         inside = np.full(len(grid), bool(self.found.seen))
         for tested, share in self.found.seen:
             inside &= np.abs(2 * ndtr(math.sqrt(2) * tested / grid) - 1 - share) <= room
-        return grid[inside]
+        passing: Floats = grid[inside]
+        return passing
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ class Variance(Usual):
         return self._chosen()
 
     def _chosen(self) -> VarianceSearch | Spread:
-        if isinstance(self.method, str) and self.method == "bisection":
+        said: object = self.method
+        if isinstance(said, str) and said == "bisection":
             raise ArgumentError(
                 "method",
                 self.method,
