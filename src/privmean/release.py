@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privmean.errors import ArgumentError, PrivateFailure
+from privmean.intervals.at_bound import AT_LIMITS
 from privmean.intervals.interval import (
     UNSAFE,
     Floats,
@@ -176,7 +177,9 @@ class StoredRelease(Release):
     def answered(self) -> bool:
         """The effect of a comparison is its last row."""
         asked = self.found[-1:] if "p_value" in self.stored else self.found
-        return any(math.isfinite(row.estimate) for row in asked)
+        return any(
+            math.isfinite(row.estimate) and (row.group or row.status != AT_LIMITS) for row in asked
+        )
 
     def jointly(self, level: float | None = None) -> Interval | None:
         """Of groups the ends of each alone are stored."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from privmean import validate
+from privmean.intervals.at_bound import AT_LIMITS
 from privmean.intervals.interval import (
     FAILED,
     OK,
@@ -146,8 +147,12 @@ class Numbers(Findings):
     @property
     def answered(self) -> bool:
         """Whether there is an estimate of anything that was asked; of a comparison, of its effect.
-        The exit status of a command is 3 where there is none."""
-        return bool(np.isfinite(self.estimate).any())
+        A public bound that nobody is seen away from is no estimate. The exit status of a command is
+        3 where there is none."""
+        found = np.isfinite(self.estimate)
+        if self.statuses:
+            found &= np.array([item != AT_LIMITS for item in self.statuses])
+        return bool(found.any())
 
     def title(self) -> str:
         """What is estimated, in a line."""

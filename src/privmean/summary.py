@@ -56,7 +56,8 @@ def _one_number(release: Numbers, row: Row) -> list[str]:
     if release.failed:
         return [*head, *_line("estimate", NONE)]
     interval = release.alone(0)
-    form = _digits(row.lower, row.upper)
+    wide = math.isfinite(row.upper - row.lower)
+    form = _digits(row.lower, row.upper) if wide else _digits(row.noise_lower, row.noise_upper)
     said = "" if interval.target == "mean" else f" for the {interval.target}"
     number = (
         f"{row.estimate:.{form}f}   {percent(release.level)} interval{said} "
@@ -72,6 +73,10 @@ def _one_number(release: Numbers, row: Row) -> list[str]:
 def _ends(low: float, high: float, digits: int) -> str:
     if not (math.isfinite(low) or math.isfinite(high)):
         return "unknown"
+    if not math.isfinite(low):
+        return f"open below, at most {high:.{digits}f}"
+    if not math.isfinite(high):
+        return f"open above, at least {low:.{digits}f}"
     return f"{low:.{digits}f} to {high:.{digits}f}"
 
 

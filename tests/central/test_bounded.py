@@ -64,7 +64,8 @@ def test_coverage_of_the_mean_within_bounds(relation, n, epsilon):
     for _ in range(runs):
         x = g.beta(2, 5, (n, 1))
         interval = plan.release(OnlySums(x), SimulatedNoise(g)).interval(0.95)
-        assert 0 <= interval.lower[0] <= interval.upper[0] <= 1
+        low, high = interval.lower[0], interval.upper[0]
+        assert 0 <= low <= high <= 1 or interval.status == "at the limits"
         hits += interval.lower[0] <= 2 / 7 <= interval.upper[0]
     kit.assert_rate_at_least(hits, runs, 0.94)
 
@@ -152,24 +153,22 @@ def test_values_in_other_units_than_the_bounds_are_said_to_be_at_one(bounds, sid
     x = np.random.default_rng(3).normal(5000, 300, (2000, 1))
     budget = Budget(epsilon=1.0, neighbors=neighbors)
     public = 2000 if neighbors == "replace-one" else None
-    said = 0
-    for seed in range(40):
+    missed = 0
+    for seed in range(200):
         for given in (bounds, (0, 10_000)):
             plan = planned(BoundedMean(given), budget, persons=public)
-            words = plan.release(MatrixPeople(x, ("v",)), SimulatedNoise(seed)).assumptions[0]
-            told = f"hardly anybody is seen away from the {side}" in words
+            release = plan.release(MatrixPeople(x, ("v",)), SimulatedNoise(seed))
+            told = release.status == "at the limits"
+            assert told == (f"at or near the {side}" in release.advice)
             assert not told or given == bounds
-            said += told
-    assert said >= 20  # of 40; with noise it is said in .9 or more
+            missed += given == bounds and not told
+    kit.assert_rate_at_most(missed, 200, 0.007)
 
 
-def test_a_few_persons_away_from_a_bound_end_those_words():
-    """200 of 2000 at the other bound are 400 radii, against 6 of noise."""
+def test_a_few_persons_away_from_a_bound_end_that_status():
+    """200 of 2000 at the other bound are 400 radii, against 10 of noise."""
     x = np.zeros((2000, 1))
     x[:200] = 1
     plan = planned(BoundedMean((0, 1)), Budget(epsilon=1.0), persons=2000)
     for seed in range(50):
-        assert not any(
-            "hardly" in words
-            for words in plan.release(MatrixPeople(x, ("v",)), SimulatedNoise(seed)).assumptions
-        )
+        assert plan.release(MatrixPeople(x, ("v",)), SimulatedNoise(seed)).status == "ok"

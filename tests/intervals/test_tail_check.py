@@ -20,6 +20,7 @@ from privmean.intervals.tail_check import (
     TailCheck,
     finest_threshold,
     hidden_group,
+    standing,
 )
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -65,6 +66,27 @@ def test_order_of_the_statuses():
     assert status(0.0, 0.0, persons=700) == UNCHECKED
     assert status(0.0, 0.0, persons=150) == TOO_FEW
     assert status(0.0, 8.0, persons=700) == FAR_SEEN
+
+
+def test_a_release_says_what_a_count_shows_from_three_noise_scales_on():
+    calm = TailCheck(10_000, 17.9, 6.0, 8.9, 3.0)
+    assert standing(calm)[0] == "ok"
+    assert standing(TailCheck(10_000, 18.1, 6.0, 0.0, 3.0))[0] == TAIL_SEEN
+    assert standing(TailCheck(10_000, 0.0, 6.0, 9.1, 3.0))[0] == FAR_SEEN
+    assert standing(TailCheck(10_000, 18.1, 6.0))[0] == TAIL_SEEN
+    # people beyond a thin tail's part alone are counted
+    assert standing(TailCheck(10_000, 30.0, 6.0, 0.0, 3.0, between=12.1))[0] == "ok"
+
+
+def test_a_calm_column_is_warned_of_by_noise_alone_as_often_as_the_page_says():
+    draws, g = 200_000, np.random.default_rng(6)
+    beyond, far = g.laplace(0, 6.0, draws), g.laplace(0, 3.0, draws)
+    said = sum(
+        standing(TailCheck(10_000, b, 6.0, f, 3.0))[0] != "ok"
+        for b, f in zip(beyond.tolist(), far.tolist(), strict=True)
+    )
+    one = 0.5 * math.exp(-3)
+    kit.assert_rate(said, draws, 1 - (1 - one) ** 2)
 
 
 def test_one_count_alone_is_read_with_the_finer_threshold():

@@ -16,6 +16,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.at_bound import AT_LIMITS, Reached, TypeBounds, at_bound_advice
 from privmean.intervals.default_intervals import BOUNDED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import TOO_FEW, Divided, unseen
 from privmean.intervals.interval import FAILED, OK
@@ -31,7 +32,6 @@ from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
-SEEN = 3.0  # noise scales: persons away from a bound who do not show
 REACH = 1.96  # noise deviations to both sides may not fill the bounds
 
 
@@ -40,7 +40,9 @@ class BoundedMean:
     """The mean of values clipped to public bounds.
 
     bounds: (lower, upper) for every column, or one pair a column. design_effect: public variance of
-    the mean over that of unrelated persons.
+    the mean over that of unrelated persons. Where the noise hides everyone away from a bound, the
+    status is "at the limits" and the interval is open on that side: values in other units than the
+    bounds look so.
 
     Example:
         people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
@@ -95,21 +97,10 @@ class BoundedMean:
         return BoundedMeanPlan(self, budget, shape, boxes, sums)
 
 
-def at_a_bound(sums: NoisySums, box: Box, column: str = "") -> str:
-    """Words for a mean that is a bound, as far as the noise shows; "" for any other.
-
-    Of values in other units than the bounds nothing is left but the bound, and an interval as short
-    as if they were alike.
-    """
-    sign = math.copysign(1.0, sums.value)
-    if sums.persons - abs(sums.value) > SEEN * math.hypot(*sums.scales(sign)):
-        return ""
-    side, bound = ("upper", box.upper) if sign > 0 else ("lower", box.lower)
-    whose = f"{column}: " if column else ""
-    return (
-        f"{whose}hardly anybody is seen away from the {side} bound {bound:g}: if values can lie "
-        "beyond it, give wider bounds"
-    )
+def _side(sums: NoisySums) -> int:
+    """At which bound the mean is, as far as the noise shows."""
+    scales = sums.scales(math.copysign(1.0, sums.value))
+    return Reached(sums.value, sums.square, sums.persons, scales, sums.square_scale).side
 
 
 def _cheapest(budget: Budget, dimension: int) -> ClippedSums:
@@ -170,12 +161,21 @@ class BoundedMeanPlan(Releasing):
         sums = self.sums.over(self.boxes)
         released = curator.ask(sums, sums.exact(curator.people.box_sums(self.boxes)))
         columns = [Divided.of(item, self.shape.persons) for item in released]
-        items = [item.sums for item in columns]
+        items = [item.sums.within_bounds() for item in columns]
         present, missing = [item.present for item in columns], [item.missing for item in columns]
+        sides = [
+            0 if isinstance(bounds, TypeBounds) else _side(item)
+            for item, bounds in zip(items, self._said(), strict=True)
+        ]
         statuses = tuple(
-            FAILED if item.missing and unseen(sums) else OK
-            for item, sums in zip(columns, released, strict=True)
+            FAILED if item.missing and unseen(sums) else AT_LIMITS if side else OK
+            for item, sums, side in zip(columns, released, sides, strict=True)
         )
+        names = self.shape.columns if self.shape.dimension > 1 else ("",)
+        advice = [
+            at_bound_advice(side, (box.lower, box.upper), name) if status == AT_LIMITS else ""
+            for side, box, name, status in zip(sides, self.boxes, names, statuses, strict=True)
+        ]
         makers = [
             ColumnIntervals(
                 None if status == FAILED else item,
@@ -184,24 +184,20 @@ class BoundedMeanPlan(Releasing):
                 bounds=(box.lower, box.upper),
                 design_effect=self.settings.design_effect,
                 status=status,
+                open_side=side,
+                advice=words,
             )
-            for item, box, status in zip(items, self.boxes, statuses, strict=True)
+            for item, box, status, side, words in zip(
+                items, self.boxes, statuses, sides, advice, strict=True
+            )
         ]
         estimate = [
             min(max(box.middle + box.radius * s.mean, box.lower), box.upper)
             for s, box in zip(items, self.boxes, strict=True)
         ]
-        stand = (count for count, item in zip(present, statuses, strict=True) if item == OK)
+        stand = (count for count, item in zip(present, statuses, strict=True) if item != FAILED)
         counted = next(stand, present[0])
-        notes = [
-            at_a_bound(sums, box, self.shape.columns[j] if self.shape.dimension > 1 else "")
-            for j, (sums, box) in enumerate(zip(items, self.boxes, strict=True))
-            if statuses[j] == OK
-        ]
-        notes = [
-            *filter(None, notes),
-            "values lie within the bounds (those beyond count as the bound)",
-        ]
+        notes = ["values lie within the bounds (those beyond count as the bound)"]
         if not all(missing):
             notes.append("persons without a usable value count at the middle of the bounds")
         return Outcome(
@@ -212,11 +208,18 @@ class BoundedMeanPlan(Releasing):
             else max(round(counted), 0),
             status=overall(statuses),
             statuses=statuses,
-            advice=TOO_FEW if FAILED in statuses else "",
+            advice="; ".join(
+                filter(None, [TOO_FEW if FAILED in statuses else "", *advice])
+            ),
             assumptions=tuple(notes),
             shares={"mean and square": 1.0},
             diagnostics={"persons with a value": present},
         )
+
+    def _said(self) -> Sequence[Any]:
+        """The bounds of every column as they were given."""
+        given: Any = self.settings.bounds
+        return given if hasattr(given[0], "__len__") else (given,) * self.shape.dimension
 
     @property
     def public(self) -> tuple[str, ...]:

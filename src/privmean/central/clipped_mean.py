@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from privmean import validate
+from privmean.intervals.at_bound import AT_LIMITS, Reached, at_bound_advice, opened_at
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.divided import unseen
 from privmean.intervals.interval import FAILED, OK, Floats, Interval
@@ -31,6 +32,7 @@ from privmean.intervals.mean_interval import (
     noise_half,
 )
 from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.outcome import overall
 from privmean.people.reductions import Box
 
 TARGETS = ("mean", "clipped")
@@ -102,6 +104,14 @@ class ClippedMean:
     def z(self) -> float:
         """The clipped mean in units of the box, within [-1, 1]."""
         return min(1.0, max(-1.0, self.sums.value / self.weight))
+
+    @property
+    def side(self) -> int:
+        """-1 or 1 where nobody is seen away from that limit of the box, else 0."""
+        theta = math.copysign(1.0, self.sums.value)
+        scales = self.sums.ratio_noise(0.0 if self.public_weight else theta)
+        value = self.z * self.weight
+        return Reached(value, self.sums.square, self.weight, scales, self.sums.square_noise).side
 
     @property
     def estimate(self) -> float:
@@ -224,7 +234,8 @@ class ClippedMeans:
 
     public_persons: n where it is public. words: the assumption under which nothing is clipped, so
     that the interval is for the mean itself; bounds: public limits of the values, if known; beyond:
-    public bound on what clipping moves the mean by, a column, under the assumption.
+    public bound on what clipping moves the mean by, a column, under the assumption. declared:
+    whether the types of the columns imply the bounds.
     """
 
     columns: tuple[ClippedMean | None, ...]
@@ -234,6 +245,7 @@ class ClippedMeans:
     words: str
     bounds: tuple[tuple[float, float], ...] | None = None
     beyond: tuple[float, ...] = ()
+    declared: bool = False
 
     @cached_property
     def seen(self) -> tuple[ClippedMean | None, ...]:
@@ -257,8 +269,27 @@ class ClippedMeans:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """Failed where there is no estimate."""
-        return tuple(FAILED if item is None else OK for item in self.seen)
+        """Failed where there is no estimate; at the limits where it is a public bound."""
+        return tuple(
+            FAILED if item is None else AT_LIMITS if side else OK
+            for item, side in zip(self.seen, self.sides, strict=True)
+        )
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """The public bound (-1 or 1) that nobody is seen away from, column by column; 0: none."""
+        if self.bounds is None or self.declared:
+            return (0,) * len(self.columns)
+        return tuple(0 if item is None else item.side for item in self.seen)
+
+    def bound_advice(self, names: Sequence[str]) -> list[str]:
+        """What is said of the columns at a public bound."""
+        pairs = self.bounds or ()
+        return [
+            at_bound_advice(side, pair, name if len(names) > 1 else "")
+            for side, pair, name in zip(self.sides, pairs, names, strict=False)
+            if side
+        ]
 
     @property
     def estimate(self) -> Floats:
@@ -281,6 +312,8 @@ class ClippedMeans:
             validate.choice("target", target, TARGETS)
         clipped = target == "clipped" and self.bounds is None
         made = self._intervals(level, self.design_effect, () if clipped else self.beyond)
+        if any(self.sides):
+            made = replace(opened_at(made, self.sides), status=overall(self.statuses))
         if clipped or self.bounds is not None or made.status == FAILED:
             words = assumption_words(self.design_effect)
         else:

@@ -281,9 +281,13 @@ def _by_records(
     check, there = None, persons - wide.place.missing.believed
     if settings.check:
         last, again = wide.last, len(wide.counts) > 1
-        slow, one, between = wide.leans(settings.excess), wide.one_value, wide.last.between
         check = TailCheck(
-            there, last.persons, last.scale, seen=again, slow=slow, one_value=one, between=between
+            there,
+            last.persons,
+            last.scale,
+            seen=again,
+            one_value=wide.one_value,
+            between=last.between,
         )
     if too_few(ratio):
         return course.nothing(FAILED, "too few records: more persons or more epsilon are needed")
@@ -335,7 +339,6 @@ def _found(
             found.extra_noise,
             seen=len(wide.counts) > 1,
             room=2 * WIDTHS * box.radius / reach if reach else math.inf,
-            slow=wide.leans(settings.excess),
             one_value=wide.one_value,
             between=wide.last.between,
         )

@@ -36,8 +36,6 @@ ONE_SIDED = 0.3  # the nearer limit is at most this part of the farther one's di
 LEAVES = 0.6  # at most this part of the first count is believed of the second
 PARTS = 16  # a person beyond the farther limit counts this much, one beyond the nearer one less
 
-THINNEST = 0.8  # times the index of the assumption: below it an interval leans on that
-
 # a step back, where rounds have left more than a tail behind
 LEFT_BEHIND = 1 / 64  # part of the persons beyond the limits, less 3 noise scales
 AWAY = 32.0  # times the longer arm: ten half octaves, more than the window of a round misses by
@@ -87,14 +85,6 @@ class Widened:
     @property
     def last(self) -> Count:
         return self.counts[-1]
-
-    def leans(self, excess: float) -> bool:
-        """Whether the tail that the first count shows falls off more slowly than is safe under the
-        assumption that the mean excess over a limit is at most `excess` times its distance: that of
-        a Pareto tail of index 1 + 1/excess."""
-        if not self.counts or self.counts[0].beyond <= self.counts[0].scale:
-            return False
-        return indices(self.place, self.counts[0])[0] <= THINNEST * (1 + 1 / excess)
 
     @property
     def one_value(self) -> bool:

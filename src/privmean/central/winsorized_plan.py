@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import Facts, Stages
+from privmean.intervals.at_bound import AT_LIMITS
 from privmean.intervals.divided import TOO_FEW
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
@@ -137,6 +139,7 @@ class WinsorizedPlan(Releasing):
             self.concentration.words,
             self.limits,
             tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
+            isinstance(self.concentration, Bounded) and self.concentration.declared,
         )
         statuses = tuple(
             status if status == FAILED or here else FALLBACK
@@ -156,7 +159,7 @@ class WinsorizedPlan(Releasing):
             persons=means.persons,
             status=status,
             statuses=statuses,
-            advice="" if status == OK else self._advice(status, unplaced),
+            advice=self._advice(status, unplaced, means.bound_advice(people.columns)),
             assumptions=(self.concentration.words, "unrelated persons")
             if self.facts.design_effect == 1
             else (self.concentration.words,),
@@ -192,7 +195,9 @@ class WinsorizedPlan(Releasing):
         return ("columns", shape, "settings and assumption")
 
     @staticmethod
-    def _advice(status: str, unplaced: bool) -> str:
+    def _advice(status: str, unplaced: bool, at_bound: Sequence[str]) -> str:
+        if status in (OK, AT_LIMITS):
+            return "; ".join(at_bound)
         if status == FALLBACK:
             return "no location was found for some column; the given fallback centre was used"
         if not unplaced:

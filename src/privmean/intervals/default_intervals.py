@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.at_bound import opened_at
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.interval import OK, Interval, IntervalMaker
 from privmean.intervals.mean_interval import (
@@ -40,6 +41,7 @@ class ColumnIntervals:
     check: the noisy counts behind the status, None if nobody beyond the limits was counted.
     apart_at: limits beyond which persons count at the middle of the region (or are left out).
     rows: whether the release also shortened rows, so that the assumption is about all that was cut.
+    open_side: -1 or 1 where nobody is seen away from that public bound (`advice` says so).
     excess: the stated assumption: those beyond `counted_at` exceed the limits on average by no more
     than `reach` (`nearer` beyond the nearer limit, if that is said), which follows from a mean
     excess over any limit of at most `excess` times its distance from the centre.
@@ -59,6 +61,8 @@ class ColumnIntervals:
     bounds: tuple[float, float] | None = None
     design_effect: float = 1.0
     status: str = OK
+    open_side: int = 0
+    advice: str = ""
 
     def interval(self, level: float, target: str | None) -> Interval:
         allowed = [BOUNDED] if self.default == BOUNDED else [MEAN, CLIPPED]
@@ -74,7 +78,10 @@ class ColumnIntervals:
             clipped = self._clipped(level, CLIPPED, self._moved())
             return replace(clipped, status=self.check.status, advice=self.check.advice)
         # the value of a corrected release is off the clipped mean by at most the allowance
-        return self._clipped(level, wanted, self._moved())
+        made = self._clipped(level, wanted, self._moved())
+        if not self.open_side:
+            return made
+        return replace(opened_at(made, [self.open_side]), status=self.status, advice=self.advice)
 
     def errors(self) -> tuple[float, float]:
         """Deviations by privacy noise, and by noise and sampling together."""
@@ -162,12 +169,14 @@ class ColumnIntervals:
                 status=self.status,
             )
         corrected = self._moved() is not None
-        return noise_interval(
+        made = noise_interval(
             self.sums,
             self.units,
             level=level,
             target=f"{'corrected ' if corrected else ''}clipped mean of these persons",
         )
+        lower, upper = limit(made.lower[0], made.upper[0], self.bounds)
+        return replace(made, lower=(lower,), upper=(upper,))
 
 
 def place_words(counted_at: tuple[float, float] | None, region: tuple[float, float]) -> str:

@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.at_bound import AT_LIMITS
 from privmean.intervals.interval import OK, Floats, Interval
 from privmean.intervals.noise_sums import bounded_quantile, sum_quantile, sum_tail
 from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THICK
 
-FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
+FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", AT_LIMITS, "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
 BRIEF = "each group's tail at most twice that of all, as much wider as its own spread"
 WORDS = {"clipped": CLIPPED}
@@ -167,7 +168,7 @@ class GroupTable:
     def worst(self, used: npt.NDArray[np.intp]) -> str:
         """The status of a sum of these rows."""
         found = [self.status[g] for g in used]
-        known = (FEW, TOO_THICK, NEAR, IMPRECISE, FAR_SEEN, TAIL_SEEN, OWN_TAIL, OK)
+        known = (FEW, TOO_THICK, NEAR, IMPRECISE, FAR_SEEN, OWN_TAIL, TAIL_SEEN, OK)
         return next((item for item in found if item not in known), None) or next(
             item for item in known if item in found
         )

@@ -8,7 +8,7 @@ persons. The sum of squares is released beside the sum at no extra privacy loss
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from scipy.special import ndtri
@@ -74,6 +74,11 @@ class NoisySums:
     def unit(self) -> float:
         """Scale of the noise of `mean`."""
         return self.value_scale / self.persons
+
+    def within_bounds(self) -> NoisySums:
+        """The same with a mean between the limits, where the true one lies. Errors only shrink, so
+        that intervals about it hold."""
+        return replace(self, value=min(max(self.value, -self.persons), self.persons))
 
     @property
     def variance(self) -> float:

@@ -20,8 +20,8 @@ ATOM = "atom"
 OWN_TAIL = "own tail"  # of a group
 UNCHECKED, TOO_FEW = "tail unchecked", "too few persons"
 THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
-SEEN = 3.0  # noise scales from which persons beyond the limits are called seen
-CERTAIN = 5.0  # and from which they are there for certain
+SEEN = 3.0  # noise scales from which a release says that people lie beyond the limits
+CERTAIN = 5.0  # noise scales from which the interval that was asked for is given up for them
 LEAST_SEEN = 1.3  # and the least for the finest count: a false alarm in 0.5 exp(-1.3) = 14 %
 GROUP = 0.002  # part of the persons that its threshold is set for
 OVERLOOKED = 0.1  # chance at which a group counts as one that may be overlooked
@@ -70,7 +70,6 @@ class TailCheck:
     were not counted apart. persons: their number, public or a noisy count. seen: whether an earlier
     count, nearer by, has already shown persons beyond. room: how many persons beyond the limits a
     far one takes the place of: what he exceeds them by, over what the assumption allows on average.
-    slow: whether the tail that was counted falls off too slowly for the assumption to be safe.
     one_value: whether nearly all persons seem to have one value. least: noise scales needed at
     least to call persons seen. checked: whether an interval for the mean is given only where the
     counts can see one person in a hundred, so that noise alone need not say that a tail is thick.
@@ -84,7 +83,6 @@ class TailCheck:
     far_scale: float = 0.0
     seen: bool = False
     room: float = 0.0
-    slow: bool = False
     one_value: bool = False
     least: float = LEAST_SEEN
     checked: bool = False
@@ -115,11 +113,21 @@ class TailCheck:
         return self.beyond - self.between
 
     @property
+    def beyond_seen(self) -> bool:
+        """Whether the count beyond the limits exceeds three noise scales. Noise alone does this in
+        2.5 % of releases."""
+        return self.outside > SEEN * self.beyond_scale
+
+    @property
+    def far_seen(self) -> bool:
+        """Whether the count far beyond the limits does."""
+        return self.far is not None and self.far > SEEN * self.far_scale
+
+    @property
     def leans(self) -> bool:
-        """Whether persons certainly lie beyond the limits (with nobody there: in 0.3 % of releases)
-        or seem to and fall off slowly, so that an interval for the mean stands or falls with the
-        tail assumption."""
-        return self.seen or self.slow or self.outside > CERTAIN * self.beyond_scale
+        """Whether a count shows people beyond the limits, so that an interval for the mean depends
+        on the tail assumption."""
+        return self.seen or self.beyond_seen or self.far_seen
 
     @property
     def finest_scale(self) -> float:
@@ -148,12 +156,12 @@ class TailCheck:
         certain = self.outside > CERTAIN * self.beyond_scale
         if self.one_value and not (thick and certain):
             return ATOM
-        if thick and (self.leans or not self.checked):
+        if thick and (certain or self.seen or not self.checked):
             return TOO_THICK
         if (self.far is not None and self.far > self.threshold * self.far_scale) or self.refuted:
             return FAR_SEEN
         needed = self.threshold if self.far is None else SEEN
-        if self.seen or self.slow or self.outside > needed * self.beyond_scale:
+        if self.seen or self.outside > needed * self.beyond_scale:
             return TAIL_SEEN
         return self.planned
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+from privmean.intervals.at_bound import AT_LIMITS, DO
 from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.intervals.tail_check import ATOM, TAIL_SEEN, TOO_THICK, UNCHECKED
 from privmean.models.tail_means import ADVICE as TAIL_ADVICE
@@ -31,12 +32,14 @@ ADVICE = {
     "budget as a full one), or give more persons or epsilon",
     THIN: "thin bins have an interval longer than half of the bounds: merge them",
     FAILED: "no location was found: give bounds",
+    AT_LIMITS: "The estimate is at or near a bound. The noise hides everyone who may be away from "
+    f"it. {DO}",
     UNCHECKED: "values were clipped at limits that were found, and nobody counted who lies beyond: "
     "the interval is for the mean of clipped values; give bounds, more epsilon, or "
     "method=Magnitudes(target='mean')",
     **TAIL_ADVICE,
 }
-TAILS = (TOO_THICK, ATOM, TAIL_SEEN, UNCHECKED)
+TAILS = (AT_LIMITS, TOO_THICK, ATOM, TAIL_SEEN, UNCHECKED)
 Means = ClippedMeans | TailMeans
 
 
@@ -58,10 +61,10 @@ class BinnedIntervals:
         return tuple(_counted(item)[0] for item in self.made.columns)
 
     def statuses(self, level: float) -> tuple[str, ...]:
-        """Of every bin: "ok", "thin", "tail seen", "tail too thick" (so many persons lie beyond
+        """Of every bin: "ok", "thin", "at the limits" (nobody is seen away from a public bound), "tail seen", "tail too thick" (so many persons lie beyond
         the limits), "tail unchecked" (nobody counted them), "too few persons" or "failed"."""
         found = [
-            _status(item, self._ends(j, level), self.bounds)
+            _status(item, self._ends(j, level), self.bounds, self._at_bound(j))
             for j, item in enumerate(self.made.columns)
         ]
         return tuple(UNCHECKED if x == OK and self.unchecked else x for x in found)
@@ -69,7 +72,9 @@ class BinnedIntervals:
     def shown(self, estimate: Floats, level: float) -> Floats:
         """The estimates that are more than noise: none of a mean that had to be limited."""
         kept = [
-            math.nan if status not in (OK, THIN, *TAILS) or _limited(item) else float(x)
+            float(x)
+            if status == AT_LIMITS or (status in (OK, THIN, *TAILS) and not _limited(item))
+            else math.nan
             for x, item, status in zip(
                 estimate, self.made.columns, self.statuses(level), strict=True
             )
@@ -98,6 +103,11 @@ class BinnedIntervals:
         """Of one bin: deviations by privacy noise, and by noise and sampling together."""
         hidden = unseen(self.made.columns[0])
         return (math.nan, math.nan) if hidden else self.made.errors()
+
+    def _at_bound(self, column: int) -> bool:
+        """Whether the noise hides everyone in the bin who may be away from a public bound."""
+        made = self.made
+        return isinstance(made, ClippedMeans) and bool(made.sides[column])
 
     def _ends(self, column: int, level: float) -> tuple[float, float]:
         found = self.made.column(column).interval(level)
@@ -164,6 +174,7 @@ def _status(
     column: ClippedMean | TailMean | None,
     ends: tuple[float, float],
     bounds: tuple[float, float] | None,
+    at_bound: bool,
 ) -> str:
     if column is None:
         return FAILED
@@ -171,6 +182,8 @@ def _status(
         return TOO_FEW
     if column.empty:
         return FAILED
+    if at_bound:
+        return AT_LIMITS
     length = ends[1] - ends[0]
     if not math.isfinite(length) or _limited(column):
         return THIN

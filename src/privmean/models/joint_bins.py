@@ -18,10 +18,13 @@ import numpy.typing as npt
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.at_bound import AT_LIMITS, Reached
+from privmean.intervals.group_table import COUNTS
 from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.intervals.mean_interval import unrelated
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import RowProducts
+from privmean.models.binned import ADVICE as BINNED_ADVICE
 from privmean.models.column_plans import ColumnPlan
 from privmean.models.curve_release import SmoothedIntervals
 from privmean.models.moment_rows import (
@@ -48,6 +51,7 @@ ADVICE = (
     "no estimate is shown where the noisy number of persons with a value is below 5 deviations of "
     "its noise: merge such bins, smooth more, or give more persons or epsilon"
 )
+AT_BOUND = BINNED_ADVICE[AT_LIMITS]
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class JointBins:
     """The estimator. bounds: public limits of a person's mean in a bin. at: middles of the bins.
     bandwidth: of the local linear smoother, 0 for none. both: the columns are the bins of one
     group, then those of another, and the difference of the second and the first is asked for.
+    declared: whether the type of the column implies the bounds.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
     settings and, under replace-one, the number of persons.
@@ -65,6 +70,7 @@ class JointBins:
     bandwidth: float = 0.0
     both: bool = False
     design_effect: float = 1.0
+    declared: bool = False
 
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
@@ -162,6 +168,13 @@ class JointBinsPlan(ColumnPlan):
         count = np.maximum(sums[:d], 1.0)
         mean = np.clip(sums[d:] / count, -1.0, 1.0)
         weights, known = _weights(settings, seen)
+        noise = (scale * self.parts.unit,) * 2
+        squares = np.diag(second)[d:]
+        sides = [
+            Reached(m * c, s, c, noise, noise[0] * unit).side
+            for m, c, s in zip(mean, count, squares, strict=True)
+        ]
+        below, above = _open_sides(weights, [0 if settings.declared else x for x in sides])
         # an error of a weighted sum of means, by the noise and the sampling of counts and sums
         first = np.hstack([-weights * mean / count, weights / count]) * half
         spectrum, vectors = np.linalg.eigh(second)  # of released numbers: no row depends on it
@@ -180,14 +193,20 @@ class JointBinsPlan(ColumnPlan):
             np.concatenate([np.zeros(2 * d), np.ones(2 * d)]),
             not self.parts.laplace, reach, bool(settings.bandwidth), "persons",
         )  # fmt: skip
-        status = OK if known.all() else TOO_FEW if known.any() else FAILED
+        statuses = tuple(
+            (AT_LIMITS if b or a else OK) if x else TOO_FEW if known.any() else FAILED
+            for x, b, a in zip(known, below, above, strict=True)
+        )
+        status = next((x for x in (FAILED, TOO_FEW, AT_LIMITS) if x in statuses), OK)
         return Outcome(
             np.where(known, smooth.estimate, math.nan),
-            Points(smooth, tuple(known.tolist())),
+            Points(
+                smooth, tuple(known.tolist()), tuple(below.tolist()), tuple(above.tolist())
+            ),
             persons=self.known,
             status=status,
-            statuses=tuple(OK if x else TOO_FEW if known.any() else FAILED for x in known),
-            advice="" if status == OK else ADVICE,
+            statuses=statuses,
+            advice="" if status == OK else AT_BOUND if status == AT_LIMITS else ADVICE,
             assumptions=unrelated(settings.design_effect),
             shares={"bins": 1.0},
             diagnostics={"weight": np.where(seen, sums[:d], 0.0).tolist()},
@@ -204,6 +223,16 @@ def _weights(settings: JointBins, seen: Flags) -> tuple[Floats, Flags]:
     made = [local_lines(at, settings.bandwidth, part) for part in parts]
     known = parts[0] & parts[-1]
     return (np.hstack([-made[0], made[1]]) if settings.both else made[0]), known
+
+
+def _open_sides(weights: Floats, sides: list[int]) -> tuple[Flags, Flags]:
+    """Of every point: whether nothing is known below it, or above it, because a bin that carries
+    it is at a bound."""
+    size = np.abs(weights)
+    carried = size >= COUNTS * size.max(axis=1, keepdims=True, initial=1e-300)
+    at = np.array(sides)
+    moved = np.sign(weights) * at
+    return (carried & (moved < 0)).any(axis=1), (carried & (moved > 0)).any(axis=1)
 
 
 def local_lines(at: Floats, bandwidth: float, used: Flags) -> Floats:
@@ -230,14 +259,18 @@ def _over(weights: Floats, used: Flags) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """The intervals of the points that have an estimate; NaN for the others."""
+    """The intervals of the points that have an estimate; NaN for the others. below, above: the
+    points whose interval is open on that side, because a bin is at a public bound."""
 
     made: SmoothedIntervals
     known: tuple[bool, ...]
+    below: tuple[bool, ...]
+    above: tuple[bool, ...]
 
     def column(self, index: int) -> Points:
         """The intervals of one point for itself."""
-        return Points(self.made.column(index), self.known[index : index + 1])
+        at = slice(index, index + 1)
+        return Points(self.made.column(index), self.known[at], self.below[at], self.above[at])
 
     def errors(self) -> tuple[float, float]:
         """Of one point: deviations by privacy noise, and by noise and sampling together."""
@@ -247,7 +280,12 @@ class Points:
         """All points together, by the joint law of their errors."""
         if not any(self.known):
             return self._nothing(level, "interval")
-        return self._masked(self._shown.interval(level))
+        made = self._masked(self._shown.interval(level))
+        return replace(
+            made,
+            lower=tuple(-math.inf if x else y for x, y in zip(self.below, made.lower, strict=True)),
+            upper=tuple(math.inf if x else y for x, y in zip(self.above, made.upper, strict=True)),
+        )
 
     def noise_interval(self, level: float) -> Interval:
         if not any(self.known):

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from privmean.intervals.at_bound import AT_LIMITS
 from privmean.intervals.interval import OK, Interval
 from privmean.intervals.mean_interval import UNRELATED
 from privmean.models.smooth import Smooth
@@ -33,7 +34,7 @@ LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 BEYOND = 3.0  # deviations: persons seen beyond a bound; by noise alone in less than 1 %
 UNSEEN = "to within one step of values on a grid too fine to show"
-UNRESOLVED, AT_LIMITS = "not resolved", "at the limits"
+UNRESOLVED = "not resolved"
 WITHIN = "values lie within the bounds"
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.models.quantile_intervals import AT_LIMITS, Band, Distribution
+from privmean.intervals.at_bound import AT_LIMITS
+from privmean.models.quantile_intervals import Band, Distribution
 from privmean.release import Release
 from privmean.rows import Row
 

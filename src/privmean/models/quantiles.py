@@ -16,6 +16,7 @@ import numpy as np
 from privmean import validate
 from privmean.central.look import OnePlace
 from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.at_bound import AT_LIMITS
 from privmean.intervals.interval import FAILED, OK
 from privmean.intervals.mean_interval import unrelated
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
@@ -23,7 +24,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.models.column_plans import ColumnPlan, one_column
 from privmean.models.parts import Counts, ask_counts, deviation
 from privmean.models.quantile_cells import MANY, Layout, cells_between, layout_for
-from privmean.models.quantile_intervals import AT_LIMITS, Distribution
+from privmean.models.quantile_intervals import Distribution
 from privmean.models.standard import (
     GENTLE,
     HALF,

@@ -21,6 +21,7 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
+from privmean.intervals.at_bound import TypeBounds
 from privmean.intervals.interval import OK
 from privmean.models.binned import BinnedIntervals, worst
 from privmean.models.curve_release import CurveRelease
@@ -216,7 +217,10 @@ class Curve(Usual):
                 )  # fmt: skip
             given: Any = self.assume
             ends = validate.bounds("bounds", given)
-            return JointBins(ends, self._middles, self.smooth, self.by is not None, self.related)
+            return JointBins(
+                ends, self._middles, self.smooth, self.by is not None, self.related,
+                isinstance(given, TypeBounds),
+            )  # fmt: skip
         if self.method != "auto":
             if not isinstance(self.method, Winsorized | Magnitudes):
                 raise ArgumentError(
@@ -236,7 +240,8 @@ class Curve(Usual):
             return Magnitudes(target=CHEAP, design_effect=self.related)
         kind = kind_of(assume)
         if kind == BOUNDS:
-            limits = Bounded(*validate.bounds("bounds", assume))
+            ends = validate.bounds("bounds", assume)
+            limits = Bounded(*ends, declared=isinstance(assume, TypeBounds))
             return Winsorized(limits, design_effect=self.related)
         if kind != CONCENTRATION:
             raise ArgumentError(

@@ -23,7 +23,7 @@ from privmean.central.locate import Schedule, locate
 from privmean.central.location import Location
 from privmean.central.log_segments import Histogram
 from privmean.central.wallet import Wallet
-from privmean.intervals.tail_check import CERTAIN, THICKEST
+from privmean.intervals.tail_check import SEEN, THICKEST
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
@@ -88,7 +88,7 @@ class Outside:
             max(mass, 0.0) / whole,
             mass - TRUST * scale,
             mass - doubt > THICKEST * whole,
-            mass > CERTAIN * scale,
+            mass > SEEN * scale,
             seen is not None and far_together(mass / scale, seen, lower, upper),
             (max(mass, 0.0) + FIRM * scale) / whole,
         )

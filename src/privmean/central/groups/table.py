@@ -126,8 +126,8 @@ def table_of(
     # the first that holds
     said = (
         (few, TOO_FEW), (np.full(len(few), thick), TOO_THICK), (near, NEAR),
-        (precise < PRECISE, IMPRECISE), (far_out, FAR_SEEN), (seen_out, TAIL_SEEN),
-        (alone, OWN_TAIL),
+        (precise < PRECISE, IMPRECISE), (far_out, FAR_SEEN), (alone, OWN_TAIL),
+        (seen_out, TAIL_SEEN),
     )  # fmt: skip
     status = np.select([which for which, _ in said], [word for _, word in said], OK).tolist()
     shrunk = _translated(between, mean, variance)

@@ -1,0 +1,184 @@
+"""From how many noise scales on a release of the default mean says what its counts show.
+
+    python benchmarks/tail_status.py [--runs 40]
+
+Two rules read the same releases. Earlier: people beyond the limits are named from five noise scales
+on, or where the counts before the limit fall off slowly; people far beyond never by themselves.
+Now: from three noise scales on, for both counts. Both: now, and the rule of slow tails as well. Ok: the part of the shown releases that say "ok".
+Silent: the release says "ok", and its 95 % interval misses the mean of the very table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+from privmean.central import default_column
+from privmean.central.default_limits import Widened, indices
+from privmean.central.default_mean import DefaultMean
+from privmean.intervals.tail_check import TailCheck
+from privmean.errors import Infeasible
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.people.shape import Shape
+from privmean.privacy.budget import Budget
+from report import table
+from study_laws import COLUMNS, DATA, OTHER_COLUMNS, person_means
+
+RESULTS = Path(__file__).resolve().parent / "results" / "tail_status.json"
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0)
+LATE, THINNEST, EXCESS = 5.0, 0.8, 1.0  # of the earlier rule
+Draw = Callable[[np.random.Generator], np.ndarray]
+
+
+def classes(g: np.random.Generator) -> np.ndarray:
+    """Income classes 1 to 15 of 9,626 people, 3.7 % of whom have a code, 77 or 99."""
+    part = np.array([2.5, 4, 6.5, 6.5, 7.5, 11, 8.5, 7, 6, 5, 0, 0, 0, 9, 16.0])
+    x = g.choice(np.arange(1.0, 16.0), 9626, p=part / part.sum())
+    x[g.permutation(9626)[:356]] = np.repeat([77.0, 99.0], [228, 128])
+    return x
+
+
+def body_mass(g: np.random.Generator) -> np.ndarray:
+    """Body mass index of 9,626 people, coded 999 for 2 % of them."""
+    return np.where(g.random(9626) < 0.02, 999.0, g.gamma(14.0, 2.0, 9626))
+
+
+HELD_OUT = {
+    "cells": (
+        "angle_ch_1", "area_ch_1", "avg_inten_ch_1", "avg_inten_ch_3", "convex_hull_area_ratio_ch_1",
+        "entropy_inten_ch_1", "eq_circ_diam_ch_1", "eq_sphere_vol_ch_1", "fiber_length_ch_1",
+        "kurt_inten_ch_4", "length_ch_1", "neighbor_avg_dist_ch_1", "shape_lwr_ch_1",
+        "skew_inten_ch_3", "spot_fiber_count_ch_4", "total_inten_ch_2", "var_inten_ch_1",
+        "width_ch_1",
+    ),
+    "randhie": (
+        "coins", "income", "xage", "educdec", "drugdol", "meddol", "mdvis", "disea", "ghindx",
+        "mhi", "physlm", "lpi", "linc", "num", "outpdol",
+    ),
+    "cdnow": ("quantity", "amount"),
+}  # fmt: skip
+LAWS: dict[str, Draw] = {
+    "normal": lambda g: g.normal(50, 10, 5000),
+    "uniform": lambda g: g.random(5000),
+    "exponential": lambda g: g.exponential(1.0, 5000),
+}
+CODED: dict[str, Draw] = {
+    "income classes, 3.7 % coded": classes,
+    "body mass, 2 % coded": body_mass,
+}
+
+
+def is_slow(wide: Widened) -> bool:
+    """Whether the counts before the limit fall off too slowly for the tail assumption."""
+    if not wide.counts or wide.counts[0].beyond <= wide.counts[0].scale:
+        return False
+    return indices(wide.place, wide.counts[0])[0] <= THINNEST * (1 + 1 / EXCESS)
+
+
+def earlier(check: TailCheck | None, slow: bool) -> bool:
+    """Whether the earlier rule says "ok"."""
+    if check is None:
+        return True
+    certain = check.outside > LATE * check.beyond_scale
+    return not (check.doubted or check.seen or slow or certain)
+
+
+@dataclass
+class Tally:
+    """Shown releases, and of these by rule: "ok", and "ok" with a miss. both: three noise scales,
+    and the rule of slow tails beside."""
+
+    shown: int = 0
+    ok_before: int = 0
+    ok_both: int = 0
+    ok_now: int = 0
+    silent_before: int = 0
+    silent_both: int = 0
+    silent_now: int = 0
+
+    def plus(self, other: Tally) -> Tally:
+        return Tally(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values())))
+
+
+def measured(draw: Draw, epsilon: float, runs: int, seed: int) -> Tally:
+    """What both rules say of the same releases."""
+    found, tally = default_column._found, Tally()
+    seen: list[Widened] = []
+
+    def kept(course, wide, *rest):  # type: ignore[no-untyped-def]
+        seen[:] = [wide]
+        return found(course, wide, *rest)
+
+    with mock.patch.object(default_column, "_found", kept):
+        for run in range(runs):
+            g = np.random.default_rng([seed, run, int(100 * epsilon)])
+            x = draw(g)
+            try:
+                plan = DefaultMean().plan(Budget(epsilon=epsilon), Shape(("v",), len(x)))
+            except Infeasible:
+                return tally
+            seen.clear()
+            release = plan.release(MatrixPeople(x[:, None], ("v",)), SimulatedNoise(g))
+            if not math.isfinite(release.estimate[0]) or not seen:
+                continue
+            ends = release.interval()
+            miss = not ends.lower[0] <= x.mean() <= ends.upper[0]
+            slow, now = is_slow(seen[0]), release.status == "ok"
+            ok = (earlier(release.intervals.check, slow), now and not slow, now)
+            tally = tally.plus(Tally(1, *ok, *(item and miss for item in ok)))
+    return tally
+
+
+def columns_of(data: Path, wanted: dict[str, tuple[str, str]]) -> dict[str, Draw]:
+    """The person means of columns; none where the tables are not there."""
+    if not data.exists():
+        return {}
+    return {name: lambda g, x=x: x for name, x in person_means(data, wanted).items()}  # type: ignore[misc]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=40, help="releases a cell")
+    parser.add_argument("--data", type=Path, default=DATA)
+    said = parser.parse_args()
+    other = {f"{t} {c}": (t, c) for t, columns in HELD_OUT.items() for c in columns}
+    kinds = {
+        "columns the rules were tuned on": columns_of(said.data, {**COLUMNS, **OTHER_COLUMNS}),
+        "other columns": columns_of(said.data, other),
+        "laws without a long tail": LAWS,
+        "coded columns": CODED,
+    }
+    rows, stored = [], []
+    for kind, draws in kinds.items():
+        for epsilon in EPSILONS:
+            whole = Tally()
+            for place, (name, draw) in enumerate(draws.items()):
+                cell = measured(draw, epsilon, said.runs, place)
+                whole = whole.plus(cell)
+                stored.append({"kind": kind, "column": name, "epsilon": epsilon, **asdict(cell)})
+            n = max(whole.shown, 1)
+            rows.append([
+                kind, epsilon, whole.shown,
+                *(f"{x / n:.1%}" for x in (whole.ok_before, whole.ok_both, whole.ok_now)),
+                *(f"{x / n:.2%}" for x in
+                  (whole.silent_before, whole.silent_both, whole.silent_now)),
+                f"{whole.ok_now / max(whole.ok_before, 1):.3f}",
+            ])  # fmt: skip
+    head = ["columns", "epsilon", "shown", "ok, earlier", "ok, both", "ok, now",
+            "silent, earlier", "silent, both", "silent, now", "ok, now / earlier"]  # fmt: skip
+    print(table(head, rows), f"\n{said.runs} releases a cell; {os.cpu_count()} cores")
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps({"runs": said.runs, "cells": stored}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
