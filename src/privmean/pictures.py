@@ -15,7 +15,7 @@ from privmean.summary import percent, rests_on, statuses
 
 LINE, TOP, BOTTOM = 22, 8, 30  # pixels: of a row, above all rows, for the axis
 PLOT, LETTER = 420, 6.6  # width of the plot; of a letter
-LONGEST = 34  # letters of a label
+LONGEST = 34  # letters of a label that is drawn as wide as it is
 MOST = 60  # rows that a notebook shows
 
 
@@ -37,8 +37,8 @@ def svg(rows: Sequence[Row], level: float) -> str:
     if not drawn:
         return ""
     low, high = _reach(drawn)
-    names = [name if len(name) <= LONGEST else name[: LONGEST - 1] + "…" for name in labels(rows)]
-    left = 10 + LETTER * max(len(name) for name in names)
+    names = labels(rows)
+    left = 10 + LETTER * min(max(len(name) for name in names), LONGEST)
     width, height = left + PLOT + 20, TOP + LINE * len(rows) + BOTTOM
 
     def x(value: float) -> float:
@@ -63,9 +63,11 @@ def svg(rows: Sequence[Row], level: float) -> str:
         )
     for j, (name, row) in enumerate(zip(names, rows, strict=True)):
         y = TOP + LINE * j + LINE / 2
+        # a longer label is drawn narrower, whole
+        room = f' textLength="{left - 14:.0f}" lengthAdjust="spacingAndGlyphs"'
         parts.append(
-            f'<text x="{left - 8:.1f}" y="{y + 4:.1f}" text-anchor="end" stroke="none">'
-            f"{escape(name)}</text>"
+            f'<text x="{left - 8:.1f}" y="{y + 4:.1f}" text-anchor="end" stroke="none"'
+            f"{room if len(name) > LONGEST else ''}>{escape(name)}</text>"
         )
         if not math.isfinite(row.estimate):
             parts.append(

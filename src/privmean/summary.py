@@ -21,6 +21,7 @@ PLACE = 12  # where the words of a line begin
 MORE = "all of it: release.details()"
 NONE = "none: FAILED privately (the budget is spent)"
 WIDEST = 40  # characters of a key that are shown
+RULE = "Each person counts in "  # how the rule of a release by group begins
 MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
 
 
@@ -32,6 +33,7 @@ def summary(release: Numbers, warning: str) -> str:
         lines += _one_number(release, rows[0])
     else:
         lines += _head(release.title(), release)
+        lines += [part for note in _rule(release) for part in _wrapped(f"  {note}")]
         if release.failed and all(math.isnan(row.estimate) for row in rows):
             lines += _line("estimate", NONE)
         else:
@@ -47,7 +49,7 @@ def summary(release: Numbers, warning: str) -> str:
         f"{in_words(promise)}",
     )
     if not release.failed:
-        lines.append(_short("rests on", rests_on(release)))
+        lines += _line("rests on", rests_on(release))
     return "\n".join([*lines, *_status(release)])
 
 
@@ -168,10 +170,15 @@ def rests_on(release: Numbers) -> str:
     """What accuracy rests on (never privacy), in a few words."""
     interval = release.interval()
     words = interval.brief or assumptions(_assumed(release))
-    few = unseen_of(interval.assumption)  # first: the end of a line that is too long is left out
+    few = unseen_of(interval.assumption)
     if few and few not in words:
         words = f"{few}; {words}"
     return words or "nothing but the noise"
+
+
+def _rule(release: Numbers) -> tuple[str, ...]:
+    """In how many groups a person counts; of means by group alone."""
+    return tuple(note for note in release.assumptions if note.startswith(RULE))[:1]
 
 
 def _assumed(release: Numbers) -> tuple[str, ...]:
@@ -197,9 +204,7 @@ def _status(release: Numbers) -> list[str]:
     if release.failed:
         return _line("status", f"FAILED: {advice}")
     if status == OK:
-        room = WIDTH - PLACE - len(f"ok   (method: ; {MORE})")
-        name = textwrap.shorten(release.estimator, room, placeholder=" …")
-        return _line("status", f"ok   (method: {name}; {MORE})")
+        return _line("status", f"ok   (method: {release.estimator}; {MORE})")
     if not advice:  # then single rows have it
         found = Counter(row.status for row in release.rows())
         words = [
@@ -302,14 +307,6 @@ def _wrapped(text: str) -> list[str]:
 def _line(word: str, text: str) -> list[str]:
     """A word in the margin and text beside it, on as many lines as it needs."""
     return _wrapped(f"  {word:<{PLACE - 3}} {text}")
-
-
-def _short(word: str, text: str) -> str:
-    """The same on one line; what is left out stands in `details`."""
-    room = WIDTH - PLACE
-    if len(text) > room:
-        text = textwrap.shorten(text, room, placeholder=" …", break_on_hyphens=False)
-    return f"  {word:<{PLACE - 3}} {text}"
 
 
 def _digits(lower: float, upper: float) -> int:

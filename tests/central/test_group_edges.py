@@ -142,17 +142,17 @@ def test_a_release_says_what_one_person_moves_and_what_its_rows_rest_on(most):
     )  # fmt: skip
     words = " ".join(release.assumptions)
     if most == 1:
-        assert "one person counts in one group" in words
+        assert "Each person counts in one group" in words
         assert "the rows depend on which keys are asked" in words
     else:
-        assert f"at most {most} groups fully, with total weight {most}" in words
+        assert f"at most {most} groups fully; see max_groups." in words
         assert "another list of keys changes the rows" in words
         assert "hold for any dependence within persons" in words
     rests = release.interval().assumption
     for part in ("(1)", "(2)", "(3)", "coverage of imprecise rows", "was not measured"):
         assert part in rests
     told = json.loads(json.dumps(release.to_dict(), allow_nan=False))
-    assert "one person counts in" in json.dumps(told)
+    assert "Each person counts in" in json.dumps(told)
 
 
 @pytest.mark.parametrize("said", [{}, {"max_groups": 2}, {"contrasts": ["1 - 0", "each - rest"]}])

@@ -270,7 +270,7 @@ class DefaultVectorPlan(DefaultPlan):
 
 
 def _some(names: list[str]) -> str:
-    return f"{', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:

@@ -253,7 +253,7 @@ def _card(
         ("Budget period", said.get("period") or "this study; other releases add to it"),
         (
             "Place on the ledger",
-            f"line {charge['number']}, digest {charge['digest'][:16]}…" if charge else "no ledger",
+            f"line {charge['number']}, digest {charge['digest']}" if charge else "no ledger",
         ),
         ("Mechanisms", ", ".join(kinds)),
         (

@@ -27,7 +27,13 @@ from privmean.central.groups.settings import (
     GroupSettings,
 )
 from privmean.central.groups.table import empty_table, table_of
-from privmean.central.groups.words import advice_of, assumption_of, hidden_words, notes_of
+from privmean.central.groups.words import (
+    advice_of,
+    assumption_of,
+    hidden_words,
+    left_out_words,
+    notes_of,
+)
 from privmean.central.location import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.central.wallet import Wallet
@@ -278,11 +284,17 @@ class GroupPlan(PairsPlan):
             persons=max(int(found.persons), 0),
             status=status,
             advice=advice_of(found, self.settings, epsilon),
-            assumptions=(*notes_of(self.settings), *notes),
+            assumptions=(*notes_of(self.settings), *notes, *self._left_out(found)),
             shares=found.shares,
             diagnostics=_facts(found, shrunk),
             estimand=self._estimand(),
         )
+
+    def _left_out(self, found: Found) -> tuple[str, ...]:
+        """The warning that most people are in none of the groups, where n is public."""
+        noise = found.weight_sd * math.sqrt(len(found.weight))
+        words = left_out_words(float(found.weight.sum()), noise, self.shape.persons)
+        return (words,) if words and self.settings.public_keys else ()
 
     def _worded(self, table: GroupTable, found: Found) -> GroupTable:
         words = assumption_of(found, self.settings)

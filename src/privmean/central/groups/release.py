@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privmean.central.groups.words import HIDDEN
+from privmean.central.groups.words import HIDDEN, LEFT_OUT
 from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import (
     ALL_PAIRS,
@@ -202,7 +202,7 @@ class GroupRelease(Release):
 
     def footer(self) -> tuple[str, ...]:
         """What the table leaves out."""
-        hidden = [note for note in self.assumptions if note.startswith(HIDDEN)]
+        hidden = [note for note in self.assumptions if note.startswith((HIDDEN, LEFT_OUT))]
         if any(key in ("rest", "overall") for item in self.contrasts for key, _ in item.terms):
             hidden.append(PARTS)
         return (*super().footer(), *hidden)

@@ -32,6 +32,8 @@ ARMS = {
 }
 
 HIDDEN = "groups of fewer than about "
+LEFT_OUT = "These groups hold about "
+PART = 0.5  # of all people: fewer in the groups are said
 
 
 def hidden_words(threshold: float) -> str:
@@ -43,27 +45,42 @@ def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     """The unit, the rule, what is estimated, and what follows from the list of keys."""
     k, split = settings.weights.most, settings.weights.split
     if settings.public_groups and not split:
-        rule = "one person counts in one group: the first key of its records, which are public"
+        rule = "Each person counts in one group, the first key of its records; see max_groups."
         listed = "who has records in which group is public; only the values are protected"
     elif not split:
-        rule = (
-            "one person counts in one group: the one with most usable records among the keys "
-            "asked, ties to the first key in the order of texts"
+        rule = f"Each person counts in one {'arm' if settings.common else 'group'}, the most frequent"
+        rule += "." if settings.common else "; see max_groups."
+        listed = (
+            "the most frequent group is the one with most usable records among the keys asked, ties "
+            "to the first key in the order of texts; the rows depend on which keys are asked"
         )
-        listed = "the rows depend on which keys are asked"
     else:
-        counts = "one person counts" if k == 1 else f"one person counts in at most {k} groups fully"
         rule = (
-            f"{counts}, with total weight {k}; persons in m > {k} groups count {k}/m in each, so "
-            "rows are weighted means if the number of groups goes with the values"
+            "Each person counts in every group, with a total weight of 1; see max_groups."
+            if k == 1
+            else f"Each person counts in at most {k} groups fully; see max_groups."
         )
-        listed = "m counts the keys asked: another list of keys changes the rows"
+        listed = (
+            f"people in m > {k} groups count {k}/m in each, with a total weight of {k}, so rows are "
+            "weighted means if the number of groups goes with the values; m counts the keys asked: another list of keys changes the rows"
+        )
     related = (
         ("intervals of contrasts hold for any dependence within persons, and are wide",)
         if split
         else ()
     )
     return rule, listed, *related
+
+
+def left_out_words(counted: float, noise: float, persons: int | None) -> str:
+    """What is said where the groups hold far fewer people than there are. counted: noisy weight of
+    all groups; noise: the deviation of its noise; persons: their public number, None if unknown."""
+    if persons is None or counted + 3 * noise > PART * persons:
+        return ""
+    return (
+        f"{LEFT_OUT}{max(counted, 0.0):.0f} of {persons} people. The others have no usable record "
+        "in any of them: check how the keys are written."
+    )
 
 
 def arms_assumption(*, counted: bool, unseen: float) -> str:

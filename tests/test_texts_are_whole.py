@@ -1,0 +1,108 @@
+"""No print, summary, report or command cuts a text short: cautions are read to their end."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privmean as pm
+from privmean.noise.simulated import SimulatedNoise
+from privmean.study.report import page
+from privmean.summary import WIDTH, rests_on
+from shell import shell
+
+CUT = re.compile(r"…|(?<![\w(])\.\.\.|\.\.\.$", re.MULTILINE)
+LONG = "a_value_whose_name_is_longer_than_a_label_of_a_picture"
+
+
+def table(size=3000):
+    g = np.random.default_rng(7)
+    n = 2 * size
+    return pl.DataFrame({
+        "who": np.repeat(np.arange(size), 2), "v": g.normal(50, 10, n), LONG: g.normal(50, 10, n),
+        "t": np.tile([0.5, 1.5], size), "x": g.normal(0, 1, n),
+        "side": np.repeat(np.arange(size) % 2, 2), "group": g.choice(["a", "b", "c"], n),
+    })  # fmt: skip
+
+
+KEYS = {"by": "group", "keys": ["a", "b", "c"]}
+QUESTIONS = {
+    "mean": (pm.mean, "v", {}),
+    "mean within bounds": (pm.mean, "v", {"bounds": (0, 100)}),
+    "bounds that nobody reaches": (pm.mean, "v", {"bounds": (1000, 2000)}),
+    "mean over records": (pm.mean, "v", {"estimand": "records", "cap": 2}),
+    "two columns": (pm.mean, ["v", "x"], {}),
+    "a concentration": (pm.mean, "v", {"assume": pm.SubGaussian(sd=10.0), "delta": 1e-6}),
+    "groups": (pm.mean, "v", KEYS),
+    "groups of a long name": (pm.mean, LONG, KEYS),
+    "weighted groups": (pm.mean, "v", {**KEYS, "max_groups": 2}),
+    "private keys": (pm.mean, "v", {"by": "group", "delta": 1e-6}),
+    "arms": (pm.compare, "v", {"arms": "side"}),
+    "public arms": (pm.compare, "v", {"arms": "side", "membership": "public"}),
+    "a pair": (pm.compare, "v", {"by": "t", "pair": ("0.5", "1.5")}),
+    "quantiles": (pm.quantile, "v", {}),
+    "variance": (pm.variance, "v", {}),
+    "curve": (pm.curve, "v", {"time": "t", "bins": [0, 1, 2]}),
+    "curve within bounds": (pm.curve, "v", {"time": "t", "bins": [0, 1, 2], "bounds": (0, 100)}),
+    "regression": (pm.regress, "v ~ x", {}),
+    "changes within": (pm.regress, "v ~ x", {"effect": "within"}),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("epsilon", [0.05, 2.0])
+def test_no_print_of_any_question_is_cut(name, epsilon):
+    ask, value, said = QUESTIONS[name]
+    if name == "a pair":
+        said = {"by": "group", "pair": ("a", "b")}
+    try:
+        release = ask(
+            table(), value, person="who", epsilon=epsilon, noise=SimulatedNoise(1), **said
+        )
+    except pm.Infeasible as refused:
+        assert not CUT.search(str(refused))
+        return
+    stored = pm.Release.from_dict(release.to_dict())
+    for text in (str(release), release.details(), str(stored), release._repr_html_()):
+        assert not CUT.search(text), CUT.findall(text)
+    told = " ".join(str(release).split())
+    if not release.failed:
+        assert " ".join(rests_on(release).split()) in told
+    for advice in filter(None, (release.advice, release.interval().advice)):
+        if release.status != "ok" or not release.advice:
+            assert release.failed or " ".join(advice.split()) in told or "rows:" in told
+    assert all(len(line) <= WIDTH for line in str(release).splitlines() if " " in line.strip())
+
+
+def test_a_study_and_its_report_are_whole():
+    questions = {
+        "level": pm.Mean("v"), "groups": pm.Mean(LONG, by="group", keys=["a", "b", "c"]),
+        "wrong": pm.Mean("v", assume=(1000, 2000)), "middle": pm.Quantile("v"),
+    }  # fmt: skip
+    study = pm.Study(
+        pm.Table(table(), person="who"), epsilon=2.0, noise=SimulatedNoise(3)
+    )
+    for name, question in questions.items():
+        study.add(name, question)
+    release = study.release()
+    for text in (str(release), page(release.to_dict())):
+        assert not CUT.search(text), CUT.findall(text)
+    assert LONG in page(release.to_dict())
+
+
+def test_the_command_prints_whole_texts(tmp_path):
+    path = tmp_path / "v.csv"
+    table().write_csv(path)
+    asked = (path, "--person", "who", "--epsilon", 1)
+    for command in (
+        ("mean", *asked, "--value", "v", "--bounds", 1000, 2000),
+        ("mean", *asked, "--value", "v", "--by", "group", "--keys", "a,b,c", "--details"),
+        ("quantile", *asked, "--value", "v"),
+        ("variance", *asked, "--value", "v"),
+    ):
+        found = shell(*command)
+        assert found.exit_code in (0, 3), found.stderr
+        assert not CUT.search(found.stdout)
