@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from privmean.intervals.group_table import MEAN, target_of
 from privmean.intervals.interval import OK, Interval
+from privmean.intervals.mean_interval import limit
 from privmean.intervals.noise_sums import bounded_quantile, sum_quantile, sum_tail
 
 NOISE_TARGET = "clipped difference of these persons"
@@ -18,7 +19,8 @@ BRIEF = "each arm's tail at most twice that of all; sampling errors are normal"
 class EffectIntervals:
     """estimate: the difference, NaN where nothing is shown. sampling: deviation of its sampling
     error; scales: of the Laplace noises in it. above, below: allowances for what the limits cut
-    off; infinite where a side is open. counted: whether persons beyond the limits were counted."""
+    off; infinite where a side is open. counted: whether persons beyond the limits were counted.
+    bounds: of the difference, by public bounds of the values."""
 
     estimate: float
     sampling: float = math.nan
@@ -30,6 +32,7 @@ class EffectIntervals:
     assumption: str = ""
     status: str = OK
     advice: str = ""
+    bounds: tuple[float, float] | None = None
 
     def interval(self, level: float, target: str | None) -> Interval:
         wanted = target_of(target, self.counted)
@@ -38,7 +41,7 @@ class EffectIntervals:
         if not math.isnan(size):
             size = bounded_quantile(level, up + down, self.scales, self.sampling)
         return Interval.one(
-            (self.estimate - size - down, self.estimate + size + up),
+            self._within(self.estimate - size - down, self.estimate + size + up),
             level,
             target=wanted,
             assumption=self.assumption if wanted == MEAN else "",
@@ -52,10 +55,13 @@ class EffectIntervals:
         size = self.estimate
         if not math.isnan(size):
             size = sum_quantile((1 - level) / 2, self.scales, 0.0)
-        ends = self.estimate - size, self.estimate + size
+        ends = self._within(self.estimate - size, self.estimate + size)
         return Interval.one(
             ends, level, kind="noise_interval", target=NOISE_TARGET, status=self.status
         )
+
+    def _within(self, low: float, high: float) -> tuple[float, float]:
+        return (low, high) if math.isnan(low) else limit(low, high, self.bounds)
 
     def p_value(self) -> float:
         """The smallest level at which the interval for the clipped mean leaves 0 out."""

@@ -71,7 +71,7 @@ class GroupTable:
     that side. related: the groups share persons, so that errors
     of sampling add up in the worst way. weight: noisy persons, `weight_sd` its noise. divisor,
     cell: persons that a mean was divided by, and the noise deviation of each of its three parts.
-    lower, upper: the limits of values.
+    lower, upper: the limits of values. bounds: public bounds of values, which no end passes.
     """
 
     keys: tuple[str, ...]
@@ -95,6 +95,7 @@ class GroupTable:
     related: bool = False
     simultaneous: bool = False
     assumption: str = ""
+    bounds: tuple[float, float] | None = None
 
     @property
     def shown(self) -> Flags:
@@ -139,15 +140,23 @@ class GroupTable:
         room = math.inf if far_up.any() or far_down.any() else up + down
         whole = bounded_quantile(level, room, scales.tolist(), math.hypot(normal, sampling))
         error = math.sqrt(float(2 * (scales @ scales)) + normal**2 + sampling**2)
-        return Line(
-            estimate,
-            error,
+        ends = (
             -math.inf if far_down.any() else estimate - whole - down,
             math.inf if far_up.any() else estimate + whole + up,
             estimate - noise,
             estimate + noise,
-            self.worst(used[size >= COUNTS * size.max()]),
         )
+        estimate, *inside = self._limited(rising, falling, estimate, *ends)
+        return Line(estimate, error, *inside, self.worst(used[size >= COUNTS * size.max()]))
+
+    def _limited(self, rising: Floats, falling: Floats, *numbers: float) -> list[float]:
+        """The numbers of a weighted sum of means, within what public bounds allow it."""
+        if self.bounds is None:
+            return list(numbers)
+        low, high = self.bounds
+        up, down = float(rising.sum()), float(falling.sum())
+        least, most = up * low - down * high, up * high - down * low
+        return [min(max(number, least), most) for number in numbers]
 
     def p_value(self, weights: Floats) -> float:
         """The smallest level at which the interval for a weighted sum of means of limited values
@@ -189,7 +198,7 @@ class GroupTable:
             level,
             target=wanted,
             assumption=self.assumption if wanted == MEAN else "",
-            brief=BRIEF if self.assumption and wanted == MEAN else "",
+            brief=BRIEF if self.assumption and wanted == MEAN and self.bounds is None else "",
             region=tuple(zip(self.lower.tolist(), self.upper.tolist(), strict=True)),
             status=self._status(),
         )

@@ -103,6 +103,7 @@ class Table:
             null_words=null_words,
         )
         self._reduced: dict[Summary, People] = {}
+        self._booleans: dict[tuple[str, ...] | None, tuple[tuple[str, ...], frozenset[str]]] = {}
 
     @property
     def name(self) -> str:
@@ -117,6 +118,20 @@ class Table:
         if summary not in self._reduced:
             self._reduced[summary] = summary.reduce(self)
         return self._reduced[summary]
+
+    def booleans(self, values: Sequence[str] | None) -> tuple[tuple[str, ...], frozenset[str]]:
+        """The columns that `values` mean, and those of them that are Boolean by their declared
+        type, which is public. Read once."""
+        asked = None if values is None else tuple(values)
+        if asked not in self._booleans:
+            from privmean.people.declared_types import boolean_columns
+
+            known = self.machine.options()
+            known.pop("progress")
+            self._booleans[asked] = boolean_columns(
+                self.source, self.person, asked, self.text, known
+            )
+        return self._booleans[asked]
 
     def persons(self, columns: Sequence[tuple[str, str]] = ()) -> int | None:
         """The number of persons, from a given roster or the column of persons alone; None where

@@ -62,7 +62,12 @@ class Telling(Question, Protocol[R_co]):
 
 
 class Usual:
-    """What most questions say: replace-one where no call names neighbours; no facts of tables."""
+    """What most questions say: replace-one where no call names neighbours; no facts of tables.
+
+    limits: what the declared types of a table's columns allow the answers, column by column.
+    """
+
+    limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()
 
     @property
     def usual_neighbors(self) -> Neighbors:

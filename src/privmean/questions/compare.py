@@ -8,18 +8,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
+from privmean.central.bounded import BoundedMean
 from privmean.central.default_mean import DefaultMean
 from privmean.central.groups.arms import TwoArms
 from privmean.central.groups.estimator import GroupMeans
 from privmean.errors import ArgumentError
+from privmean.intervals.at_bound import BOOLEAN, TypeBounds
 from privmean.intervals.contrasts import contrasts_of
 from privmean.intervals.interval import OK
 from privmean.people.keytexts import key_texts
 from privmean.people.pairings import Difference, Pairs
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, Usual
+from privmean.questions.declared_bounds import booleans_of, limited, with_limits
 
 if TYPE_CHECKING:
+    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
     from privmean.release import Release
 
@@ -129,14 +133,34 @@ class Compare(Usual):
             before=self.before, slope=float(self.slope), aliases=more, public=self._public,
         )  # fmt: skip
 
+    def prepared(self, table: Table | None) -> Compare:
+        """With the bounds of Boolean columns: of a person's value."""
+        columns = (self.value,) if self.before is None else (self.value, self.before)
+        flags = booleans_of(table, columns)
+        if not flags or not all(flags):
+            return self
+        low, high = BOOLEAN
+        if self.before is not None:
+            low, high = low - max(self.slope, 0.0), high - min(self.slope, 0.0)
+        return with_limits(self, [(low, high)])
+
+    @property
+    def _difference(self) -> TypeBounds | None:
+        """What the bounds of values allow a difference."""
+        if not self.limits or self.limits[0] is None:
+            return None
+        low, high = self.limits[0]
+        return TypeBounds((low - high, high - low))
+
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         asked = self.summary
         if isinstance(asked, Difference):
-            return DefaultMean()
+            between = self._difference
+            return DefaultMean() if between is None else BoundedMean(between)
         if self._public:
             one, two = self.keys
             return TwoArms(((one,), (two,)))
-        return GroupMeans(asked.groups, common=True)
+        return GroupMeans(asked.groups, common=True, bounds=self.limits)
 
     def told(self, release: Release) -> Release:
         if self.by is not None:
@@ -151,7 +175,8 @@ class Compare(Usual):
             part = "" if self.slope == 1 else f"{self.slope:g} "
             term = f"{self.value} - {part}{self.before}"
         if self._public:
-            return self._effect(replace(release, columns=(f"{term}: {text}",)))
+            found = limited(release, [self._difference])
+            return self._effect(replace(found, columns=(f"{term}: {text}",)))
         made = group_release(
             release, term=term, by=(str(self.arms),), keys=self.keys, contrasts=[effect],
             shrink=False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -21,7 +21,7 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
-from privmean.intervals.at_bound import TypeBounds
+from privmean.intervals.at_bound import BOOLEAN, TypeBounds
 from privmean.intervals.interval import OK
 from privmean.models.binned import BinnedIntervals, worst
 from privmean.models.curve_release import CurveRelease
@@ -39,6 +39,7 @@ from privmean.questions.assumptions import (
     said_as,
 )
 from privmean.questions.base import Estimator, Usual
+from privmean.questions.declared_bounds import booleans_of, is_unit_pair
 from privmean.questions.edges import Edges, bin_names, edges_of, middles, said
 from privmean.release import Release
 
@@ -185,6 +186,13 @@ class Curve(Usual):
         return BinnedMeans(
             self.value, self.time, edges_of(self.bins), step, self.by, self.levels or ()
         )
+
+    def prepared(self, table: Table | None) -> Curve:
+        """With the bounds of a Boolean column."""
+        said = self.assume is not None and not is_unit_pair(self.assume)
+        if said or self.method != "auto":
+            return self
+        return replace(self, assume=BOOLEAN) if any(booleans_of(table, (self.value,))) else self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         return self._chosen()

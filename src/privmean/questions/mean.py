@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.at_bound import BOOLEAN
 from privmean.people.read import Estimand
 from privmean.people.table import RecordMeans, Table
 from privmean.questions.assumptions import Assumption, Covariance, Related, random_effects, said_as
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator
+from privmean.questions.declared_bounds import (
+    booleans_of,
+    is_unit_pair,
+    limited,
+    with_limits,
+)
 from privmean.questions.methods import Named, chosen
 
 if TYPE_CHECKING:
@@ -62,6 +69,7 @@ class Mean:
     """
 
     kind: ClassVar[str] = "mean"
+    limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()  # by declared types
 
     values: Annotated[
         tuple[str, ...] | Sequence[str] | None, "Columns of numbers; * and ? are wildcards."
@@ -142,7 +150,21 @@ class Mean:
         return RecordMeans(named, self.estimand, self.cap, self.resolution)
 
     def prepared(self, table: Table | None) -> Mean:
-        """With the sizes of the public groups, where random effects name their column."""
+        """With the sizes of the public groups, where random effects name their column, and the
+        bounds of Boolean columns."""
+        known = self._with_sizes(table)
+        said = known.assume is not None
+        if said and not is_unit_pair(known.assume):
+            return known
+        flags = booleans_of(table, known.values)
+        if not any(flags) or (said and not all(flags)):
+            return known
+        free = known.by is None and known.method == "auto" and random_effects(known.related) is None
+        if free and all(flags):
+            return replace(known, assume=BOOLEAN)
+        return with_limits(known, [BOOLEAN if flag else None for flag in flags])
+
+    def _with_sizes(self, table: Table | None) -> Mean:
         effects = random_effects(self.related)
         if effects is not None and effects.group_sizes is None:
             if table is None or effects.group is None:
@@ -182,7 +204,7 @@ class Mean:
 
         if self.by is not None:
             return self._looked_at_by_group()
-        if self.assume is not None or self.summary.names is None:
+        if self.assume is not None or self.summary.names is None or self.limits:
             return ()
         named = self.summary.names
         if len(named) != 1 or self.summary != RecordMeans(named):
@@ -235,6 +257,7 @@ class Mean:
                 crossed=crossed,
                 shrink=said.shrink,
             )
+        release = limited(release, self.limits)
         effects = random_effects(self.related)
         if effects is not None:
             shown = {**release.diagnostics, **effects.shown()}
@@ -266,6 +289,7 @@ class Mean:
         person, at which a look looks."""
         named, said = tuple(self.values or ()), self.grouping
         alone = len(named) == 1 and not said.weights.split and said.keys is not None
+        alone = alone and not self.limits
         usual = self.resolution == type(self).resolution and self._by_group().target is None
         return named if alone and usual else ()
 
@@ -296,7 +320,9 @@ class Mean:
             )
         said, pairs = self.grouping, self._pairs()
         public = None if pairs.keys is None else pairs.groups
-        return GroupMeans(public, said.weights, target, said.simultaneous, pairs.public)
+        return GroupMeans(
+            public, said.weights, target, said.simultaneous, pairs.public, bounds=self.limits
+        )
 
 
 def _unsaid(value: object, usual: object) -> bool:

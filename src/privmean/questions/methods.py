@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.at_bound import TypeBounds
 from privmean.questions.assumptions import (
     BOUNDS,
     CONCENTRATION,
@@ -112,7 +113,8 @@ def _made(kind: str, given: Any, related: Related, by_records: bool) -> Estimato
             from privmean.central.concentration import Bounded
             from privmean.central.winsorized import Winsorized
 
-            return Winsorized(Bounded(*_limits(given)), design_effect=effect)
+            limits = Bounded(*_limits(given), declared=isinstance(given, TypeBounds))
+            return Winsorized(limits, design_effect=effect)
         from privmean.central.bounded import BoundedMean
 
         return BoundedMean(given, design_effect=effect)

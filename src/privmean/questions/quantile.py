@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.at_bound import BOOLEAN
 from privmean.models.quantile_release import QuantileRelease
 from privmean.models.quantiles import Quantiles
 from privmean.people.table import RecordMeans
 from privmean.questions.base import Usual
+from privmean.questions.declared_bounds import booleans_of
 from privmean.release import Release
 
 if TYPE_CHECKING:
+    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
 
 
@@ -62,6 +65,12 @@ class Quantile(Usual):
     @property
     def summary(self) -> RecordMeans:
         return RecordMeans.of_one(self.value, self.resolution)
+
+    def prepared(self, table: Table | None) -> Quantile:
+        """With the bounds of a Boolean column."""
+        if self.bounds is not None or self.value is None:
+            return self
+        return replace(self, bounds=BOOLEAN) if any(booleans_of(table, (self.value,))) else self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Quantiles:
         if columns != 1:

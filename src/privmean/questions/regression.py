@@ -21,6 +21,7 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
+from privmean.intervals.at_bound import BOOLEAN
 from privmean.intervals.interval import OK
 from privmean.intervals.tail_check import UNCHECKED
 from privmean.models.binned import ADVICE as BINNED_ADVICE
@@ -41,12 +42,14 @@ from privmean.models.tail_means import TailMeans
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator, Usual
+from privmean.questions.declared_bounds import booleans_of
 from privmean.questions.effects import EFFECTS, FIRST, OWN, POOLED, WITHIN, pooled_of, votes
 from privmean.questions.errors import Errors, ranges_of
 from privmean.questions.own_coefficients import OwnCoefficients, sizes_of, working_of
 from privmean.release import Release
 
 if TYPE_CHECKING:
+    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
 
 Effect = Literal["pooled", "within", "own"]
@@ -284,6 +287,16 @@ class Regression(Usual):
                 "method=Winsorized(..., range=(-1, 1))",
             )
         return Winsorized(assume, range=limits, design_effect=effect)
+
+    def prepared(self, table: Table | None) -> Regression:
+        """With the bounds of Boolean variables, for one regression of all."""
+        if self.effect == OWN or table is None:
+            return self
+        given = {*(self.bounds or {}), *(self.scales or {})}
+        named = [name for name in self._variables() if name not in given]
+        flags = booleans_of(table, named) if named else ()
+        found = {name: BOOLEAN for name, flag in zip(named, flags, strict=True) if flag}
+        return replace(self, bounds={**(self.bounds or {}), **found}) if found else self
 
     @property
     def looked_at(self) -> tuple[str, ...]:

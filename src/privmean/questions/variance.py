@@ -13,9 +13,11 @@ from privmean.models.variance import VarianceSearch
 from privmean.models.variance_release import VarianceRelease
 from privmean.people.table import RecordMeans
 from privmean.questions.base import Usual
+from privmean.questions.declared_bounds import booleans_of, limited, with_limits
 from privmean.release import Release
 
 if TYPE_CHECKING:
+    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
 
 Method = Literal["auto", "moment", "pair scale", "coinpress"]
@@ -62,6 +64,12 @@ class Variance(Usual):
     @property
     def summary(self) -> RecordMeans:
         return RecordMeans.of_one(self.value, self.resolution)
+
+    def prepared(self, table: Table | None) -> Variance:
+        """With the largest variance that a Boolean column can have."""
+        if self.value is None or not any(booleans_of(table, (self.value,))):
+            return self
+        return with_limits(self, [(0.0, 0.25)])
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> VarianceSearch | Spread:
         if cap is not None:
@@ -115,7 +123,6 @@ class Variance(Usual):
             raise ArgumentError("within", self.within, problem, error.remedy) from None
 
     def told(self, release: Release) -> VarianceRelease:
-        made = VarianceRelease(
-            **{item.name: getattr(release, item.name) for item in fields(Release)}
-        )
+        found = limited(release, self.limits)
+        made = VarianceRelease(**{item.name: getattr(found, item.name) for item in fields(Release)})
         return replace(made, estimand=f"variance of {release.columns[0]} between persons")

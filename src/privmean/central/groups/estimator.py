@@ -33,6 +33,7 @@ class GroupMeans:
     together at the level. public_groups: who has records in which group is public (replace-one
     only), so that sizes cost nothing and the noise is less. common: the same limits for all groups,
     for comparisons of arms: what they cut off cancels where the arms have one law of values.
+    bounds: public bounds of each value, None where it has none: nothing is then looked for.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
@@ -53,6 +54,7 @@ class GroupMeans:
     simultaneous: bool = False
     public_groups: bool = False
     common: bool = False
+    bounds: tuple[tuple[float, float] | None, ...] = ()
 
     def __post_init__(self) -> None:
         validate.choice("target", self.target, [None, "clipped"])
@@ -95,6 +97,7 @@ class GroupMeans:
             public_keys=self.keys is not None,
             public_groups=self.public_groups,
             common=self.common,
+            bounds=self.bounds,
         )
         if shape.dimension == 1:
             return GroupPlan(budget, shape, epsilon, settings, self.labels, self.simultaneous)

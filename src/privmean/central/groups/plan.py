@@ -26,7 +26,7 @@ from privmean.central.groups.settings import (
     TOTAL,
     GroupSettings,
 )
-from privmean.central.groups.table import empty_table, table_of
+from privmean.central.groups.table import empty_table, table_of, table_within
 from privmean.central.groups.words import (
     advice_of,
     assumption_of,
@@ -102,7 +102,7 @@ class GroupPlan(PairsPlan):
         bill = self.count_losses(purse)
         spent = tuple(bill)
         return spent + self.value_losses(
-            purse, self.epsilon, lambda left, own: self.strength(left, (*spent, *own))
+            purse, self.epsilon, lambda left, own: self.strength(left, (*spent, *own)), 0
         )
 
     def count_losses(self, purse: Wallet) -> list[Loss]:
@@ -119,17 +119,20 @@ class GroupPlan(PairsPlan):
         return bill
 
     def value_losses(
-        self, purse: Wallet, epsilon: Fraction, strength: Strength
+        self, purse: Wallet, epsilon: Fraction, strength: Strength, column: int
     ) -> tuple[Loss, ...]:
         """What the other stages of one value cost. epsilon: of which prices are parts."""
         s, relation = self.settings, self.relation
         bill: list[Loss] = []
-        if self.locates:  # the usual share; what is spent more on looking is spent less on the end
+        known = s.public_keys and s.bounds_of(column) is not None
+        if self.locates and not known:  # the usual share; what is spent more on looking is spent less on the end
             look = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
             bill.append(look.loss)
-        if s.counted:
+        if s.counted and not known:
             bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
         for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
+            if known and name != FINAL:
+                continue
             part = price(ROUGH, epsilon) if name != FINAL else purse.left
             if self.gaussian and name == FINAL:
                 mu = strength(part, bill)
@@ -265,6 +268,7 @@ class GroupPlan(PairsPlan):
         labels: Sequence[str],
         epsilon: Fraction,
         notes: tuple[str, ...] = (),
+        column: int = 0,
     ) -> Outcome:
         """What was found of one value, as a table. epsilon: of which its prices were parts."""
         status, shrunk = OK, None
@@ -273,11 +277,13 @@ class GroupPlan(PairsPlan):
             status = "atom" if atom else FAILED
             word = FEW if found.place is None else status
             table = empty_table(labels, word, found.weight, found.weight_sd)
+        elif found.place is None:
+            table, shrunk = table_within(found, settings, epsilon, labels)
         else:
             table, shrunk = table_of(found, settings, epsilon, labels)
             if TOO_THICK in table.status:
                 status = TOO_THICK
-        table = self._worded(table, found)
+        table = replace(self._worded(table, found), bounds=settings.bounds_of(column))
         return Outcome(
             table.estimate,
             table,

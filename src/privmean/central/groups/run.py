@@ -116,6 +116,9 @@ def run_value(
     `run_groups`."""
     settings, wallet, curator = asking.settings, asking.wallet, asking.curator
     counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.persons, counted.doubt
+    bounds = settings.bounds_of(asking.column)
+    if bounds is not None:
+        return _run_within(asking, bounds, counted, strength)
     if persons * settings.strength(epsilon) < LEAST:
         return Found(persons, weight=counts, weight_sd=count_sd, shares=wallet.keep())
     if place is None:
@@ -169,6 +172,28 @@ def run_value(
     return Found(
         persons, place, final, limits, between, tail, wide, heavy, units, beyond, weight, weight_sd,
         wallet.shares, path, gaussian=strength is not None,
+    )  # fmt: skip
+
+
+def _run_within(
+    asking: Asking, bounds: tuple[float, float], counted: Counted, strength: Strength | None
+) -> Found:
+    """One release of all groups within public bounds: nothing is located, nobody lies beyond."""
+    settings, wallet = asking.settings, asking.wallet
+    ends = (np.full(settings.groups, end) for end in bounds)
+    limits = Limits(*ends)
+    if strength is None:
+        final, _ = asking.cells(FINAL, wallet.left, limits)
+    else:
+        final, _ = asking.gaussian_cells(FINAL, strength(wallet.left, asking.curator.bill), limits)
+    wallet.note(FINAL)
+    weight, sd = final.weight, 6**0.5 * final.scale
+    if counted.alike:
+        weight = pooled_weight((counted.weight, counted.sd), (weight, sd))
+        sd = (counted.sd**-2 + sd**-2) ** -0.5
+    return Found(
+        counted.persons, reading=final, limits=limits, weight=weight, weight_sd=sd,
+        shares=wallet.shares, gaussian=strength is not None,
     )  # fmt: skip
 
 

@@ -39,7 +39,8 @@ class GroupSettings:
     """keys: public, in the order in which people hold them; none where they are private. counted:
     whether persons beyond the limits are counted, which an interval for the mean needs (else it is
     for the clipped mean). public_groups: who is in which group is public. common: all groups have
-    the same limits, so that what these cut off cancels where groups are alike.
+    the same limits, so that what these cut off cancels where groups are alike. bounds: public
+    bounds of each value, None where it has none.
     """
 
     keys: tuple[tuple[str, ...], ...]
@@ -49,6 +50,11 @@ class GroupSettings:
     public_keys: bool = True
     public_groups: bool = False
     common: bool = False
+    bounds: tuple[tuple[float, float] | None, ...] = ()
+
+    def bounds_of(self, column: int) -> tuple[float, float] | None:
+        """The public bounds of one of the values."""
+        return self.bounds[column] if self.bounds else None
 
     @property
     def groups(self) -> int:

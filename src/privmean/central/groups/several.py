@@ -57,9 +57,9 @@ class ValuesPlan(GroupPlan):
         """A bill of one path; every path composes to at most the budget."""
         purse, shared = self._shared()
         bill, part = list(shared), self._part(purse.left)
-        for _ in range(self.values):
+        for column in range(self.values):
             own = self.settings.purse(part)
-            bill += self.value_losses(own, part, partial(self._strength, shared))
+            bill += self.value_losses(own, part, partial(self._strength, shared), column)
         return tuple(bill)
 
     def _strength(self, shared: Sequence[Loss], left: Fraction, bill: Sequence[Loss]) -> float:
@@ -93,7 +93,7 @@ class ValuesPlan(GroupPlan):
                 Asking(curator, settings, own, column=column), part, counts,
                 strength if self.gaussian else None,
             )  # fmt: skip
-            made.append(self.outcome(found, settings, self.labels, part))
+            made.append(self.outcome(found, settings, self.labels, part, column=column))
         statuses = tuple(item.status for item in made for _ in item.estimate)
         shares = asking.wallet.shares | {
             f"{curator.people.columns[j]}: {name}": share * float(part / self.epsilon)

@@ -155,6 +155,45 @@ def table_of(
     return table, np.where(few, np.nan, shrunk)
 
 
+def table_within(
+    found: Found, settings: GroupSettings, epsilon: Fraction, keys: Sequence[str]
+) -> tuple[GroupTable, Floats]:
+    """The same of values within public bounds: no limits cut anything off."""
+    final, limits = found.reading, found.limits
+    assert final is not None
+    assert limits is not None
+    spread = float((final.radius**2).max())  # the largest there can be, where no group is seen
+    between = between_groups(final, final.mean, found.weight, final.seen(SEEN), spread)
+    few = final.weight < FEW * 6**0.5 * final.scale
+    precise = found.weight * settings.strength(epsilon) / settings.most
+    said = ((few, TOO_FEW), (precise < PRECISE, IMPRECISE))
+    status = np.select([which for which, _ in said], [word for _, word in said], OK).tolist()
+    none, never = np.zeros(settings.groups), np.zeros(settings.groups, dtype=bool)
+    shrunk = _translated(between, final.mean, between.variance(final.noise, found.weight))
+    table = GroupTable(
+        tuple(keys),
+        np.where(few, np.nan, final.mean),
+        np.sqrt(_variance(final, between) / final.divisor),
+        np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
+        final.noise if found.gaussian else none,
+        none,
+        none,
+        none,
+        never,
+        never,
+        found.weight,
+        found.weight_sd,
+        final.divisor,
+        2**0.5 * final.scale,
+        limits.lower,
+        limits.upper,
+        tuple(status),
+        counted=settings.counted,
+        related=settings.weights.split,
+    )
+    return table, np.where(few, np.nan, shrunk)
+
+
 def _cut(
     found: Found,
     limits: Limits,

@@ -100,6 +100,8 @@ def assumption_of(found: Found, settings: GroupSettings) -> str:
     """What the intervals rest on."""
     if found.reading is None:
         return ""
+    if found.place is None:
+        return "values lie within the bounds of their type; sampling errors are normal"
     if not settings.counted:
         return "sampling errors are normal"
     unseen = 0.0 if found.beyond is None else found.beyond.doubt * found.persons
