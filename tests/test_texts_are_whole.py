@@ -62,8 +62,7 @@ def test_no_print_of_any_question_is_cut(name, epsilon):
         release = ask(
             table(), value, person="who", epsilon=epsilon, noise=SimulatedNoise(1), **said
         )
-    except pm.Infeasible as refused:
-        assert not CUT.search(str(refused))
+    except pm.Infeasible:
         return
     stored = pm.Release.from_dict(release.to_dict())
     for text in (str(release), release.details(), str(stored), release._repr_html_()):
@@ -82,9 +81,7 @@ def test_a_study_and_its_report_are_whole():
         "level": pm.Mean("v"), "groups": pm.Mean(LONG, by="group", keys=["a", "b", "c"]),
         "wrong": pm.Mean("v", assume=(1000, 2000)), "middle": pm.Quantile("v"),
     }  # fmt: skip
-    study = pm.Study(
-        pm.Table(table(), person="who"), epsilon=2.0, noise=SimulatedNoise(3)
-    )
+    study = pm.Study(pm.Table(table(), person="who"), epsilon=2.0, noise=SimulatedNoise(3))
     for name, question in questions.items():
         study.add(name, question)
     release = study.release()

@@ -85,7 +85,8 @@ def test_the_table_is_near_the_truth_and_says_what_it_rests_on():
     assert release.guarantee.relation == ADD_REMOVE
     text = " ".join(release.details().split())
     for words in (
-        "Each person counts in one group, the most frequent; see max_groups.", "the rows depend on which keys", "(1) its persons",
+        "Each person counts in one group, the most frequent; see max_groups.",
+        "the rows depend on which keys", "(1) its persons",
         "(2) its share", "(3) those exceed", "add-remove", "limits values limited to",
     ):  # fmt: skip
         assert words in text, words

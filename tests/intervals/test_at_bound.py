@@ -1,4 +1,4 @@
-"""Bounds that nobody reaches are said, with no end on that side; rare values keep their interval."""
+"""Bounds that nobody reaches are said, without an end there; rare values keep their interval."""
 
 from __future__ import annotations
 

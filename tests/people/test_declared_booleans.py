@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import sql_tables
 
 import kit
 import privmean as pm
@@ -78,14 +79,17 @@ def test_an_array_of_truth_values_is_bounded():
     assert isinstance(release.plan, BoundedMeanPlan)
 
 
-def test_an_sql_table_is_bounded():
-    ibis = pytest.importorskip("ibis")
-    pytest.importorskip("datafusion")
-    made = pa.table(columns())
-    connection = ibis.datafusion.connect()
-    connection.con.register_record_batches("b", [made.to_batches()])
-    table = connection.table("b")
-    assert Table(table, person="who").booleans(("yes", "num"))[1] == {"yes"}
+@pytest.mark.parametrize("engine", sql_tables.ENGINES)
+def test_an_sql_table_is_bounded(engine):
+    lacking = sql_tables.missing(engine)
+    if lacking:
+        pytest.skip(lacking)
+    made = sql_tables.put(engine, pa.table(columns()).select(["who", "yes", "num"]))
+    table = Table(made, person="who")
+    assert table.booleans(("yes", "num"))[1] == {"yes"}
+    release = pm.mean(table, "yes", epsilon=1.0, noise=SimulatedNoise(1))
+    assert isinstance(release.plan, BoundedMeanPlan)
+    sql_tables.drop(engine, made)
 
 
 def test_text_declares_no_type(tmp_path):
@@ -115,7 +119,11 @@ QUESTIONS = {
     "public arms": (pm.compare, "yes", {"arms": "side", "membership": "public"}),
     "a pair": (pm.compare, "yes", {"by": "part", "pair": ("x", "y")}),
     "curve": (pm.curve, "yes", {"time": "t", "bins": [0, 1, 2]}),
-    "smoothed curve": (pm.curve, "yes", {"time": "t", "bins": [0, 1, 2], "smooth": 0.5, "bounds": (0, 1)}),
+    "smoothed curve": (
+        pm.curve,
+        "yes",
+        {"time": "t", "bins": [0, 1, 2], "smooth": 0.5, "bounds": (0, 1)},
+    ),
     "quantiles": (pm.quantile, "yes", {"q": (0.25, 0.5)}),
     "variance": (pm.variance, "yes", {}),
 }

@@ -208,9 +208,7 @@ class BoundedMeanPlan(Releasing):
             else max(round(counted), 0),
             status=overall(statuses),
             statuses=statuses,
-            advice="; ".join(
-                filter(None, [TOO_FEW if FAILED in statuses else "", *advice])
-            ),
+            advice="; ".join(filter(None, [TOO_FEW if FAILED in statuses else "", *advice])),
             assumptions=tuple(notes),
             shares={"mean and square": 1.0},
             diagnostics={"persons with a value": present},

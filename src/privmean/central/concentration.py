@@ -203,8 +203,8 @@ class BoundedWithin(FromDeviations):
 class Bounded(FromDeviations):
     """Every person's value lies in [lower, upper] (values outside are moved to the limits).
 
-    lower, upper: numbers, or one a column. declared: whether the type of the column implies them, so
-    that no value can lie beyond. No location step is needed: all of the budget goes to
+    lower, upper: numbers, or one a column. declared: whether the type of the column implies them,
+    so that no value can lie beyond. No location step is needed: all of the budget goes to
     the mean, delta is not used, and nothing is assumed about tails.
 
     Example:

@@ -61,8 +61,9 @@ class BinnedIntervals:
         return tuple(_counted(item)[0] for item in self.made.columns)
 
     def statuses(self, level: float) -> tuple[str, ...]:
-        """Of every bin: "ok", "thin", "at the limits" (nobody is seen away from a public bound), "tail seen", "tail too thick" (so many persons lie beyond
-        the limits), "tail unchecked" (nobody counted them), "too few persons" or "failed"."""
+        """Of every bin: "ok", "thin", "at the limits" (nobody is seen away from a public bound),
+        "tail seen", "tail too thick" (so many persons lie beyond the limits), "tail unchecked"
+        (nobody counted them), "too few persons" or "failed"."""
         found = [
             _status(item, self._ends(j, level), self.bounds, self._at_bound(j))
             for j, item in enumerate(self.made.columns)

@@ -200,9 +200,7 @@ class JointBinsPlan(ColumnPlan):
         status = next((x for x in (FAILED, TOO_FEW, AT_LIMITS) if x in statuses), OK)
         return Outcome(
             np.where(known, smooth.estimate, math.nan),
-            Points(
-                smooth, tuple(known.tolist()), tuple(below.tolist()), tuple(above.tolist())
-            ),
+            Points(smooth, tuple(known.tolist()), tuple(below.tolist()), tuple(above.tolist())),
             persons=self.known,
             status=status,
             statuses=statuses,

@@ -43,6 +43,4 @@ def boolean_columns(
         named = schema.value_columns(opened.names, who, values)
         records = opened.records(who, named)
     types = records.collect_schema()
-    return named, frozenset(
-        item for j, item in enumerate(named) if types[f"x{j}"] == nw.Boolean
-    )
+    return named, frozenset(item for j, item in enumerate(named) if types[f"x{j}"] == nw.Boolean)

@@ -125,7 +125,9 @@ class GroupPlan(PairsPlan):
         s, relation = self.settings, self.relation
         bill: list[Loss] = []
         known = s.public_keys and s.bounds_of(column) is not None
-        if self.locates and not known:  # the usual share; what is spent more on looking is spent less on the end
+        if (
+            self.locates and not known
+        ):  # the usual share; what is spent more on looking is spent less on the end
             look = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
             bill.append(look.loss)
         if s.counted and not known:

@@ -48,11 +48,13 @@ def notes_of(settings: GroupSettings) -> tuple[str, ...]:
         rule = "Each person counts in one group, the first key of its records; see max_groups."
         listed = "who has records in which group is public; only the values are protected"
     elif not split:
-        rule = f"Each person counts in one {'arm' if settings.common else 'group'}, the most frequent"
+        rule = (
+            f"Each person counts in one {'arm' if settings.common else 'group'}, the most frequent"
+        )
         rule += "." if settings.common else "; see max_groups."
         listed = (
-            "the most frequent group is the one with most usable records among the keys asked, ties "
-            "to the first key in the order of texts; the rows depend on which keys are asked"
+            "the most frequent group is the one with most usable records among the keys asked, "
+            "ties to the first key in the order of texts; the rows depend on which keys are asked"
         )
     else:
         rule = (
@@ -61,8 +63,9 @@ def notes_of(settings: GroupSettings) -> tuple[str, ...]:
             else f"Each person counts in at most {k} groups fully; see max_groups."
         )
         listed = (
-            f"people in m > {k} groups count {k}/m in each, with a total weight of {k}, so rows are "
-            "weighted means if the number of groups goes with the values; m counts the keys asked: another list of keys changes the rows"
+            f"people in m > {k} groups count {k}/m in each, with a total weight of {k}, so rows "
+            "are weighted means if the number of groups goes with the values; m counts the keys "
+            "asked: another list of keys changes the rows"
         )
     related = (
         ("intervals of contrasts hold for any dependence within persons, and are wide",)
