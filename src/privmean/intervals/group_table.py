@@ -146,8 +146,9 @@ class GroupTable:
             estimate - noise,
             estimate + noise,
         )
-        estimate, *inside = self._limited(rising, falling, estimate, *ends)
-        return Line(estimate, error, *inside, self.worst(used[size >= COUNTS * size.max()]))
+        estimate, low, high, noise_low, noise_high = self._limited(rising, falling, estimate, *ends)
+        status = self.worst(used[size >= COUNTS * size.max()])
+        return Line(estimate, error, low, high, noise_low, noise_high, status)
 
     def _limited(self, rising: Floats, falling: Floats, *numbers: float) -> list[float]:
         """The numbers of a weighted sum of means, within what public bounds allow it."""

@@ -12,7 +12,8 @@ import numpy as np
 from privmean.people import databases, schema
 from privmean.people.engines import lazy
 from privmean.people.files import Engine
-from privmean.people.paths import ParquetTable, open_table
+from privmean.people.parquetfiles import ParquetTable
+from privmean.people.paths import open_table
 from privmean.people.tables import open_source
 
 
