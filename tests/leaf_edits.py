@@ -106,7 +106,8 @@ def others(value: Any) -> list[Any]:
         size = abs(value) or 1.0
         return [
             value + 1e-5 * size, value + 0.05 * size, value - 0.05 * size, value / 2,
-            1.2 * value - 0.1, value - 3.0, 10 * size, -value - 1.0, 2 * value + 1, 100 * size, 1e-9 * size, 0.0, 1e30, None, 10**400,
+            1.2 * value - 0.1, value - 3.0, 10 * size, -value - 1.0, 2 * value + 1, 100 * size,
+            1e-9 * size, 0.0, 1e30, None, 10**400,
         ]  # fmt: skip
     exact = re.fullmatch(r"(\d+)(/\d+)?", value)
     if exact:  # a fraction of the bill
