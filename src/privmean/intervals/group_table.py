@@ -146,9 +146,10 @@ class GroupTable:
             estimate - noise,
             estimate + noise,
         )
-        estimate, low, high, noise_low, noise_high = self._limited(rising, falling, estimate, *ends)
+        found, *inside = self._limited(rising, falling, estimate, *ends)
+        low, high, noise_low, noise_high = inside
         status = self.worst(used[size >= COUNTS * size.max()])
-        return Line(estimate, error, low, high, noise_low, noise_high, status)
+        return Line(found, error, low, high, noise_low, noise_high, status)
 
     def _limited(self, rising: Floats, falling: Floats, *numbers: float) -> list[float]:
         """The numbers of a weighted sum of means, within what public bounds allow it."""
