@@ -188,6 +188,9 @@ def _threshold(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
     if not isinstance(exact if step is mechanism else exact[0], Mapping):
         return
     _, requests = drawn(step, {0: 1}, Fixed())
+    if len(requests) != 1:
+        yield "a cell of one person is not drawn once"
+        return
     (request,) = requests
     low, high = 0, 2**62
 
