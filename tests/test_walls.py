@@ -69,7 +69,7 @@ APART = {
         "intervals", "late", "spelled", "strict_json",
     },
     "experimental": up_to("mechanisms"),
-    "auditing": up_to("asking") | {"continual", "local"},
+    "auditing": up_to("study") | {"continual", "local"},
     "published": up_to("models"),
 }  # fmt: skip
 OVER_ALL = {

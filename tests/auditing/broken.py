@@ -72,13 +72,13 @@ def unbilled(base: type) -> Any:
 
 
 def branching(base: type) -> Any:
-    """One more draw where an exact answer is odd."""
+    """One more draw for some exact answers."""
     real = base.draw
 
     def draw(self: Any, exact: Any, noise: Noise) -> Any:
         if not hasattr(exact, "__len__") and hasattr(exact, "__iter__"):
             exact = tuple(exact)
-        if int(sum(numbers(exact))) % 2:
+        if hash(tuple(numbers(exact))) % 2:
             noise.laplace(1, Fraction(1))
         return real(self, exact, noise)
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -14,8 +15,10 @@ from auditing import status_words
 from auditing.broken import TWINS, twin
 from privmean.auditing import audit as audits
 from privmean.auditing.audit import RUNS, Job
-from privmean.auditing.coverage import APART, Coverage, everything, mechanisms
+from privmean.auditing.call_list import CALLS
+from privmean.auditing.coverage import APART, Coverage, everything, mechanisms, of_question
 from privmean.auditing.findings import Findings
+from privmean.mechanisms.group_sums import GroupSums
 
 STATUSES = Path(__file__).parents[2] / "docs" / "statuses.md"
 TRIED = 6  # jobs of a mechanism: not every one comes to the edge of its loss
@@ -87,3 +90,33 @@ ON_TAPE = [item for item in mechanisms() if ("mechanism", item.__name__) not in 
 @pytest.mark.parametrize("name", TWINS)
 def test_every_twin_of_every_mechanism_is_caught(base, name):
     assert caught(base, name)
+
+
+# --- the harness has twins, too -----------------------------------------------------------------
+def group_sums() -> Job:
+    return next(job for job in tapes()[1]["GroupSums"] if job.call)
+
+
+def test_without_a_call_coverage_names_what_is_missing():
+    seen: set[tuple[str, str]] = set()
+    for call in CALLS:
+        if not any(getattr(q, "membership", "private") == "public" for q in call.questions):
+            for question in call.questions:
+                seen |= set(of_question(question))
+    missing = Coverage(frozenset(seen)).missing()
+    assert {"mean.membership", "compare.membership"} <= set(missing["field"])
+    assert "SignedSum" in missing["mechanism"]
+
+
+@pytest.mark.parametrize("blind", ["no neighbor", "no comparison"])
+def test_a_blind_audit_finds_no_twin(blind):
+    """So that what finds the twins is the neighbors and the comparison, and nothing else."""
+    job = group_sums()
+    off = {
+        "no neighbor": ("privmean.auditing.calls.neighbour", lambda table, *_: (table, "same")),
+        "no comparison": ("privmean.auditing.calls.measured", lambda *_: 0),
+    }
+    with twin(GroupSums, "scale 1 % too small"):
+        made = Job(None, job.call, None, "", NEIGHBOURS, job.seed)
+        with mock.patch(off[blind][0], off[blind][1]):
+            assert audits.work(made, None).count == 0
