@@ -70,12 +70,9 @@ def method_of(name: str, text: str, assume: object, names: Sequence[str] = ()) -
     """(method, assume) as a question takes them: one of its `names`, or the estimator itself, which
     then holds the assumption."""
     kind, _, rest = text.strip().partition(" ")
-    bare = not rest.strip() and kind in names
-    if kind in EXAMPLES and assume is None and not (bare and kind == "winsorized"):
-        other = name.replace("method", "assume")
-        remedy = f"give {other}, such as {other} '{EXAMPLES[kind]}'"
-        raise ArgumentError(other, None, f"is needed for the method {kind}", remedy)
-    if bare:
+    if not rest.strip() and kind in names:
+        if kind in EXAMPLES and assume is None and kind != "winsorized":  # which finds a scale
+            raise _lacking(name, kind)
         return kind, assume
     first = () if assume is None else (assume,)
     if kind == "anisotropic" and assume is not None:
@@ -85,6 +82,13 @@ def method_of(name: str, text: str, assume: object, names: Sequence[str] = ()) -
             text = f"{text} scales={scales}"
     others = [item for item in names if item not in ESTIMATORS]
     return _made(name, text, ESTIMATORS, others, *first), None
+
+
+def _lacking(name: str, kind: str) -> ArgumentError:
+    """The refusal of a method without the assumption that it needs. name: how method= is called."""
+    other = name.replace("method", "assume")
+    remedy = f"give {other}, such as {other} '{EXAMPLES[kind]}'"
+    return ArgumentError(other, None, f"is needed for the method {kind}", remedy)
 
 
 def working_of(name: str, text: str) -> Any:
@@ -132,6 +136,8 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
         if item.init and item.default is MISSING and item.default_factory is MISSING
     ]
     missing = [item for item in needed[len(first) :] if item not in settings]
+    if missing and kinds is ESTIMATORS and missing[0] == needed[0] and kind in EXAMPLES:
+        raise _lacking(name, kind)
     if missing:
         raise ArgumentError(name, text, f"lacks {', '.join(missing)}", f"give {missing[0]}=...")
     return made(*first, **settings)
