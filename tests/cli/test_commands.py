@@ -107,7 +107,13 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
         (["--value", "score", "--epsilon", "1", "--target", "mean"], "default target=mean"),
         (["--value", "score", "--epsilon", "1", "--covariance", "1"], "covariance 1,4,9"),
         (["--value", "score", "--epsilon", "1", "--assume", "covariance x,1"], "--assume"),
-        (["--value", "score", "--epsilon", "1", "--assume", "covariance 1"], "delta"),
+        (
+            [
+                *["--value", "score", "--epsilon", "1", "--assume", "covariance 1"],
+                *["--method", "anisotropic"],
+            ],
+            "delta",
+        ),
         (
             ["--value", "score", "--epsilon", "1", "--delta", "1e-6", "--assume", "covariance 1,2"],
             "fit",
