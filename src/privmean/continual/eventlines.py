@@ -104,14 +104,22 @@ class Reader:
                     f"the first line, taken as a CSV header of {len(names)} columns, does not name "
                     f"{key!r}; give a header, or --format jsonl, or other columns"
                 )
-        return [names.index(key) for key in (self.person, *self.values, *self.public)]
+        places = {key: names.index(key) for key in (self.person, *self.values, *self.public)}
+        inner = sorted(places[value] for value in self.values)
+        for key in (self.person, *self.public):
+            if inner[0] < places[key] < inner[-1]:
+                raise SchemaError(
+                    f"the CSV column {key!r} stands between two columns of values, where a "
+                    "delimiter in a value would move it; put it before or behind all of them, or "
+                    "send JSON lines"
+                )
+        return list(places.values())
 
     def _cells(self, line: bytes) -> list[str | None]:
         """The texts of the columns that are read, in their order.
 
         No text of a value moves another column: those before the first value are found from the
-        left, those behind the last value from the right. A public column between two values is
-        missing where the line has not as many fields as the header.
+        left, those behind the last value from the right.
         """
         assert self._columns is not None
         values = self._columns[1 : 1 + len(self.values)]
@@ -127,7 +135,6 @@ class Reader:
         behind = self._outer(pieces[::-1], self._width - 1 - last, -1)
         if len(pieces) < self._width or len(line) >= LONGEST:
             behind = []  # the end is not there
-        whole = len(cells) == self._width
 
         def text(place: int) -> str | None:
             if place < first:
@@ -135,8 +142,7 @@ class Reader:
             if place > last:
                 back = self._width - 1 - place
                 return behind[back] if back < len(behind) else None
-            read = place < len(cells) and (whole or place in values)
-            return cells[place] if read else None
+            return cells[place] if place < len(cells) else None
 
         return [text(place) for place in self._columns]
 
