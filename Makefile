@@ -22,7 +22,7 @@ endif
 
 DOCS := $(VENV)-docs
 
-.PHONY: demo test docs lowest review two-servers lint types unit fuzz vectors test-js test-spark engines reproduce bench peers size clean
+.PHONY: demo test docs lowest review two-servers lint types unit fuzz vectors test-js test-spark engines reproduce bench peers size golden clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -145,6 +145,11 @@ test-js:
 
 reproduce: $(READY)
 	$(BIN)/python benchmarks/reproduce.py
+
+# releases at fixed seeds against those that are stored, field by field; options of the command:
+# make golden ARGS='--ignore-texts --rename names.txt', ARGS=--update after a change that was meant
+golden: $(READY)
+	$(BIN)/python -W ignore tests/golden/compare.py $(ARGS)
 
 # lines of the source by folder and kind, and how often one idea occurs; numbers that changed since
 # the stored table: benchmarks/size.py --compare

@@ -1,13 +1,12 @@
-"""Releases at fixed seeds, kept so that a change of any of them is seen.
+"""What the golden releases are of: every case by its group and name, and what is kept of one.
 
-`releases.json` holds one line a release: its estimate and interval, so that a difference can be
-read, and a digest of every other part of `to_dict()` but the provenance. Digests are of numbers to
-twelve digits, the same wherever privmean runs; "bits" is of all digits, and is compared where the
-numerical libraries and the processor are those it was made with.
+Five groups: `subjects` (all that the audit knows, and estimators of the common suite beside them),
+`assumptions` (questions with every assumption), `tables` (twelve questions on four tables),
+`streams` and `local` (streams, withhold, reports of clients and their estimates), `studies`. All
+noise, coins and tables are seeded.
 
-Written again, after a change that was meant (say in the commit what changed and why):
-
-    PYTHONPATH=src python tests/golden/golden_cases.py
+Kept are the noisy answers of every mechanism in the order they were asked, everything that the
+release says, and its text. Left out is what changes between two runs: provenance, run, digest.
 """
 
 from __future__ import annotations
@@ -16,32 +15,45 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from platform import machine, processor
 from typing import Any
 
 import numpy as np
-import scipy
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import privmean as pm
 from plans import planned
+from privmean.auditing import cases as audited
+from privmean.auditing import streams as audited_streams
+from privmean.auditing.replaying import seen
+from privmean.auditing.subjects import SUBJECTS, budget_of
+from privmean.continual.levels import plan_levels
+from privmean.local.aggregators.aggregator import Aggregator
+from privmean.local.builders import ball_round, items_round, mean_round, vote_round
+from privmean.local.clients.client import randomize
+from privmean.local.entropy import SimulatedEntropy
+from privmean.mechanisms.curator import Billing
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.published import AsPublished
-from registry import ANY, BOTH, MIXED, PURE, REGISTRY
+from privmean.road import execute
+from registry import ANY, MIXED, PURE, REGISTRY
 
-FILE = Path(__file__).with_name("releases.json")
+Case = Callable[[], dict[str, Any]]
 PERSONS = 600
-SHOWN = ("estimate", "lower", "upper", "persons", "status")
-WORDS = ("schema", "columns", "estimator", "estimand", "why", "assumptions", "advice", "warning")
-LONG = re.compile(r"\d+\.\d{5,}(?:e[+-]?\d+)?")  # a number in a text
 LARGE = Budget(epsilon=8.0, delta=1e-6)
+LEFT_OUT = {"provenance", "run", "digest"}
+RUN = re.compile(r"\brun [0-9a-f]{32}\b")  # of a study, drawn anew
+LONG = 64  # entries of an array that are kept one by one
+FEW = 8  # first entries that are kept of a longer one
 
 
 def records() -> dict[str, np.ndarray]:
@@ -58,8 +70,64 @@ def records() -> dict[str, np.ndarray]:
     return {"who": who, "group": who % 40, "x": x, "y": y, "a": a, "b": b, "time": time}
 
 
-def questions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
-    """Every question with every assumption, and the budgets it is asked with."""
+# --- all that is audited --------------------------------------------------------------------------
+
+
+def subjects() -> Iterator[tuple[str, Case]]:
+    """Every subject on a table of usual values: with every budget and relation at its first number
+    of columns, and with its first budget and relation at the others."""
+    for case in audited.every_case():
+        subject = case.of
+        first = (case.said, case.relation) == (subject.budgets[0], subject.relations[0])
+        if case.table == USUAL and (first or case.dimension == subject.dimensions[0]):
+            said = ", ".join(f"{name}={value:g}" for name, value in case.said if value)
+            words = (subject.name, f"{case.dimension} columns", said, case.relation)
+            name = " | ".join(words)
+            yield name, _audited(case, unsteady=name in UNSTEADY)
+    names = {subject.name for subject in SUBJECTS}
+    for entry in REGISTRY:
+        if entry.name not in names:
+            for budget in entry.budgets:
+                for relation in entry.relations:
+                    words = (entry.name, budget.describe(), relation)
+                    yield " | ".join(words), _registered(entry, budget, relation)
+
+
+USUAL = "normal"
+# on another machine a last digit of a limit moves the rounding of values in its regions
+UNSTEADY = {"groups, private keys, many each | 5 columns | epsilon=6, delta=1e-06 | add-remove"}
+
+
+def _audited(case: audited.Case, *, unsteady: bool) -> Case:
+    def made() -> dict[str, Any]:
+        rows = audited.table_of(case.of, case.table, case.dimension, 0)
+        budget = budget_of(case.said, case.relation)
+        shape = audited.shape_of(rows, case.relation)
+        plan = audited.plan_of(case.of.make(), budget, shape)
+        found = estimated(lambda: execute(plan, seen(rows), noise=SimulatedNoise(1)))
+        return found | ({"unsteady": True} if unsteady else {})
+
+    return made
+
+
+def _registered(entry: Any, budget: Budget, relation: str) -> Case:
+    def made() -> dict[str, Any]:
+        width = entry.dimensions[0]
+        values = np.random.default_rng(1).normal(3.0, 1.0, (PERSONS, width))
+        people = MatrixPeople(values, tuple(f"c{j}" for j in range(width)))
+        if entry.people is not None:
+            people = entry.people(values)
+        plan = planned(entry.make(1.0), budget, count=PERSONS, dimension=width, relation=relation)
+        return estimated(lambda: plan.release(people, SimulatedNoise(1)))
+
+    return made
+
+
+# --- questions with every assumption --------------------------------------------------------------
+
+
+def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
+    """Questions with every assumption, and the budgets they are asked with."""
     near = (-9.0, 9.0)
     moment = pm.BoundedMoment(4, 2.0, range=near)
     assumed = {
@@ -139,42 +207,19 @@ def questions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
     return found
 
 
-Case = tuple[str, Callable[[], Any]]
-
-
-def cases() -> Iterator[Case]:
-    """Every release by name, and what makes it."""
-    yield from _registered()
+def assumed() -> Iterator[tuple[str, Case]]:
+    """Every one of them with its budgets, and with the first of them under add-remove."""
     table = pm.Table(records(), person="who")
-    for name, (question, budgets) in questions().items():
-        for budget in budgets:
-            for relation in BOTH:
-                yield _asked(name, question, table, budget, relation)
-    yield "fixed design, pure", _fixed(Budget(epsilon=1.0))
-    yield "fixed design, zCDP", _fixed(Budget(rho=0.5))
+    for name, (question, budgets) in assumptions().items():
+        asked = [(budget, REPLACE_ONE) for budget in budgets] + [(budgets[0], ADD_REMOVE)]
+        for budget, relation in asked:
+            words = (name, budget.describe(), relation)
+            yield " | ".join(words), _asked(question, table, budget, relation)
+    for name, budget in (("pure", Budget(epsilon=1.0)), ("zCDP", Budget(rho=0.5))):
+        yield f"fixed design, {name}", _fixed(budget)
 
 
-def _registered() -> Iterator[Case]:
-    for entry in REGISTRY:
-        for dimension in entry.dimensions:
-            values = np.random.default_rng(1).normal(3.0, 1.0, (PERSONS, dimension))
-            people = MatrixPeople(values, tuple(f"c{j}" for j in range(dimension)))
-            for budget in entry.budgets:
-                for relation in entry.relations:
-                    name = f"{entry.name} | {dimension} | {budget.describe()} | {relation}"
-                    yield name, _run(entry, people, budget, relation)
-
-
-def _run(entry: Any, people: MatrixPeople, budget: Budget, relation: str) -> Callable[[], Any]:
-    def made() -> Any:
-        estimator, width = entry.make(1.0), len(people.columns)
-        plan = planned(estimator, budget, count=PERSONS, dimension=width, relation=relation)
-        return plan.release(people, SimulatedNoise(1))
-
-    return made
-
-
-def _asked(name: str, question: Any, table: Any, budget: Budget, relation: str) -> Case:
+def _asked(question: Any, table: Any, budget: Budget, relation: str) -> Case:
     """From the engine with one budget and relation, from memory with the others (it is faster)."""
     engine = (budget, relation) == (MIXED, REPLACE_ONE) or isinstance(
         getattr(question, "related", None), pm.RandomEffects
@@ -185,11 +230,12 @@ def _asked(name: str, question: Any, table: Any, budget: Budget, relation: str) 
     if relation == ADD_REMOVE:
         terms["n_design"] = PERSONS
 
-    def made() -> Any:
+    def made() -> dict[str, Any]:
         people = table if engine else _in_memory(table, question.summary)
-        return pm.ask(people, question, neighbors=relation, noise=SimulatedNoise(2), **terms)
+        noise = SimulatedNoise(2)
+        return released(lambda: pm.ask(people, question, neighbors=relation, noise=noise, **terms))
 
-    return f"{name} | {budget.describe()} | {relation}", made
+    return made
 
 
 @cache
@@ -198,84 +244,322 @@ def _in_memory(table: Any, summary: Any) -> MatrixPeople:
     return people if isinstance(people, MatrixPeople) else people.collect()
 
 
-def _fixed(budget: Budget) -> Callable[[], Any]:
-    def made() -> Any:
+def _fixed(budget: Budget) -> Case:
+    def made() -> dict[str, Any]:
         rng, times = np.random.default_rng(3), np.arange(400) / 400
         plan = pm.FixedDesign((-3.0, 3.0), 8, 0.1).plan(budget, times=times)
-        return plan.release(rng.normal(0, 1, 400), SimulatedNoise(4))
+        values = rng.normal(0, 1, 400)
+        return released(lambda: plan.release(values, SimulatedNoise(4)))
 
     return made
+
+
+# --- twelve questions on four tables --------------------------------------------------------------
+
+# name: records, the person's column, a value and its bounds, another value, a group and two of its
+# keys, a time and its bins
+TABLES: dict[str, dict[str, Any]] = {
+    "ratings": {
+        "person": "student", "value": "rating", "bounds": (1, 5), "other": "late",
+        "group": "block", "keys": ("0", "1"), "time": "lecture", "bins": (0, 100, 200, 300),
+    },
+    "wages": {
+        "person": "id", "value": "ln_wage", "bounds": (-1, 6), "other": "tenure",
+        "group": "industry", "keys": ("manufacturing", "government"), "time": "year",
+        "bins": (1968, 1974, 1981, 1989),
+    },
+    "nlswork": {
+        "person": "person_id", "value": "ln_wage", "bounds": (0, 4), "other": "ttl_exp",
+        "group": "race", "keys": ("1", "2"), "time": "year", "bins": (1968, 1975, 1982, 1989),
+    },
+    "gaps": {
+        "person": "who", "value": "x", "bounds": (0, 8), "other": "a",
+        "group": "group", "keys": ("1", "2"), "time": "time", "bins": (0, 2, 4, 8),
+    },
+}  # fmt: skip
+
+
+@cache
+def table(name: str) -> pm.Table:
+    found = records() if name == "gaps" else dict(pm.example(name))
+    if name == "ratings":
+        found["block"] = np.asarray(found["student"]) % 3
+        found["late"] = (np.asarray(found["lecture"]) > 150).astype(float)
+    if name == "gaps":
+        found["group"] = found["group"] % 4
+    return pm.Table(found, person=TABLES[name]["person"])
+
+
+def twelve(about: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """The questions, as functions of a table and terms that it is asked with."""
+    value, other, group = about["value"], about["other"], about["group"]
+    keys, bins, near = list(about["keys"]), list(about["bins"]), about["bounds"]
+    pure, mixed, zcdp = {"epsilon": 2.0}, {"epsilon": 4.0, "delta": 1e-6}, {"rho": 1.0}
+    formula = f"{value} ~ {other}"
+    return {
+        "mean": lambda t, **x: pm.mean(t, value, **pure, **x),
+        "mean, bounds": lambda t, **x: pm.mean(t, value, bounds=near, **pure, **x),
+        "mean, two columns": lambda t, **x: pm.mean(t, [value, other], **mixed, **x),
+        "mean, records": lambda t, **x: pm.mean(t, value, estimand="records", cap=4, **zcdp, **x),
+        "mean by group": lambda t, **x: pm.mean(
+            t, value, by=group, keys=keys, contrasts=[f"{keys[1]} - {keys[0]}"], **pure, **x
+        ),
+        "mean by private group": lambda t, **x: pm.mean(t, value, by=group, **mixed, **x),
+        "compare": lambda t, **x: pm.compare(t, value, by=group, pair=keys, **mixed, **x),
+        "regression, pooled": lambda t, **x: pm.regress(t, formula, **mixed, **x),
+        "regression, within": lambda t, **x: pm.regress(t, formula, effect="within", **mixed, **x),
+        "curve": lambda t, **x: pm.curve(
+            t, value, time=about["time"], bins=bins, bounds=near, **pure, **x
+        ),
+        "quantile": lambda t, **x: pm.quantile(t, value, **pure, **x),
+        "variance": lambda t, **x: pm.variance(t, value, **pure, **x),
+    }
+
+
+def tables() -> Iterator[tuple[str, Case]]:
+    for name, about in TABLES.items():
+        for question, ask in twelve(about).items():
+            yield f"{name} | {question}", _called(name, ask)
+
+
+def _called(name: str, ask: Callable[..., Any]) -> Case:
+    def made() -> dict[str, Any]:
+        return released(lambda: ask(table(name), noise=SimulatedNoise(3)), whole=True)
+
+    return made
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+# an optimizer finds their strategies: on another machine it ends elsewhere, and numbers follow
+SEARCHED = {"zero-out", "as planned", "half-life", "once"}
+
+
+def streams() -> Iterator[tuple[str, Case]]:
+    for item in audited_streams.STREAMED:
+        yield item.name, _streamed(item)
+    yield "two columns", _two_columns()
+    yield "groups", _grouped()
+    yield "withhold, planned anew", _withheld()
+
+
+def _run(stream: Any, who: list[Any], *arrivals: Any, searched: bool = True) -> dict[str, Any]:
+    said = [release.to_dict() for release in stream.extend(who, *arrivals)]
+    stated = plain({"releases": said, "guarantee": stream.guarantee.to_dict()})
+    return {"stated": stated, "unsteady": searched}
+
+
+def _streamed(item: Any) -> Case:
+    def made() -> dict[str, Any]:
+        values = audited_streams.values(item, (3.0, 7.0, 5.0))
+        stream, searched = item.make(SimulatedNoise(5)), item.name in SEARCHED
+        return _run(stream, list(item.arrivals), values, searched=searched)
+
+    return made
+
+
+def _two_columns() -> Case:
+    def made() -> dict[str, Any]:
+        stream = pm.MeanStream(
+            epsilon=2.0, delta=1e-6, steps=40, max_participations=2, min_separation=20,
+            dimension=2, clip_radius=6.0, center=(4.0, 0.0), noise=SimulatedNoise(6),
+        )  # fmt: skip
+        rng = np.random.default_rng(6)
+        values = np.column_stack([rng.normal(4, 2, 40), rng.normal(0, 0.4, 40)])
+        return _run(stream, [k % 20 for k in range(40)], values)
+
+    return made
+
+
+def _grouped() -> Case:
+    def made() -> dict[str, Any]:
+        stream = pm.MeanStreams(
+            groups=2, epsilon=2.0, delta=1e-6, steps=20, max_participations=2,
+            min_separation=1, bounds=(0.0, 10.0), noise=SimulatedNoise(7),
+        )  # fmt: skip
+        rng = np.random.default_rng(7)
+        groups = [("a", "b")[k % 2] for k in range(30)]
+        return _run(stream, list(range(30)), groups, rng.normal(4, 2, 30))
+
+    return made
+
+
+def _withheld() -> Case:
+    def made() -> dict[str, Any]:
+        plan = plan_levels(epsilon=4.0, delta=1e-6, bounds=(0.0, 10.0), max_records=6, persons=30)
+        stream = pm.WithholdRelease(noise=SimulatedNoise(8), plan=plan)
+        rng = np.random.default_rng(8)
+        who = rng.integers(0, 20, 50).tolist()
+        return _run(stream, who, rng.normal(5, 2, 50).tolist())
+
+    return made
+
+
+# --- local reports --------------------------------------------------------------------------------
+
+CLIENTS = 300
+
+
+def rounds() -> Iterator[tuple[str, Case]]:
+    """Reports of clients with seeded coins, byte by byte, and the estimate of the server."""
+    menu, seed = [1, 3], bytes(32)
+    said: dict[str, Any] = {"epsilon": menu, "persons": CLIENTS, "seed": seed}
+    for name in ("one-bit", "laplace", "piecewise", "hybrid"):
+        yield f"mean, {name}", _reported(mean_round(0, 2, mechanism=name, **said), "number")
+    for name in ("hadamard", "sketch", "unary", "subset", "histogram"):
+        yield f"items, {name}", _reported(items_round(12, mechanism=name, **said), "item")
+    for name in ("ball", "ball-bit", "priv-unit", "closest"):
+        more = {"candidates": 8} if name == "closest" else {}
+        round_ = ball_round(1, 3, mechanism=name, **more, **said)
+        yield f"ball, {name}", _reported(round_, "vector")
+    yield "votes, subset", _reported(vote_round(0, 2, 5, mechanism="subset", **said), "number")
+
+
+def _reported(round_: Any, kind: str) -> Case:
+    def made() -> dict[str, Any]:
+        rng, coins = np.random.default_rng(9), SimulatedEntropy(9)
+        reports = [
+            randomize(round_, _own(rng, kind), epsilon=(1, 3)[k % 2], entropy=coins)
+            for k in range(CLIENTS)
+        ]
+        server = Aggregator(round_)
+        for report in reports:
+            server.add(report)
+        digest = hashlib.sha256(b"".join(reports)).hexdigest()[:16]
+        found = {"first": reports[0].hex(), "bytes": sum(map(len, reports)), "all": digest}
+        stated = {"round": json.loads(round_.to_json()), "estimate": server.estimate().to_dict()}
+        return {"answers": [found], "stated": plain(stated), "text": str(server.estimate())}
+
+    return made
+
+
+def _own(rng: np.random.Generator, kind: str) -> Any:
+    if kind == "item":
+        return int(rng.integers(0, 12))
+    if kind == "number":
+        return round(float(rng.uniform(0, 1.5)), 3)
+    return [round(float(x), 3) for x in rng.uniform(-0.5, 0.5, 3)]
+
+
+# --- studies --------------------------------------------------------------------------------------
+
+
+def studies() -> Iterator[tuple[str, Case]]:
+    for name, about in TABLES.items():
+        terms = {"epsilon": 4.0 if name == "wages" else 12.0}
+        terms |= {} if name == "wages" else {"delta": 1e-6}
+        yield f"{name}, shared looks", _studied(name, about, terms)
+    yield "wages, zCDP", _studied("wages", TABLES["wages"], {"rho": 2.0})
+
+
+def _studied(name: str, about: Mapping[str, Any], terms: dict[str, Any]) -> Case:
+    def made() -> dict[str, Any]:
+        study = pm.Study(table(name), name="golden", **terms)
+        value, bins = about["value"], list(about["bins"])
+        study.add("level", pm.Mean(value), weight=2)
+        study.add("bounded", pm.Mean(value, assume=about["bounds"]))
+        study.add("middle", pm.Quantile(value, q=(0.25, 0.5)))
+        study.add("trend", pm.Curve(value, about["time"], bins))
+        study.add("returns", pm.Regression(f"{value} ~ {about['other']}"))
+        return released(lambda: study.release(noise=SimulatedNoise(10)))
+
+    return made
+
+
+GROUPS: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
+    "subjects": subjects,
+    "assumptions": assumed,
+    "tables": tables,
+    "streams": streams,
+    "local": rounds,
+    "studies": studies,
+}
 
 
 # --- what is kept of a release --------------------------------------------------------------------
 
 
-def kept(make: Callable[[], Any]) -> dict[str, Any]:
-    """The line of a release: numbers to read, a digest a part. What is refused is kept as such."""
-    try:
-        stated = make().to_dict()
-    except pm.PrivmeanError as refusal:
-        return {"refused": type(refusal).__name__}
-    del stated["provenance"]
-    facts = json.loads(json.dumps(stated))
-    rounded = _rounded(facts)
-    interval = rounded["interval"]
-    shown = dict(rounded, lower=interval["lower"], upper=interval["upper"])
-    words = {name: rounded.pop(name) for name in WORDS if name in rounded}
-    parts = {name: _digest(part) for name, part in rounded.items() if name not in SHOWN}
-    parts["words"] = _digest(words)
-    return {name: shown[name] for name in SHOWN} | {"bits": _digest(facts), "parts": parts}
+def released(make: Callable[[], Any], *, whole: bool = False) -> dict[str, Any]:
+    """The noisy answers, what the release states, and its text (whole: its details too)."""
+    with answering() as answers:
+        release = make()
+    kept = {"answers": answers, "stated": plain(release.to_dict()), "text": str(release)}
+    return kept | ({"details": release.details()} if whole else {})
 
 
-def _rounded(tree: Any) -> Any:
-    if isinstance(tree, dict):  # a digest is of all digits of what is compared beside it
-        return {name: _rounded(item) for name, item in tree.items() if name != "digest"}
-    if isinstance(tree, list):
-        return [_rounded(item) for item in tree]
-    if isinstance(tree, str):
-        return LONG.sub(lambda number: f"{float(number[0]):.12g}", tree)
-    return float(f"{tree:.12g}") if isinstance(tree, float) else tree
-
-
-def _digest(tree: Any) -> str:
-    text = json.dumps(tree, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def platform() -> dict[str, Any]:
-    """What the last digits of a number depend on."""
-    found: Any = np.show_config(mode="dicts")
-    return {
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "python": ".".join(map(str, sys.version_info[:2])),
-        "processor": found["SIMD Extensions"].get("found", []),
-        "model": _model(),
+def estimated(make: Callable[[], Any]) -> dict[str, Any]:
+    """The same of an estimator's release, whose rows only a question knows how to show."""
+    with answering() as answers:
+        release = make()
+    stated = {
+        "estimate": release.estimate,
+        "interval": release.interval().to_dict(),
+        "noise_interval": release.noise_interval().to_dict(),
+        "guarantee": release.guarantee.to_dict(),
+        "plan": {"why": release.plan.why, **release.plan.describe()},
+        "secure": release.secure,
+        **release.findings(),
     }
+    return {"answers": answers, "stated": plain(stated)}
 
 
-def _model() -> list[str]:
-    """Sums of products are ordered by the model of the processor, whatever it is capable of."""
+@contextmanager
+def answering() -> Iterator[list[Any]]:
+    """Every noisy answer that a curator gives, in order: the one place that knows of curators."""
+    kept: list[Any] = []
+    ask = Billing.ask
+
+    def asked(self: Any, mechanism: Any, exact: Any) -> Any:
+        noisy = ask(self, mechanism, exact)
+        kept.append(plain(noisy))
+        return noisy
+
+    Billing.ask = asked  # type: ignore[method-assign]
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return [machine(), processor()]
-    told = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
-    wanted = ("vendor_id", "cpu family", "model", "stepping")
-    values = {name.strip(): value.strip() for name, value in told.items()}
-    flags = hashlib.sha256(values.get("flags", "").encode()).hexdigest()[:8]
-    return [*(values.get(name, "") for name in wanted), flags]
+        yield kept
+    finally:
+        Billing.ask = ask  # type: ignore[method-assign]
 
 
-def write() -> None:
-    lines = [
-        f"  {json.dumps(name)}: {json.dumps(kept(make), ensure_ascii=False)}"
-        for name, make in cases()
-    ]
-    head = f'"platform": {json.dumps(platform())},\n"releases": {{\n'
-    FILE.write_text("{\n" + head + ",\n".join(lines) + "\n}\n}\n")
-    print(f"{len(lines)} releases in {FILE}")
+def plain(value: Any) -> Any:
+    """As JSON holds it; of long arrays the first entries, and a digest of all."""
+    if isinstance(value, np.ndarray):
+        return _listed(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, Mapping):
+        found = {_key(key): plain(item) for key, item in value.items() if key not in LEFT_OUT}
+        return found if len(found) <= LONG else _listed([[k, found[k]] for k in sorted(found)])
+    if isinstance(value, list | tuple | set | frozenset):
+        return _listed(list(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, float):
+        return value if value - value == 0 else repr(value)  # JSON has no infinity
+    if isinstance(value, str):
+        return RUN.sub("run", value)
+    return value if isinstance(value, int | bool) or value is None else repr(value)
 
 
-if __name__ == "__main__":
-    write()
+def _key(key: Any) -> str:
+    return key if isinstance(key, str) else json.dumps(plain(key))
+
+
+def _listed(items: list[Any]) -> Any:
+    entries = [plain(item) for item in items]
+    if len(entries) <= LONG or any(isinstance(item, dict) for item in entries):
+        return entries
+    text = json.dumps(entries, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return {"first": entries[:FEW], "length": len(entries), "all": digest}
+
+
+def kept(case: Case) -> dict[str, Any]:
+    """The record of a case; what is refused is kept as such."""
+    try:
+        return case()
+    except pm.PrivmeanError as refusal:
+        return {"refused": type(refusal).__name__, "text": str(refusal)}
