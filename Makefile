@@ -73,7 +73,8 @@ $(LOWEST)/.ready: pyproject.toml
 	  -e '.[$(EXTRAS)]' 'pytest>=9' 'hypothesis>=6.150' 'packaging>=24' 'httpx>=0.27'
 	@touch $@
 
-# the joint release of value, square and weight, for every width (needs coqc; Debian: coq)
+# the joint release of value, square and weight, for every width, and the law of the bulk sampler,
+# for every table (needs coqc; Debian: coq). A test runs them where coqc is; nightly elsewhere
 proofs:
 	@folder=$$(mktemp -d) && cp docs/proofs/machine/*.v $$folder && cd $$folder && \
 	  for file in *.v; do coqc $$file && echo "$$file: proved" || exit 1; done
