@@ -1,6 +1,7 @@
 """What the golden releases are of: every case by its group and name, and what is kept of one.
 
-Five groups: `subjects` (all that the audit knows, and estimators of the common suite beside them),
+Groups: `subjects` (all estimators that the audit knows, and those of the common suite beside them),
+`calls` (all questions that it asks in whole calls, each field away from its default),
 `assumptions` (questions with every assumption), `tables` (twelve questions on four tables),
 `streams` and `local` (streams, withhold, reports of clients and their estimates), `studies`. All
 noise, coins and tables are seeded.
@@ -30,9 +31,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import privmean as pm
 from plans import planned
+from privmean.auditing import call_list, calls
 from privmean.auditing import cases as audited
 from privmean.auditing import streams as audited_streams
-from privmean.auditing.replaying import seen
 from privmean.auditing.subjects import SUBJECTS, budget_of
 from privmean.continual.levels import plan_levels
 from privmean.local.aggregators.aggregator import Aggregator
@@ -93,6 +94,29 @@ def subjects() -> Iterator[tuple[str, Case]]:
                     yield " | ".join(words), _registered(entry, budget, relation)
 
 
+def called() -> Iterator[tuple[str, Case]]:
+    """Every audited call on a table of usual values, under terms that go round."""
+    for number, call in enumerate(call_list.CALLS):
+        if call.name != "study, everything":  # the others have all of its questions
+            yield call.name, _asking(call, number)
+
+
+def _asking(call: call_list.Call, number: int) -> Case:
+    def made() -> dict[str, Any]:
+        names, texts = call_list.NAMES, call_list.TEXTS
+        table = calls.built(names, texts, USUAL, call_list.PERSONS, 0, call.public).arrays()
+        first = number % len(call_list.TERMS)
+        for said, relation in (*call_list.TERMS[first:], *call_list.TERMS[:first]):
+            ask = call.ask(said, relation)
+            try:
+                return released(lambda ask=ask: ask(table, SimulatedNoise(1), None))
+            except pm.PrivmeanError:
+                continue  # the next terms
+        raise pm.ArgumentError("terms", call.name, "are all refused", "give others")
+
+    return made
+
+
 USUAL = "normal"
 # on another machine a last digit of a limit moves the rounding of values in its regions
 UNSTEADY = {"groups, private keys, many each | 5 columns | epsilon=6, delta=1e-06 | add-remove"}
@@ -104,7 +128,7 @@ def _audited(case: audited.Case, *, unsteady: bool) -> Case:
         budget = budget_of(case.said, case.relation)
         shape = audited.shape_of(rows, case.relation)
         plan = audited.plan_of(case.of.make(), budget, shape)
-        found = estimated(lambda: execute(plan, seen(rows), noise=SimulatedNoise(1)))
+        found = estimated(lambda: execute(plan, rows.people, noise=SimulatedNoise(1)))
         return found | ({"unsteady": True} if unsteady else {})
 
     return made
@@ -208,10 +232,13 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
 
 
 def assumed() -> Iterator[tuple[str, Case]]:
-    """Every one of them with its budgets, and with the first of them under add-remove."""
+    """Every one of them with its budgets, and with the first of them under add-remove; regressions
+    with one budget, since they take longest."""
     table = pm.Table(records(), person="who")
     for name, (question, budgets) in assumptions().items():
         asked = [(budget, REPLACE_ONE) for budget in budgets] + [(budgets[0], ADD_REMOVE)]
+        if isinstance(question, pm.Regression):
+            asked = [(MIXED, REPLACE_ONE)]
         for budget, relation in asked:
             words = (name, budget.describe(), relation)
             yield " | ".join(words), _asked(question, table, budget, relation)
@@ -469,6 +496,7 @@ def _studied(name: str, about: Mapping[str, Any], terms: dict[str, Any]) -> Case
 
 GROUPS: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "subjects": subjects,
+    "calls": called,
     "assumptions": assumed,
     "tables": tables,
     "streams": streams,
