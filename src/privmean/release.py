@@ -168,7 +168,7 @@ class StoredRelease(Release):
     stored: Mapping[str, Any] = field(default_factory=dict)
     found: tuple[Row, ...] = ()
 
-    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+    def _rows(self, level: float) -> tuple[Row, ...]:
         """The rows that were stored, at the level that was stored."""
         self.interval(level)
         return self.found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +25,10 @@ from privmean.outcome import Findings
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import Provenance
 from privmean.rows import Row
+
+
+T = TypeVar("T")
+KEPT = 16  # intervals and tables of rows, one per level and target, that a release keeps
 
 
 class Plan(Protocol):
@@ -60,8 +66,9 @@ class Numbers(Findings):
 
     def interval(self, level: float | None = None, target: str | None = None) -> Interval:
         """Interval for the population: covers sampling, privacy noise and clipping as stated."""
-        found = self.intervals.interval(self._level(level), target)
-        return replace(found, secure=self.secure)
+        at = self._level(level)
+        made = self._shared(("interval", at, target), lambda: self.intervals.interval(at, target))
+        return replace(made, secure=self.secure)
 
     def jointly(self, level: float | None = None) -> Interval | None:
         """Intervals that hold for all columns at once; None where they were not stored."""
@@ -69,7 +76,23 @@ class Numbers(Findings):
 
     def noise_interval(self, level: float | None = None) -> Interval:
         """Interval for the same quantity of this very sample: privacy noise alone."""
-        return replace(self.intervals.noise_interval(self._level(level)), secure=self.secure)
+        at = self._level(level)
+        made = self._shared(("noise", at), lambda: self.intervals.noise_interval(at))
+        return replace(made, secure=self.secure)
+
+    @cached_property
+    def _kept(self) -> dict[tuple[object, ...], Any]:
+        return {}
+
+    def _shared(self, name: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What a text, a frame and a record of one release all ask for, made once."""
+        if name in self._kept:
+            found: T = self._kept[name]
+            return found
+        if len(self._kept) >= KEPT:
+            self._kept.clear()
+        made = self._kept[name] = make()
+        return made
 
     def _level(self, level: float | None) -> float:
         return validate.level("level", self.level if level is None else level)
@@ -77,6 +100,10 @@ class Numbers(Findings):
     def rows(self, level: float | None = None) -> tuple[Row, ...]:
         """One row an estimate, in the columns that every release has; each interval stands for its
         row alone (`interval` holds all together)."""
+        at = self._level(level)
+        return self._shared(("rows", at), lambda: self._rows(at))
+
+    def _rows(self, level: float) -> tuple[Row, ...]:
         persons = float("nan") if self.persons is None else float(self.persons)
         made = []
         for j, column in enumerate(self.columns):

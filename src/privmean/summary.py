@@ -113,7 +113,7 @@ def _groups(rows: Sequence[Row], level: float, columns: Sequence[str]) -> list[s
     terms = list(dict.fromkeys(row.term for row in rows))
     heads = terms if len(terms) > 1 else [""]
     wide = min(max(len(_key(item)) for item in (*heads, *(row.group for row in rows))), WIDEST)
-    lines, compared = [], False
+    lines, compared, own = [], False, set(columns)
     for place, row in enumerate(rows):
         if place == 0 or row.term != rows[place - 1].term:
             head = _key(row.term) if len(terms) > 1 else ""
@@ -122,7 +122,7 @@ def _groups(rows: Sequence[Row], level: float, columns: Sequence[str]) -> list[s
                 "(privacy noise alone)"
             )
             compared = False
-        if not (compared or {row.group, f"{row.term}: {row.group}"} & set(columns)):
+        if not (compared or {row.group, f"{row.term}: {row.group}"} & own):
             lines.append("  differences and ratios:")
             compared = True
         persons = "" if math.isnan(row.persons) else f"{max(row.persons, 0.0):.0f}"

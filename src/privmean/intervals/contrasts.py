@@ -150,10 +150,10 @@ def contrast_line(
     """
     weights = np.zeros(len(table.keys))
     extra = 0.0
-    if any(key not in (*table.keys, REST, OVERALL) for key, _ in contrast.terms):
+    if any(key not in table.places and key not in (REST, OVERALL) for key, _ in contrast.terms):
         return Line(float("nan"), status=HIDDEN)
     for key, factor in contrast.terms:
-        if key in table.keys:
+        if key in table.places:
             if not table.shown[table.place(key)]:
                 return Line(float("nan"), status=table.status[table.place(key)])
             weights[table.place(key)] += factor

@@ -8,7 +8,9 @@ sampling error as holds the level for every bias that the allowance leaves room 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +19,14 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.at_bound import AT_LIMITS
 from privmean.intervals.interval import OK, Floats, Interval
-from privmean.intervals.noise_sums import bounded_quantile, sum_quantile, sum_tail
+from privmean.intervals.noise_sums import bounded_quantiles, sum_quantiles, sum_tail
 from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THICK
 
 FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", AT_LIMITS, "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
 BRIEF = "each group's tail at most twice that of all, as much wider as its own spread"
 WORDS = {"clipped": CLIPPED}
+KEPT = 8  # pairs of level and target whose rows a table keeps
 COUNTS = 0.1  # of the largest factor: rows below it do not give a sum their status
 Flags = npt.NDArray[np.bool_]
 
@@ -59,6 +62,44 @@ class Line:
     noise_lower: float = math.nan
     noise_upper: float = math.nan
     status: str = OK
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Estimates and what is known of their errors, one row each.
+
+    scales: of Laplace noise, shape (rows, k). normal: deviation of Gaussian noise. sampling:
+    deviation of the sampling error. up, down: allowances for what the limits cut off, infinite
+    where nothing is known beyond that side. limits: what public bounds allow every row, which
+    neither an estimate nor an end passes.
+    """
+
+    estimate: Floats
+    scales: Floats
+    normal: Floats
+    sampling: Floats
+    up: Floats
+    down: Floats
+    limits: tuple[float, float] | None = None
+
+    def lines(self, level: float, statuses: Sequence[str]) -> list[Line]:
+        """Return the estimates with both intervals of each."""
+        noise = sum_quantiles((1 - level) / 2, self.scales, self.normal)
+        spread = np.hypot(self.normal, self.sampling)
+        whole = bounded_quantiles(level, self.up + self.down, self.scales, spread)
+        error = np.sqrt(2 * (self.scales**2).sum(axis=1) + spread**2)
+        ends = (
+            self.estimate,
+            self.estimate - whole - self.down,
+            self.estimate + whole + self.up,
+            self.estimate - noise,
+            self.estimate + noise,
+        )
+        if self.limits is not None:
+            ends = tuple(np.clip(item, *self.limits) for item in ends)
+        estimate, *others = (item.tolist() for item in ends)
+        rows = zip(estimate, error.tolist(), *others, statuses, strict=True)
+        return [Line(*row) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -103,9 +144,14 @@ class GroupTable:
         found: Flags = ~np.isnan(self.estimate)
         return found
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The row of every key."""
+        return {key: row for row, key in reversed(list(enumerate(self.keys)))}
+
     def place(self, key: str) -> int:
         """The row of a key."""
-        return self.keys.index(key)
+        return self.places[key]
 
     def row_level(self, level: float) -> float:
         """The level of one row: of all rows together where that is asked for."""
@@ -121,44 +167,33 @@ class GroupTable:
         if not self.shown[used].all():
             return Line(math.nan, status=self.worst(used))
         size = np.abs(weights[used])
-        estimate = float(weights[used] @ self.estimate[used])
-        scales = (size[:, None] * self.scales[used]).ravel()
-        normal = math.sqrt(float((size * self.normal[used]) @ (size * self.normal[used])) + extra)
-        each = size * self.sampling[used]
-        apart = independent or not self.related
-        sampling = math.sqrt(float(each @ each)) if apart else float(each.sum())
-        noise = sum_quantile((1 - level) / 2, scales.tolist(), normal)
         rising, falling = np.maximum(weights[used], 0.0), np.maximum(-weights[used], 0.0)
+        estimate = float(weights[used] @ self.estimate[used])
         above, below = self.above[used], self.below[used]
         if clipped:
             above, below = np.zeros(len(used)), np.zeros(len(used))
             estimate -= float(weights[used] @ self.corrected[used])
-        up = float(rising @ above + falling @ below)
-        down = float(rising @ below + falling @ above)
+        each, normal = size * self.sampling[used], size * self.normal[used]
+        apart = independent or not self.related
         far_up = (self.open_above[used] & (rising > 0)) | (self.open_below[used] & (falling > 0))
         far_down = (self.open_below[used] & (rising > 0)) | (self.open_above[used] & (falling > 0))
-        room = math.inf if far_up.any() or far_down.any() else up + down
-        whole = bounded_quantile(level, room, scales.tolist(), math.hypot(normal, sampling))
-        error = math.sqrt(float(2 * (scales @ scales)) + normal**2 + sampling**2)
-        ends = (
-            -math.inf if far_down.any() else estimate - whole - down,
-            math.inf if far_up.any() else estimate + whole + up,
-            estimate - noise,
-            estimate + noise,
+        one = Errors(
+            np.array([estimate]),
+            (size[:, None] * self.scales[used]).reshape(1, -1),
+            np.array([math.sqrt(float(normal @ normal) + extra)]),
+            np.array([math.sqrt(float(each @ each)) if apart else float(each.sum())]),
+            np.array([math.inf if far_up.any() else rising @ above + falling @ below]),
+            np.array([math.inf if far_down.any() else rising @ below + falling @ above]),
+            self._limits(rising.sum(), falling.sum()),
         )
-        found, *inside = self._limited(rising, falling, estimate, *ends)
-        low, high, noise_low, noise_high = inside
-        status = self.worst(used[size >= COUNTS * size.max()])
-        return Line(found, error, low, high, noise_low, noise_high, status)
+        return one.lines(level, [self.worst(used[size >= COUNTS * size.max()])])[0]
 
-    def _limited(self, rising: Floats, falling: Floats, *numbers: float) -> list[float]:
-        """The numbers of a weighted sum of means, within what public bounds allow it."""
+    def _limits(self, rising: float, falling: float) -> tuple[float, float] | None:
+        """What public bounds allow a weighted sum of means: its factors above and below 0."""
         if self.bounds is None:
-            return list(numbers)
+            return None
         low, high = self.bounds
-        up, down = float(rising.sum()), float(falling.sum())
-        least, most = up * low - down * high, up * high - down * low
-        return [min(max(number, least), most) for number in numbers]
+        return rising * low - falling * high, rising * high - falling * low
 
     def p_value(self, weights: Floats) -> float:
         """The smallest level at which the interval for a weighted sum of means of limited values
@@ -184,16 +219,49 @@ class GroupTable:
             item for item in known if item in found
         )
 
+    def rows(self, level: float, *, clipped: bool = False) -> tuple[Line, ...]:
+        """Return the line of every group, the ends of all found at once.
+
+        level: of each row, or of all rows together where intervals are simultaneous. The rows asked
+        for last are kept: a text, a frame and a record of one release ask for the same.
+        """
+        asked = level, clipped
+        if asked not in self._kept:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            self._kept[asked] = self._rows(level, clipped)
+        return self._kept[asked]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[float, bool], tuple[Line, ...]]:
+        return {}
+
+    def _rows(self, level: float, clipped: bool) -> tuple[Line, ...]:
+        seen, nothing = np.flatnonzero(self.shown), np.zeros(len(self.keys))
+        above, below = (nothing, nothing) if clipped else (self.above, self.below)
+        errors = Errors(
+            (self.estimate - self.corrected if clipped else self.estimate)[seen],
+            self.scales[seen],
+            self.normal[seen],
+            self.sampling[seen],
+            np.where(self.open_above, math.inf, above)[seen],
+            np.where(self.open_below, math.inf, below)[seen],
+            self.bounds,
+        )
+        lines = errors.lines(self.row_level(level), [self.status[g] for g in seen])
+        found = dict(zip(seen.tolist(), lines, strict=True))
+        return tuple(
+            found.get(g) or Line(math.nan, status=status) for g, status in enumerate(self.status)
+        )
+
     def row(self, place: int, level: float, *, clipped: bool = False) -> Line:
-        """One group. `level` is that of all rows, where intervals are simultaneous."""
-        weights = np.zeros(len(self.keys))
-        weights[place] = 1.0
-        return self.line(weights, self.row_level(level), clipped=clipped)
+        """One of `rows`."""
+        return self.rows(level, clipped=clipped)[place]
 
     def interval(self, level: float, target: str | None) -> Interval:
         """One pair of ends a group."""
         wanted = target_of(target, self.counted)
-        lines = [self.row(g, level, clipped=wanted == CLIPPED) for g in range(len(self.keys))]
+        lines = self.rows(level, clipped=wanted == CLIPPED)
         return Interval(
             tuple(item.lower for item in lines),
             tuple(item.upper for item in lines),
@@ -206,7 +274,7 @@ class GroupTable:
         )
 
     def noise_interval(self, level: float) -> Interval:
-        lines = [self.row(g, level, clipped=True) for g in range(len(self.keys))]
+        lines = self.rows(level, clipped=True)
         return Interval(
             tuple(item.noise_lower for item in lines),
             tuple(item.noise_upper for item in lines),

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
 
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
@@ -62,28 +63,55 @@ def survival(t: npt.ArrayLike, scales: Sequence[float], sd: float) -> Floats:
     """
     moved = _apart(scales)
     t = np.asarray(t, float)
-    if not moved:
-        if sd <= 0:
-            return np.where(t < 0, 1.0, 0.0)
-        normal: Floats = ndtr(-t / sd)
-        return normal
+    if moved:
+        return _mixture(t, moved, sd)
+    if sd <= 0:
+        return np.where(t < 0, 1.0, 0.0)
+    normal: Floats = ndtr(-t / sd)
+    return normal
+
+
+def _mixture(t: Floats, moved: Sequence[float] | Sequence[Floats], sd: float | Floats) -> Floats:
+    """The tail by partial fractions in the scales, each a number or one number per row of t."""
     total = np.zeros(t.shape)
     for i, b in enumerate(moved):
-        weight = 1.0
+        weight: float | Floats = 1.0
         for j, c in enumerate(moved):
             if j != i:
-                weight *= b * b / ((b - c) * (b + c))
+                weight = weight * (b * b / ((b - c) * (b + c)))
         total = total + weight * _tail(t, b, sd)
     return np.clip(total, 0.0, 1.0)
 
 
+def survivals(t: Floats, scales: Floats, sd: Floats) -> Floats:
+    """Return `survival` of one t per row: scales has shape (rows, k), t and sd (rows,)."""
+    found = np.empty(len(t))
+    for rows, moved in _by_number(scales):
+        if moved:
+            found[rows] = _mixture(t[rows], moved, sd[rows])
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            normal = ndtr(-t[rows] / sd[rows])
+        found[rows] = np.where(sd[rows] > 0, normal, np.where(t[rows] < 0, 1.0, 0.0))
+    return found
+
+
+def _by_number(scales: Floats) -> list[tuple[Rows, list[Floats]]]:
+    """Rows with the same number of positive scales, and their scales as `_apart` moves them."""
+    ordered = np.sort(np.abs(scales), axis=1)
+    numbers = np.count_nonzero(ordered, axis=1)
+    found = []
+    for number in np.unique(numbers):
+        rows = np.flatnonzero(numbers == number)
+        moved: list[Floats] = []
+        for scale in ordered[rows, ordered.shape[1] - number :].T:
+            moved.append(np.maximum(scale, moved[-1] * (1 + APART)) if moved else scale)
+        found.append((rows, moved))
+    return found
+
+
 def quantile(tail: float, scales: Sequence[float], sd: float) -> float:
     """The t with P(sum of Laplace(b_i) + Normal(0, sd) > t) = tail; 0 < tail <= 1/2."""
-    return _quantile(tail, tuple(scales), sd)
-
-
-@lru_cache(maxsize=1024)  # a release is shown as a text, as rows and as a table
-def _quantile(tail: float, scales: tuple[float, ...], sd: float) -> float:
     moved = _apart(scales)
     if not moved:
         return float(-ndtri(tail)) * sd
@@ -93,6 +121,32 @@ def _quantile(tail: float, scales: tuple[float, ...], sd: float) -> float:
     while float(survival(high, moved, sd)) > tail:
         high *= 2
     return find_root(lambda t: float(survival(t, moved, sd)) - tail, 0.0, high, 1e-10)
+
+
+def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
+    """Return `quantile` of many sums at once: scales has shape (rows, k), sd (rows,)."""
+    found = np.empty(len(sd))
+    for rows, moved in _by_number(scales):
+        s = sd[rows]
+        if not moved:
+            found[rows] = float(-ndtri(tail)) * s
+            continue
+        high = sum(moved) * math.log(1 / tail) + s * math.sqrt(2 * math.log(1 / tail)) + 1e-300
+        while (short := _mixture(high, moved, s) > tail).any():
+            high = np.where(short, 2 * high, high)
+
+        def excess(
+            t: Floats, some: Rows, moved: list[Floats] = moved, s: Floats = s
+        ) -> Floats:
+            return _mixture(t, [b[some] for b in moved], s[some]) - tail
+
+        found[rows] = find_roots(excess, np.zeros(len(rows)), high, 1e-10)
+        if len(moved) == 1:
+            (scale,) = moved
+            found[rows] = np.where(
+                s <= SMALLEST_RATIO * scale, scale * math.log(0.5 / tail), found[rows]
+            )
+    return found
 
 
 def half_length(tau: float, alpha: float) -> float:
@@ -191,7 +245,8 @@ def find_root(
     """
     at_low, at_high = f(low), f(high)
     while high - low > tolerance * high:
-        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        apart = at_high - at_low
+        middle = (low * at_high - high * at_low) / apart if apart else high
         if not low + 0.1 * tolerance * high < middle < high - 0.1 * tolerance * high:
             middle = (low + high) / 2
         value = f(middle)
@@ -199,6 +254,29 @@ def find_root(
             low, at_low, at_high = middle, value, at_high / 2
         else:
             high, at_high, at_low = middle, value, at_low / 2
+    return high
+
+
+def find_roots(
+    f: Callable[[Floats, Rows], Floats], low: Floats, high: Floats, tolerance: float = 1e-6
+) -> Floats:
+    """Return `find_root` of many decreasing functions at once, each step the same as there.
+
+    f takes one argument per row and the numbers of these rows; rows that are done are not asked.
+    """
+    low, high = low.copy(), high.copy()
+    rows = np.arange(len(low))
+    at_low, at_high = f(low, rows), f(high, rows)
+    while len(rows := np.flatnonzero(high - low > tolerance * high)):
+        a, b, at_a, at_b = low[rows], high[rows], at_low[rows], at_high[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            middle = (a * at_b - b * at_a) / (at_b - at_a)
+        step = 0.1 * tolerance * b
+        middle = np.where((a + step < middle) & (middle < b - step), middle, (a + b) / 2)
+        value = f(middle, rows)
+        above = value > 0
+        low[rows], at_low[rows] = np.where(above, middle, a), np.where(above, value, at_a / 2)
+        high[rows], at_high[rows] = np.where(above, b, middle), np.where(above, at_b / 2, value)
     return high
 
 

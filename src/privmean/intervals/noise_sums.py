@@ -13,12 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
-from privmean.intervals.laplace_normal import Floats, find_root, quantile, survival
+from privmean.intervals.laplace_normal import (
+    Floats,
+    Rows,
+    find_root,
+    find_roots,
+    quantiles,
+    survivals,
+)
 
 CLOSED = 3  # scales up to here have a stable closed form
 STEP, POINTS = 0.1, 4000
@@ -31,31 +38,31 @@ _T = STEP * np.arange(1, POINTS + 1)
 
 def sum_quantile(tail: float, scales: Sequence[float], sd: float) -> float:
     """The t with P(sum of Laplace(b_i) + Normal(0, sd) > t) = tail; 0 < tail <= 1/2."""
-    return _sum_quantile(tail, tuple(scales), sd)
+    return float(sum_quantiles(tail, np.array([scales], dtype=float), np.array([sd]))[0])
 
 
-@lru_cache(maxsize=512)  # a release is shown as a text, as rows and as a table
-def _sum_quantile(tail: float, scales: tuple[float, ...], sd: float) -> float:
-    large, normal, whole = _parted(scales, sd)
-    if whole <= 0:
-        return 0.0
-    if not math.isfinite(whole):
-        return whole
-    if len(large) <= CLOSED:
-        return quantile(tail, large.tolist(), normal)
-    above = _tail(large / whole, sd / whole)
-    low, high = 0.0, 1.5 * float(-ndtri(tail)) + 1.0
-    while above(high) > tail:
-        low, high = high, 2 * high
-    return find_root(lambda x: above(x) - tail, low, high, TOLERANCE) * whole
+def sum_quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
+    """Return `sum_quantile` of many sums at once: scales has shape (rows, k), sd (rows,)."""
+    large, normal, unit = _parted(scales, sd)
+    found = unit.copy()  # nothing and infinity stay what they are
+    closed, usable = _closed(large), np.isfinite(unit) & (unit > 0)
+    rows = np.flatnonzero(closed & usable)
+    found[rows] *= quantiles(tail, large[rows], normal[rows])
+    for row in np.flatnonzero(~closed & usable):
+        above = _tail(large[row], normal[row])
+        low, high = 0.0, 1.5 * float(-ndtri(tail)) + 1.0
+        while above(high) > tail:
+            low, high = high, 2 * high
+        found[row] *= find_root(lambda x, above=above: above(x) - tail, low, high, TOLERANCE)  # type: ignore[misc]
+    return found
 
 
 def sum_tail(x: float, scales: Sequence[float], sd: float) -> float:
     """P(sum of Laplace(b_i) + Normal(0, sd) > x) for x >= 0, to 1e-9 or so."""
-    whole = _parted(scales, sd)[2]
-    if whole <= 0 or not math.isfinite(whole):
-        return 0.0 if whole <= 0 and x > 0 else 0.5
-    return _tail_of(scales, sd)(x)
+    large, normal, unit = _parted(np.array([scales], dtype=float), np.array([sd]))
+    if not (unit[0] > 0 and math.isfinite(unit[0])):
+        return 0.0 if unit[0] <= 0 and x > 0 else 0.5
+    return float(_tails(large, normal)(np.array([x / unit[0]]), np.array([0]))[0])
 
 
 def bounded_quantile(level: float, width: float, scales: Sequence[float], sd: float) -> float:
@@ -64,46 +71,81 @@ def bounded_quantile(level: float, width: float, scales: Sequence[float], sd: fl
     side at the level or more, whatever the bias (Imbens and Manski 2004). width: 0 gives the
     two-sided quantile, infinity the one-sided one.
     """
-    return _bounded_quantile(level, width, tuple(scales), sd)
+    one = np.array([width]), np.array([scales], dtype=float), np.array([sd])
+    return float(bounded_quantiles(level, *one)[0])
 
 
-@lru_cache(maxsize=512)
-def _bounded_quantile(level: float, width: float, scales: tuple[float, ...], sd: float) -> float:
+def bounded_quantiles(level: float, width: Floats, scales: Floats, sd: Floats) -> Floats:
+    """Return `bounded_quantile` of many sums at once: width and sd have shape (rows,), scales
+    (rows, k)."""
     outside = 1 - level
-    high = sum_quantile(outside / 2, scales, sd)
-    if width <= 0 or high <= 0 or not math.isfinite(high):
-        return high
-    tail = _tail_of(scales, sd)
-    if math.isinf(width):
-        return sum_quantile(outside, scales, sd) if outside < 0.5 else 0.0
-    if tail(0.0) + tail(width) <= outside:
-        return 0.0
-    return find_root(lambda q: tail(q) + tail(q + width) - outside, 0.0, high, TOLERANCE)
+    found = sum_quantiles(outside / 2, scales, sd)
+    usable = np.isfinite(found) & (found > 0) & (width > 0)
+    rows = np.flatnonzero(usable & np.isinf(width))
+    found[rows] = sum_quantiles(outside, scales[rows], sd[rows]) if outside < 0.5 else 0.0
+    rows = np.flatnonzero(usable & ~np.isinf(width))
+    large, normal, unit = _parted(scales[rows], sd[rows])
+    tails, room = _tails(large, normal), width[rows] / unit
+
+    def excess(q: Floats, some: Rows) -> Floats:
+        return tails(q, some) + tails(q + room[some], some) - outside
+
+    every = np.arange(len(rows))
+    needed = excess(np.zeros(len(rows)), every) > 0
+    found[rows[~needed]] = 0.0
+    some = np.flatnonzero(needed)
+    high = found[rows[some]] / unit[some]
+    roots = find_roots(lambda q, at: excess(q, some[at]), np.zeros(len(some)), high, TOLERANCE)
+    found[rows[some]] = roots * unit[some]
+    return found
 
 
-def _tail_of(scales: Sequence[float], sd: float) -> Callable[[float], float]:
-    """P(X > x) for x >= 0 as a function of x; the deviation of X is above 0."""
-    large, normal, whole = _parted(scales, sd)
-    if len(large) <= CLOSED:
-        return lambda x: float(survival(x, large.tolist(), normal))
-    above = _tail(large / whole, sd / whole)
-    return lambda x: min(max(above(x / whole), 0.0), 0.5) if x < FAR * whole else 0.0
+def _parted(scales: Floats, sd: Floats) -> tuple[Floats, Floats, Floats]:
+    """Scales that count, with 0 for the others, the normal part with these, and the deviation of
+    the whole, per row. The first two are in units of the third."""
+    used = np.abs(scales)
+    largest = np.maximum(used.max(axis=1, initial=0.0), sd)  # squares of its parts are doubles
+    with np.errstate(invalid="ignore", divide="ignore"):
+        used, normal = used / largest[:, None], sd / largest
+        whole = np.sqrt(2 * (used**2).sum(axis=1) + normal**2)
+        used, normal = used / whole[:, None], normal / whole
+        large = used > SMALL
+        rest = np.where(large, 0.0, used)
+        closed = large.sum(axis=1) <= CLOSED
+        used = np.where(closed[:, None] & ~large, 0.0, used)
+        normal = np.where(closed, np.sqrt(normal**2 + 2 * (rest**2).sum(axis=1)), normal)
+        unit = np.where((largest > 0) & np.isfinite(largest), whole * largest, largest)
+    return used, normal, unit
 
 
-def _parted(scales: Sequence[float], sd: float) -> tuple[Floats, float, float]:
-    """Scales that count, the normal part with all others, and the deviation of the whole."""
-    used = np.abs(np.asarray([item for item in scales if item], dtype=float))
-    whole = math.sqrt(float(2 * (used**2).sum()) + sd * sd)
-    large = used[used > SMALL * whole]
-    rest = float(2 * (used[used <= SMALL * whole] ** 2).sum())
-    return (large if len(large) <= CLOSED else used), math.sqrt(sd * sd + rest), whole
+def _closed(large: Floats) -> npt.NDArray[np.bool_]:
+    """Rows whose sum has few enough scales for the closed form."""
+    found: npt.NDArray[np.bool_] = np.count_nonzero(large, axis=1) <= CLOSED
+    return found
+
+
+def _tails(large: Floats, normal: Floats) -> Callable[[Floats, Rows], Floats]:
+    """P(X > x) of sums of deviation 1 for x >= 0: of one x per row, and the numbers of the rows."""
+    closed = _closed(large)
+    above = {row: _tail(large[row], normal[row]) for row in np.flatnonzero(~closed)}
+
+    def tails(x: Floats, rows: Rows) -> Floats:
+        found = np.zeros(len(x))
+        near = closed[rows]
+        some = rows[near]
+        found[near] = survivals(x[near], large[some], normal[some])
+        for at in np.flatnonzero(~near & (x < FAR)):
+            found[at] = min(max(above[rows[at]](x[at]), 0.0), 0.5)
+        return found
+
+    return tails
 
 
 def _tail(b: Floats, s: float) -> Callable[[float], float]:
     """P(X > x) for a sum of deviation 1."""
     # one logarithm a scale and t keeps the product of thousands of factors a double
     log_cf = -0.5 * (s * _T) ** 2
-    values, times = np.unique(b, return_counts=True)
+    values, times = np.unique(b[b > 0], return_counts=True)
     for item, number in zip(values, times, strict=True):
         log_cf = log_cf - number * np.log1p((item * _T) ** 2)
     kept = max(int(np.searchsorted(-log_cf, NOTHING)), 1)  # it falls in t

@@ -41,7 +41,7 @@ def ratio_line(
 ) -> Ratio:
     """The ratio of two groups' means with its set."""
     (first, _), (second, _) = contrast.terms
-    if first not in table.keys or second not in table.keys:
+    if first not in table.places or second not in table.places:
         return Ratio(*(math.nan,) * 5, HIDDEN)
     a, b = table.place(first), table.place(second)
     if not (table.shown[a] and table.shown[b]):

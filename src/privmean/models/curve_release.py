@@ -65,12 +65,12 @@ class CurveRelease(Release):
     def _statuses(self, level: float) -> tuple[str, ...]:
         return tuple(row.status for row in self.rows(level))
 
-    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+    def _rows(self, level: float) -> tuple[Row, ...]:
         """One row a point, with the interval of that point alone."""
-        rows, made = super().rows(level), self.intervals
+        rows, made = super()._rows(level), self.intervals
         if not isinstance(made, BinnedIntervals):
             return rows
-        known = zip(rows, made.persons, made.statuses(self._level(level)), strict=True)
+        known = zip(rows, made.persons, made.statuses(level), strict=True)
         return tuple(replace(row, persons=number, status=said) for row, number, said in known)
 
     def facts(self) -> dict[str, Any]:

@@ -32,10 +32,9 @@ class QuantileRelease(Release):
         assert isinstance(made, Distribution)
         return made
 
-    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+    def _rows(self, level: float) -> tuple[Row, ...]:
         """One row a quantile, with the interval of that quantile alone."""
-        confidence = validate.level("level", self.level if level is None else level)
-        one, noise = self._law.alone(confidence), self.noise_interval(confidence)
+        one, noise = self._law.alone(level), self.noise_interval(level)
         found = []
         for j, term in enumerate(self.columns):
             value = float(self.estimate[j])

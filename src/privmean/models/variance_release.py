@@ -31,9 +31,9 @@ class VarianceRelease(Release):
         """The standard deviation between persons; NaN where no variance was found."""
         return _root(float(self.estimate[0]))
 
-    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+    def _rows(self, level: float) -> tuple[Row, ...]:
         """The variance, then the standard deviation."""
-        (row,) = super().rows(level)
+        (row,) = super()._rows(level)
         error = row.std_error / (2 * self.deviation) if self.deviation > 0 else math.nan
         root = replace(
             row, term=DEVIATION, estimate=self.deviation, std_error=error,

@@ -63,14 +63,15 @@ class GroupRelease(Release):
     shrunk: Floats | None = field(default=None, repr=False)
     crossed: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
-    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+    def _rows(self, level: float) -> tuple[Row, ...]:
         """One row a group, then one a comparison that was asked."""
-        at = self._level(level)
+        lines = self.groups.rows(level, clipped=self._clipped)
+        weights = self.groups.weight.tolist()
         own = tuple(
-            self._row(key, self._line(g, at), float(self.groups.weight[g]), self.groups.status[g])
-            for g, key in enumerate(self.columns)
+            self._row(*row)
+            for row in zip(self.columns, lines, weights, self.groups.status, strict=True)
         )
-        each = self._each(at)
+        each = self._each(level)
         return own + tuple(self._compared(item, each) for item in self.contrasts)
 
     def contrasts_frame(self, backend: str | None = None, *, level: float | None = None) -> Any:
@@ -95,13 +96,13 @@ class GroupRelease(Release):
         text = str(key)
         if text not in self.columns:
             raise ArgumentError("key", key, "is no row", f"choose of {list(self.columns[:9])}")
-        return self._persons(self.columns.index(text), self._level(level))
+        half = self._persons_half(self._level(level))
+        return _about(float(self.groups.weight[self.columns.index(text)]), half)
 
-    def _persons(self, place: int, level: float) -> tuple[float, float]:
+    def _persons_half(self, level: float) -> float:
         # the last stage has most of the precision: a sum of three noises
-        sd, weight = self.groups.weight_sd, float(self.groups.weight[place])
-        half = sum_quantile((1 - level) / 2, [sd / math.sqrt(6)] * 3, 0.0) if sd > KNOWN else 0.0
-        return max(weight - half, 0.0), max(weight + half, 0.0)
+        sd = self.groups.weight_sd
+        return sum_quantile((1 - level) / 2, [sd / math.sqrt(6)] * 3, 0.0) if sd > KNOWN else 0.0
 
     def _each(self, level: float) -> float:
         """The level of a comparison that was asked: of all of them, where they hold together."""
@@ -161,17 +162,18 @@ class GroupRelease(Release):
         result = super().facts()
         result["term"] = self.term
         result["by"] = list(self.by)
+        half, rows = self._persons_half(self.level), self.rows()
         result["groups"] = [
             {
                 "key": row.group,
                 **_told(row),
                 "persons": plain(row.persons),
                 "persons_std_error": plain(self.groups.weight_sd),
-                "persons_interval": [plain(x) for x in self._persons(g, self.level)],
+                "persons_interval": [plain(x) for x in _about(row.persons, half)],
                 **({} if self.shrunk is None else {"shrunk": plain(self.shrunk[g])}),
                 "status": row.status,
             }
-            for g, row in enumerate(self.rows()[: len(self.columns)])
+            for g, row in enumerate(rows[: len(self.columns)])
         ]
         if self.crossed:
             result["margins"] = {
@@ -182,7 +184,7 @@ class GroupRelease(Release):
                 ]
                 for name in self.by
             }  # fmt: skip
-        result["contrasts"] = [self._contrast_facts(item) for item in self.contrasts]
+        result["contrasts"] = [self._contrast_facts(row) for row in rows[len(self.columns) :]]
         return result
 
     def jointly(self, level: float | None = None) -> Interval:
@@ -228,9 +230,6 @@ class GroupRelease(Release):
     def _clipped(self) -> bool:
         return not self.groups.counted
 
-    def _line(self, place: int, level: float) -> Line:
-        return self.groups.row(place, level, clipped=self._clipped)
-
     def _row(self, group: str, line: Line, persons: float, status: str) -> Row:
         from privmean.rows import Row
 
@@ -252,8 +251,7 @@ class GroupRelease(Release):
             )
         return self._row(item.text, line, math.nan, line.status)
 
-    def _contrast_facts(self, item: Contrast) -> dict[str, Any]:
-        row = self._compared(item, self._each(self.level))
+    def _contrast_facts(self, row: Row) -> dict[str, Any]:
         return {
             "contrast": row.group,
             **_told(row),
@@ -317,6 +315,10 @@ def reordered(table: GroupTable, order: Sequence[int]) -> GroupTable:
         elif item.name in ("keys", "status"):
             moved[item.name] = tuple(value[g] for g in places)
     return replace(table, **moved)
+
+
+def _about(weight: float, half: float) -> tuple[float, float]:
+    return max(weight - half, 0.0), max(weight + half, 0.0)
 
 
 def _falling(row: Row) -> float:

@@ -39,7 +39,7 @@ class ValuesRelease(Release):
             raise ArgumentError("value", value, "is none of the values", f"choose of {list(found)}")
         return found[value]
 
-    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+    def _rows(self, level: float) -> tuple[Row, ...]:
         """The rows of every table, one after the other."""
         return tuple(row for item in self.tables for row in item.rows(level))
 

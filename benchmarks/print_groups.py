@@ -1,0 +1,89 @@
+"""Processor seconds of a release by group and of its print, against an earlier version.
+
+Every run is a process of its own, and the versions take turns. `--before` names a folder with the
+sources of the earlier version; without it only this version is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from report import as_installed, python, table
+
+RESULTS = Path(__file__).resolve().parent / "results" / "print_groups.json"
+MAKE = """
+import duckdb
+duckdb.sql('''COPY (SELECT hash(i) % {persons} AS who,
+  'g' || (hash(hash(i) % {persons}) % {groups})::VARCHAR AS key,
+  (hash(3 * i) % 10000) / 1000.0 + (hash(hash(i) % {persons}) % 100) / 50.0 AS x
+  FROM range({records}) t(i)) TO '{path}' (FORMAT parquet)''')
+"""
+OURS = """
+import json, time
+import privmean as pm
+keys = ['g' + str(g) for g in range({groups})]
+used = [time.process_time()]
+release = pm.mean('{path}', 'x', person='who', by='key', keys=keys, epsilon=1)
+used.append(time.process_time())
+str(release)
+used.append(time.process_time())
+release.rows(), release.interval(), release.to_dict()
+used.append(time.process_time())
+print(json.dumps([b - a for a, b in zip(used, used[1:])]))
+"""
+
+
+def measured(source: Path | None, code: str) -> list[float]:
+    """Seconds of the release, of its first print, and of its record after that."""
+    environment = as_installed() | ({} if source is None else {"PYTHONPATH": str(source)})
+    run = subprocess.run(python(code), check=True, capture_output=True, env=environment)
+    found: list[float] = json.loads(run.stdout)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--persons", type=int, default=100_000)
+    parser.add_argument("--groups", type=int, nargs="*", default=[500, 1000, 2000, 10_000])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--before", type=Path, help="sources of the version to compare with")
+    parser.add_argument("--print", action="store_true", help="keep the results file as it is")
+    said = parser.parse_args()
+    versions = {"now": None} | ({"before": said.before} if said.before else {})
+    rows: list[list[object]] = []
+    kept = []
+    with tempfile.TemporaryDirectory() as folder:
+        for groups in said.groups:
+            known = {"path": Path(folder) / "t.parquet", "groups": groups}
+            known |= {"persons": said.persons, "records": said.records}
+            subprocess.run(python(MAKE.format(**known)), check=True)
+            runs: dict[str, list[list[float]]] = {name: [] for name in versions}
+            for turn in range(said.runs):
+                for name, source in versions.items():
+                    if name == "now" or turn == 0:  # an earlier print of many groups takes minutes
+                        runs[name].append(measured(source, OURS.format(**known)))
+            for name, found in runs.items():
+                release, text, record = (min(item) for item in zip(*found, strict=True))
+                kept.append({"groups": groups, "version": name, "runs": len(found)})
+                kept[-1] |= {"release": release, "print": text, "record": record}
+                numbers = [f"{x:.2f}" for x in (release, text, text / release, record)]
+                rows.append([groups, name, *numbers])
+    head = ["groups", "version", "release s", "print s", "print / release", "record s"]
+    words = f"{said.records:.0e} records of {said.persons:.0e} people in a Parquet file, least "
+    words += f"processor seconds, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}."
+    print(f"{words}\n\n{table(head, rows)}")
+    if not said.print:
+        facts = {"command": " ".join(sys.argv), "cores": os.cpu_count(), "rows": kept}
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
