@@ -112,14 +112,15 @@ fuzz: $(READY)
 	$(BIN)/python benchmarks/fuzz.py --minutes $(MINUTES)
 
 # needs a Java 17 runtime (Debian: openjdk-17-jre-headless); PySpark goes into an environment of its
-# own, over the packages of the first
+# own, over the packages of the first; once in this process, once through a local Connect server
 SPARK := $(VENV)-spark
 test-spark: $(SPARK)/.ready
 	PYTHONPATH=$(PACKAGES) $(SPARK)/bin/python tests/people/spark_homes.py
+	PYTHONPATH=$(PACKAGES) $(SPARK)/bin/python tests/people/spark_homes.py --connect
 
 $(SPARK)/.ready: $(READY)
 	$(PYTHON) -m venv $(SPARK)
-	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check pyspark==4.3.0
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check 'pyspark[connect]==4.3.0'
 	@touch $@
 
 # the homes of people side by side: answers, time and memory. PostgreSQL is the system's; ClickHouse

@@ -10,8 +10,13 @@
    knows no case.
 5. From a Spark table to a number: hostile neighbours before a tape (tests/auditing/filed.py).
 6. No message and no release holds a value of the table (tests/marked.py, test_markers.py).
+6. Every kind of question and a study, of a frame and of a `Table` of it, against DuckDB; the same
+   in a session that refuses to keep frames (`persist`), as serverless ones do.
 
-    python tests/people/spark_homes.py [--data FOLDER] [--tables N] [--neighbours N]
+With --connect the session is that of a local Spark Connect server, and the random tables, the
+neighbours and the shared tables are left out.
+
+    python tests/people/spark_homes.py [--connect] [--data FOLDER] [--tables N] [--neighbours N]
 """
 
 from __future__ import annotations
@@ -75,11 +80,30 @@ class Recorder:
         return asked
 
 
-@contextmanager
-def results_counted():
-    """Count the rows that every action of a PySpark frame brings to the driver."""
-    from pyspark.sql.classic.dataframe import DataFrame
+def frames_of(session):
+    """The class of the frames of a session."""
+    return type(session.range(1))
 
+
+@contextmanager
+def nothing_kept(session):
+    """A session that refuses to keep a frame, as serverless ones do, and says so at once."""
+    frames = frames_of(session)
+
+    def refused(self, *given, **named):
+        raise RuntimeError("[NOT_SUPPORTED_WITH_SERVERLESS] PERSIST TABLE is not supported")
+
+    original, frames.persist = frames.persist, refused
+    try:
+        yield
+    finally:
+        frames.persist = original
+
+
+@contextmanager
+def results_counted(session):
+    """Count the rows that every action of a PySpark frame brings to the driver."""
+    DataFrame = frames_of(session)
     counted, kept = [], {}
 
     def wrapped(name, original):
@@ -220,7 +244,7 @@ def agree(session, name: str, path: Path, columns: list[str], cap: int | None = 
     if cap is not None:
         options |= {"estimand": "records", "cap": cap}
     wrong = 0
-    with results_counted() as counted:
+    with results_counted(session) as counted:
         homes = {
             "spark": pm.read(session.read.parquet(str(path)), **options),
             "duckdb": pm.read(path, **options),
@@ -300,7 +324,7 @@ def groups(session) -> int:
         frame.write_parquet(path)
         for name, release in comparisons().items():
             found = {}
-            with results_counted() as counted:
+            with results_counted(session) as counted:
                 for home, source in (
                     ("spark", session.read.parquet(str(path))),
                     ("duckdb", path),
@@ -318,6 +342,70 @@ def groups(session) -> int:
             )
             wrong += (not same) + (rows > MOST_ROWS) + len(personal)
     return wrong
+
+
+def everything():
+    """Questions of every kind: name -> how a release is made of a table."""
+    terms = {"epsilon": 2.0, "delta": 1e-6}
+
+    def study(source, noise):
+        made = pm.Study(source, noise=noise, **terms)
+        made.add("mean", pm.Mean("x"))
+        made.add("quantiles", pm.Quantile("x", [0.25, 0.5]))
+        made.add("groups", pm.Mean("x", by="key", keys=GROUPS))
+        return made.release()
+
+    listed = {
+        "mean": lambda s, n: pm.mean(s, "x", noise=n, **terms),
+        "two means": lambda s, n: pm.mean(s, ["x", "y"], noise=n, **terms),
+        "by group": lambda s, n: pm.mean(s, "x", by="key", keys=GROUPS, noise=n, **terms),
+        "quantiles": lambda s, n: pm.quantile(s, "x", [0.25, 0.5], noise=n, **terms),
+        "variance": lambda s, n: pm.variance(s, "x", noise=n, **terms),
+        "curve": lambda s, n: pm.curve(s, "x", time="arm", bins=[0, 1, 2], noise=n, **terms),
+        "regression": lambda s, n: pm.regress(s, "x ~ y", noise=n, **terms),
+        "study": study,
+    }
+    return listed
+
+
+def asked(session, words: str) -> int:
+    """The number of questions that a table of a Spark frame answers otherwise than one of DuckDB;
+    the last is asked of the frame itself."""
+    wrong, frame = 0, grouped()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "asked.parquet"
+        frame.write_parquet(path)
+        spark = session.read.parquet(str(path))
+        table = pm.Table(spark, person="who")
+        for name, release in everything().items():
+            made = [
+                release(source, pm.SimulatedNoise(3)).to_dict()
+                for source in (table, pm.Table(path, person="who"))
+            ]
+            found = {json.dumps(timeless(item), sort_keys=True) for item in made}
+            print(f"{words}, {name}: homes {'agree' if len(found) == 1 else 'DIFFER'}")
+            wrong += len(found) != 1
+        alone = {
+            json.dumps(
+                timeless(
+                    pm.mean(
+                        source, "x", person="who", epsilon=1.0, noise=pm.SimulatedNoise(3)
+                    ).to_dict()
+                )
+            )
+            for source in (spark, path)
+        }
+        print(f"{words}, a frame itself: homes {'agree' if len(alone) == 1 else 'DIFFER'}")
+    return wrong + (len(alone) != 1)
+
+
+def timeless(made):
+    """A record without what changes from run to run: time, engine and the name of a run."""
+    if isinstance(made, dict):
+        return {
+            name: timeless(item) for name, item in made.items() if name not in ("provenance", "run")
+        }
+    return [timeless(item) for item in made] if isinstance(made, list) else made
 
 
 def collated(session) -> int:
@@ -424,26 +512,46 @@ def markers(session) -> int:
     return wrong
 
 
+def connected(session) -> int:
+    """What a session of Spark Connect answers otherwise."""
+    wrong = dirty(session) + types(session) + groups(session) + key_types(session)
+    wrong += collated(session) + asked(session, "questions")
+    with tempfile.TemporaryDirectory() as folder:
+        path = generated(Path(folder))
+        wrong += agree(session, "generated", path, ["value"])
+        with nothing_kept(session):
+            wrong += agree(session, "generated, nothing kept", path, ["value"], cap=5)
+            wrong += asked(session, "nothing kept")
+    return wrong
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of development tables")
     parser.add_argument("--tables", type=int, default=20, help="random tables to try")
     parser.add_argument("--neighbours", type=int, default=8, help="hostile neighbours to try")
     parser.add_argument("--only-groups", action="store_true", help="questions about groups alone")
+    parser.add_argument("--connect", action="store_true", help="a local Spark Connect server")
     given = parser.parse_args()
     data = given.data
     from pyspark.sql import SparkSession
 
     session = (
-        SparkSession.builder.master("local[2]")
+        (SparkSession.builder.remote if given.connect else SparkSession.builder.master)("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("ERROR")
     start = time.monotonic()
+    if given.connect:
+        wrong = connected(session)
+        print(f"{wrong} differences, {time.monotonic() - start:.0f} s")
+        session.stop()
+        return min(wrong, 1)
+    session.sparkContext.setLogLevel("ERROR")
     if given.only_groups:
         wrong = groups(session) + key_types(session) + collated(session)
         print(f"{wrong} differences, {time.monotonic() - start:.0f} s")
@@ -451,6 +559,9 @@ def main() -> int:
         return min(wrong, 1)
     wrong = dirty(session) + types(session) + random_ones(session, given.tables)
     wrong += groups(session) + key_types(session) + collated(session)
+    wrong += asked(session, "questions")
+    with nothing_kept(session):
+        wrong += asked(session, "nothing kept")
     wrong += neighbours(session, given.neighbours) + markers(session)
     with tempfile.TemporaryDirectory() as folder:
         path = generated(Path(folder))

@@ -292,3 +292,20 @@ def test_upper_and_lower_case_name_different_columns(tmp_path):
     pq.write_table(found[1], tmp_path / "t.parquet")
     with pytest.raises((pm.SchemaError, pm.ArgumentError)):
         pm.read(tmp_path / "t.parquet", person="who", values="Who")
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pl.LazyFrame])
+def test_a_column_named_as_a_question_makes_no_people_of_a_frame(frame):
+    """As a frame of Spark Connect, which answers every name with a column."""
+    made = frame({"who": [1, 2, 3, 4], "log_counts": [1.0, 2.0, 3.0, 4.0]})
+    release = pm.mean(made, "log_counts", person="who", epsilon=1.0, bounds=(0, 5))
+    assert release.persons == 4
+
+
+def test_a_frame_that_answers_every_name_is_no_people():
+    class Answering:
+        def __getattr__(self, name):
+            return self
+
+    with pytest.raises(pm.ArgumentError, match="Answering"):
+        pm.mean(Answering(), "x", person="who", epsilon=1.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from inspect import isroutine
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -128,7 +129,8 @@ def _about(source: Table | People, question: Question, said: Settled) -> dict[st
 
 def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> Table | People:
     """People as they are, a table, or what a table is made of."""
-    if hasattr(given, "log_counts") or isinstance(given, Table):
+    # a frame may answer every name with a column, or have a column of this name
+    if isroutine(getattr(given, "log_counts", None)) or isinstance(given, Table):
         for name, value in {"person": person, **text}.items():
             if value is not None:
                 raise ArgumentError(

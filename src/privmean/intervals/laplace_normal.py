@@ -135,9 +135,7 @@ def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
         while (short := _mixture(high, moved, s) > tail).any():
             high = np.where(short, 2 * high, high)
 
-        def excess(
-            t: Floats, some: Rows, moved: list[Floats] = moved, s: Floats = s
-        ) -> Floats:
+        def excess(t: Floats, some: Rows, moved: list[Floats] = moved, s: Floats = s) -> Floats:
             return _mixture(t, [b[some] for b in moved], s[some]) - tail
 
         found[rows] = find_roots(excess, np.zeros(len(rows)), high, 1e-10)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
+
 from privmean.people.files import name
 from privmean.people.totals import Lazy
 
@@ -18,14 +20,17 @@ if TYPE_CHECKING:
 PLAIN = "UTF8_BINARY"  # Spark's name for comparing bytes
 
 
+def is_spark(engine: nw.Implementation) -> bool:
+    """Whether frames are Spark's, in a session of this process or of a server (Spark Connect)."""
+    return engine.is_pyspark() or engine.is_pyspark_connect()
+
+
 def bytewise(frame: Lazy) -> Lazy:
     """A frame of DuckDB or Spark whose texts compare by bytes from here on; others as they are."""
-    import narwhals as nw
-
     native = frame.to_native()
     if frame.implementation.is_duckdb():
         made: Any = in_duckdb(native)
-    elif frame.implementation.is_pyspark():
+    elif is_spark(frame.implementation):
         made = _in_spark(native)
     else:
         return frame

@@ -90,7 +90,28 @@ def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
             return [tuple(row) for row in native.collect().rows()]
         if implementation.is_ibis():
             return sqlengines.rows(native)
-        return [tuple(row) for row in native.collect()]
+        with _withheld():
+            return [tuple(row) for row in native.collect()]
+
+
+UNREAD = (
+    "the engine could not read the table; its message is withheld because it may quote records. "
+    "Run a query of your own on the same columns to see it (rights, types), or allow more memory"
+)
+
+
+@contextlib.contextmanager
+def _withheld() -> Iterator[None]:
+    """An engine's own words about a failure may quote records, so they are withheld."""
+    failed = False
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception:
+        failed = True  # raised below, so that the engine's error is not even its context
+    if failed:
+        raise SchemaError(UNREAD)
 
 
 def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -151,11 +172,7 @@ class Home:
         stopped = getattr(getattr(self._owner, "meter", None), "problem", "")
         if stopped:
             raise SchemaError(stopped)
-        raise SchemaError(
-            "the engine could not read the table; its message is withheld because it may quote "
-            "records. Run a query of your own on the same columns to see it (rights, types), or "
-            "allow more memory"
-        )
+        raise SchemaError(UNREAD)
 
     def _computed(self, native: Any, implementation: nw.Implementation) -> Any:
         if implementation.is_duckdb():
@@ -164,10 +181,20 @@ class Home:
             return native.collect().lazy()
         if implementation.is_ibis():
             return self._held(sqlengines.kept(native))
-        kept = native.persist()
-        self._kept.append(kept.unpersist)
-        self.rows = int(kept.count())  # now, so that nothing is read (and can fail) later
-        return kept
+        return self._cached(native)
+
+    def _cached(self, frame: Any) -> Any:
+        """A Spark frame kept by the session. Where it may keep nothing (serverless sessions refuse)
+        the frame itself, which every question reads again."""
+        columns = (f"count(`{name}`)" for name in frame.columns)
+        with contextlib.suppress(Exception):  # refused whatever is in it: nothing is read yet
+            kept = frame.persist()
+            self._kept.append(kept.unpersist)
+            frame = kept
+        # all of it now, so that nothing is read for the first time (and can fail) later
+        ((rows, *_),) = frame.selectExpr("count(*)", *columns).collect()
+        self.rows = int(rows)
+        return frame
 
     def _held(self, made: tuple[Any, Callable[[], object]]) -> Any:
         """A table of an SQL session, dropped when nobody needs it."""

@@ -14,7 +14,7 @@ from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import databases, kinds, list_columns, objects, schema
-from privmean.people.bytewise import bytewise
+from privmean.people.bytewise import bytewise, is_spark
 from privmean.people.engines import Home, interruptible, lazy
 from privmean.people.files import Engine
 from privmean.people.frame import FramePeople
@@ -152,7 +152,7 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
         return _registered(arrow.column_names, arrow.column, machine)
     if engines.is_ibis():
         return _in_session(source, machine, Home())
-    if not (engines.is_polars() or engines.is_duckdb() or engines.is_pyspark()):
+    if not (engines.is_polars() or engines.is_duckdb() or is_spark(engines)):
         raise ArgumentError(
             "source",
             type(source).__name__,

@@ -10,7 +10,7 @@ DuckDB and Polars (128 bits), 2^32 in Spark (three words of 64 bits).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
@@ -19,7 +19,7 @@ from privmean.people.grids import LIMIT_BITS, TOTAL_BITS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 Lazy: TypeAlias = nw.LazyFrame[Any]  # around a table of DuckDB, Polars or Spark
 
@@ -137,8 +137,7 @@ def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str
     """Sums of three words, t = a 2^62 + b 2^31 + c with 0 <= b, c < 2^31 (b of either sign where
     a = 0), in 64-bit integers, which Spark aggregates in place; its decimals are objects.
     """
-    from pyspark.sql.functions import expr
-
+    expr = _expr(records)
     limit, scale = resolution * 2.0**LIMIT_BITS, 1 / resolution
     near, mask = f"{2.0**NEAR_BITS!r}D", 2**WORD_BITS - 1
     whole, bound = 2**NEAR_BITS, f"{2.0**TOTAL_BITS!r}D"
@@ -184,6 +183,17 @@ def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str
         frame = frame.selectExpr(*by, *columns(step, width))
     result: Lazy = nw.from_native(frame)
     return result
+
+
+def _expr(records: DataFrame) -> Callable[[str], Column]:
+    """Spark's reader of expressions, of the kind of session that the records are in."""
+    if nw.from_native(records).implementation.is_pyspark_connect():
+        from pyspark.sql.connect.functions import expr as remote
+
+        return remote
+    from pyspark.sql.functions import expr
+
+    return expr
 
 
 def columns(step: Sequence[str], width: int) -> list[str]:

@@ -189,7 +189,9 @@ class GroupRelease(Release):
 
     def jointly(self, level: float | None = None) -> Interval:
         """Intervals of groups that hold at once, whatever the groups share."""
-        return replace(self.groups, simultaneous=True).interval(self._level(level), None)
+        at = self._level(level)
+        all_rows = replace(self.groups, simultaneous=True)
+        return self._shared(("jointly", at), lambda: all_rows.interval(at, None))
 
     def title(self) -> str:
         """The value, by what, and what is estimated."""
