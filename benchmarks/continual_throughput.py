@@ -33,7 +33,7 @@ def best(action, steps: int) -> float:
     for _ in range(3):
         start = time.process_time()
         action()
-        found = max(found, steps / (time.process_time() - start))
+        found = max(found, steps / max(time.process_time() - start, 1e-9))
     return found
 
 

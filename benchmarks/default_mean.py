@@ -24,7 +24,7 @@ from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
-from report import publish, table
+from report import few, publish, table
 from study_laws import COLUMNS, DATA, OTHER_COLUMNS, oracle, person_means, synthetic
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
@@ -76,18 +76,20 @@ def cell(values: np.ndarray, epsilon: float, runs: int, seed: int) -> dict[str, 
         bias.append(clipped_mean(x, sums, release.diagnostics) - mean)
         scale = release.guarantee.mechanisms[-1].scale  # of the sum, in grid steps
         maker = release.intervals
-        steps = float(maker.sums.value_scale) * maker.radius / n
+        steps = float(maker.sums.value_scale) * maker.units.radius / n
         assert scale > 0
         variance.append(2 * steps**2)
+    rates = {"failed": statuses.count("failed") / runs, "atom": statuses.count("atom") / runs}
+    if not errors:
+        return rates | {"ratio": math.nan, "total": math.nan, "bias": math.nan, "worst": math.nan,
+                        "far": 0}  # fmt: skip
     square = float(np.mean(np.square(bias) + np.array(variance)))
     best = oracle(x, epsilon)
     far = np.abs(errors) / se
-    return {
+    return rates | {
         "ratio": math.sqrt(1 + square / se**2) / math.sqrt(1 + (best / se) ** 2),
         "total": math.sqrt(1 + square / se**2),
         "bias": float(np.mean(bias)) / se,
-        "failed": statuses.count("failed") / runs,
-        "atom": statuses.count("atom") / runs,
         "worst": float(far.max()),
         "far": int((far > 20).sum()),
     }
@@ -128,7 +130,7 @@ def group(
             )
         rows.append([prefix + name, *(show(cells[name, e]) for e in EPSILONS)])
     means = [
-        math.exp(float(np.mean([math.log(cells[name, e]["ratio"]) for name in columns])))
+        math.exp(float(np.nanmean([math.log(cells[name, e]["ratio"]) for name in columns])))
         for e in EPSILONS
     ]
     rows.append([f"**geometric mean {prefix}**", *(f"**{m:.3f}**" for m in means)])
@@ -141,7 +143,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the Parquet tables")
     parser.add_argument("--store", type=Path, help="folder that keeps finished cells")
     arguments = parser.parse_args()
-    runs = 60 if arguments.quick else 600
+    runs = few(60 if arguments.quick else 600)
     rows: list[list[object]] = []
     notes: list[str] = []
     if arguments.data.exists():

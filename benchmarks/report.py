@@ -17,6 +17,14 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 
+TRIAL = bool(os.environ.get("BENCHMARKS_TRIAL"))  # whether scripts show only that they still run
+
+
+def few(number: int, least: int = 2) -> int:
+    """A number of runs, or the least that a script runs with where this is a trial."""
+    return least if TRIAL else number
+
+
 def table(header: list[str], rows: list[list[object]]) -> str:
     """A Markdown table."""
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]

@@ -50,6 +50,7 @@ SHARED_COLUMNS = {
     "online_retail": "amount",
 }  # fmt: skip
 MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; no table here has so few persons
+RUN = ("provenance", "run", "part_of", "digest")  # of a record: what only this run has
 QUESTIONS = (
     "size", "log_counts", "uniform_counts", "pair_counts", "box_sums", "ball_sums", "count_in_box",
     "count_in_ball", "beyond", "shell_counts", "missing", "tail_sums",
@@ -402,9 +403,7 @@ def asked(session, words: str) -> int:
 def timeless(made):
     """A record without what changes from run to run: time, engine and the name of a run."""
     if isinstance(made, dict):
-        return {
-            name: timeless(item) for name, item in made.items() if name not in ("provenance", "run")
-        }
+        return {name: timeless(item) for name, item in made.items() if name not in RUN}
     return [timeless(item) for item in made] if isinstance(made, list) else made
 
 

@@ -298,7 +298,7 @@ def test_upper_and_lower_case_name_different_columns(tmp_path):
 def test_a_column_named_as_a_question_makes_no_people_of_a_frame(frame):
     """As a frame of Spark Connect, which answers every name with a column."""
     made = frame({"who": [1, 2, 3, 4], "log_counts": [1.0, 2.0, 3.0, 4.0]})
-    release = pm.mean(made, "log_counts", person="who", epsilon=1.0, bounds=(0, 5))
+    release = pm.mean(made, "log_counts", person="who", epsilon=9.0, bounds=(0, 5))
     assert release.persons == 4
 
 

@@ -1,0 +1,184 @@
+"""Every script of benchmarks/ still runs, each at its smallest setting, on a copy of the folder.
+
+BENCHMARKS_TRIAL=1 makes `report.few` give the least number of runs. Scripts whose engine or package
+is missing say so and end. Their tables are not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 1.0  # of the processor, after which a script of LONG is left
+PARTS = 4
+
+# scripts that end by themselves, and what makes them small
+SMALL = {
+    "arms": "--runs 2",
+    "boxes": "--quick",
+    "change": "",
+    "collector_reads": "--quick",
+    "continual_events": "--quick",
+    "continual_peer": "--quick",
+    "continual_throughput": "--quick",
+    "default_mean": "--quick",
+    "default_mean_few": "--runs 2 --sizes 60",
+    "default_mean_laws": "--runs 2 --sizes 1000",
+    "default_mean_one_value": "--runs 2",
+    "fuzz_homes": "--cases 1",
+    "fuzz_text": "--cases 2",
+    "gee": "--runs 2",
+    "gee_figures": "",
+    "groups_edges": "--runs 2",
+    "groups_heaps": "--runs 2",
+    "groups_speed": "--records 10000 --persons 1000 --groups 5 --runs 1",
+    "larger_than_memory": "--quick --records 10000 --persons 1000 --memory 1GB",
+    "lemmas": "",
+    "local_frequency": "--quick",
+    "local_timing": "",
+    "longitudinal_figures": "",
+    "many_columns": "--runs 2",
+    "many_columns_shared": "--runs 2",
+    "many_columns_thin": "--runs 2",
+    "moment_choice": "--runs 2",
+    "peers": "--publish",
+    "print_groups": "--records 10000 --persons 1000 --groups 5 --runs 1",
+    "records_coverage": "--runs 2 --sizes 1500 --epsilons 1",
+    "reproduce": "none",
+    "spark": "--quick --records 10000 --persons 100 --repeats 1",
+    "streams_pictures": "",
+    "text_speed": "--before {src} --records 1000 --repeats 1",
+    "two_servers": "--runs 2 --persons 2000",
+}
+
+# scripts that two runs do not make quick: they are left after SECONDS, if nothing went wrong
+LONG = {
+    "anisotropic": ("--quick", "dimension 10,000"),
+    "audit_twins": ("", "every twin of every mechanism"),
+    "choice": ("--quick", "one run of every shape takes minutes"),
+    "continual_tables": ("--quick", "strategies are optimized"),
+    "default_mean_ablation": ("--runs 2", "hard laws have 100,000 people"),
+    "default_mean_absent": ("--runs 2", "laws have 100,000 people"),
+    "default_mean_attempts": ("--runs 2", "hard laws have 100,000 people"),
+    "default_mean_scan": ("--releases 2", "hundreds of columns"),
+    "default_mean_skew": ("--releases 2", "hundreds of columns"),
+    "default_mean_widths": ("--runs 2", "200,000 people"),
+    "few_present": ("--runs 2", "many cells"),
+    "groups": ("--runs 2 --samples 2 --epsilons 1", "whole tables"),
+    "heavy_tails": ("--quick", "rounds of 2,000 people and 100 records"),
+    "high_dimension": ("--quick", "100 columns"),
+    "hostile_records": ("", "every format and engine"),
+    "intervals": ("--quick", "50 runs of many cells"),
+    "line_tails": ("--runs 2", "300,000 flights"),
+    "local_central": ("--quick", "100,000 clients"),
+    "local_choices": ("", "millions of reports"),
+    "local_coverage": ("--quick", "many rounds"),
+    "local_poisoning": ("", "nonces are tried"),
+    "local_related": ("--quick", "many rounds"),
+    "local_reproduction": ("--quick", "many rounds"),
+    "local_scale": ("--quick", "a million reports"),
+    "longitudinal": ("--releases 2", "panels are simulated"),
+    "main_job": ("--quick", "every column of the development tables"),
+    "noise": ("--rounds 1", "a million draws a law"),
+    "ok_stands": ("--runs 2", "every question and law"),
+    "pooled": ("--runs 2", "20,000 people"),
+    "pooled_laws": ("--runs 2", "20,000 people"),
+    "pooled_zeros": ("--runs 2", "20,000 people"),
+    "quantiles": ("--runs 2", "many cells"),
+    "streams_default": ("--runs 2", "strategies are optimized"),
+    "study": ("{folder}/study.json --runs 2", "eleven questions"),
+    "variance": ("--quick", "40 releases of many cells"),
+    "verification": ("", "every edit of every field"),
+    "weak_cases": ("--quick", "50 releases a cell"),
+    "winsorized": ("--quick", "many cells"),
+}
+
+# what is no script by itself, or starts so many processes that it is tried elsewhere
+LEFT_OUT = {
+    "audit": "`privmean audit` is tried in tests/auditing",
+    "bench_speed": "a module of speed_cases.py",
+    "collector_hostile": "serves a collector to 10 hostile clients: 10 s",
+    "continual_kill": "kills processes for 6 s; tests/continual has its cases",
+    "engines": "needs the environment of `make engines`, which runs it",
+    "file_to_number": "spawns a pool of processes; its audit is tried in tests/auditing",
+    "fuzz": "runs the test suite with fresh cases; tests/benchmarks/test_fuzz.py",
+    "heavy_data": "a module",
+    "killing": "a module",
+    "local_peer": "runs in the Python of another package",
+    "panels": "a module",
+    "plans": "a module",
+    "report": "a module",
+    "review": "runs ten commands of an hour; tests/benchmarks/test_review.py",
+    "small_table": "a hundred processes: the start of each is what it measures",
+    "speed": "a process per case; tests/benchmarks/test_speed_suite.py",
+    "speed_cases": "a module",
+    "speed_mean": "makes tables of millions of records whatever is said",
+    "study_kills": "kills processes; tests/study has its cases",
+    "study_laws": "a module",
+    "vector_coverage": "starts a pool of three processes",
+}
+
+
+def test_every_script_has_a_place():
+    scripts = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
+    assert sorted([*SMALL, *LONG, *LEFT_OUT]) == scripts
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The root of a repository in which scripts may write what they like."""
+    made = tmp_path_factory.mktemp("trial") / "root"
+    made.mkdir()
+    for name in ("benchmarks", "docs"):
+        shutil.copytree(ROOT / name, made / name)
+    for name in ("tests", "src", "examples", "clients", "Makefile", "README.md"):
+        (made / name).symlink_to(ROOT / name)
+    if (ROOT.parent / "shared").exists():
+        (made.parent / "shared").symlink_to(ROOT.parent / "shared")
+    return made
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_scripts_run_at_their_smallest_settings(part, folder):
+    said = {name: (arguments, 0.0) for name, arguments in SMALL.items()}
+    said |= {name: (arguments, SECONDS) for name, (arguments, _) in LONG.items()}
+    jobs = [
+        (name, arguments.format(src=ROOT / "src", folder=folder).split(), seconds)
+        for name, (arguments, seconds) in sorted(said.items())
+    ]
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("trial.py")), str(folder)],
+        input=json.dumps(jobs[part::PARTS]),
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"BENCHMARKS_TRIAL": "1", "PYTHONPATH": str(ROOT / "src")},
+    )
+    failed = {name: words for name, words in json.loads(done.stdout).items() if words}
+    assert not failed, "\n".join(f"{name}: {words}" for name, words in failed.items())
+
+
+def test_a_script_that_fails_is_noticed(folder):
+    """And one that is left in the middle, or ends by itself, is not."""
+    texts = {"broken": "1 / 0", "refused": "raise SystemExit('no')", "endless": "while True: pass",
+             "ended": "import sys; sys.exit(0)"}  # fmt: skip
+    for name, text in texts.items():
+        (folder / "benchmarks" / f"{name}.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("trial.py")), str(folder)],
+        input=json.dumps([(name, [], 0.2) for name in texts]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert "ZeroDivisionError" in found["broken"]
+    assert found["refused"]
+    assert found["endless"] == found["ended"] == ""
