@@ -109,7 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="20 runs a cell")
     arguments = parser.parse_args()
-    runs = 20 if arguments.quick else 200
+    runs = report.few(20 if arguments.quick else 200)
     text = (
         "Rate at which the 95 % region holds all means together; mean half length a column over "
         "that of the plain Sidak box (for the ellipsoid: of its shadow); volume^(1/d) over that of "

@@ -314,7 +314,8 @@ def main() -> None:
     start = time.perf_counter()
     parts = [
         "User means of dependent records, squared error:\n\n" + figure_six(releases, seed(1)),
-        "Regression, epsilon 1, three coefficients:\n\n" + regression(releases // 3, seed(2)),
+        "Regression, epsilon 1, three coefficients:\n\n"
+        + regression(max(releases // 3, 1), seed(2)),
         "Random effects, epsilon 0.5:\n\n" + groups(releases, seed(3)),
         "Curve at public times, squared error at one of them:\n\n" + kernel(releases // 2, seed(4)),
     ]

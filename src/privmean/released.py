@@ -26,7 +26,6 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import Provenance
 from privmean.rows import Row
 
-
 T = TypeVar("T")
 KEPT = 16  # intervals and tables of rows, one per level and target, that a release keeps
 

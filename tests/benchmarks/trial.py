@@ -18,27 +18,24 @@ import sys
 import tempfile
 import traceback
 import warnings
+from importlib import import_module
 from pathlib import Path
 
-for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(threads, "1")
 # what most scripts import, once: none of it starts a thread
-import numpy as np  # noqa: E402, F401
-import scipy.optimize  # noqa: E402, F401
-import scipy.stats  # noqa: E402, F401
-
-import privmean.central.default_mean  # noqa: E402, F401
-import privmean.continual  # noqa: E402, F401
-import privmean.local  # noqa: E402, F401
-import privmean.noise.simulated  # noqa: E402, F401
+for module in (
+    "scipy.optimize", "scipy.stats", "privmean.central.default_mean", "privmean.continual",
+    "privmean.local", "privmean.noise.simulated",
+):  # fmt: skip
+    import_module(module)
 
 
-class Left(BaseException):
-    """A script that ran as long as it should."""
+left: list[bool] = []  # whether the script of this process ran as long as it should
 
 
 def leave(*_: object) -> None:
-    raise Left
+    """End the script: by what a person does who interrupts it."""
+    left.append(True)
+    raise KeyboardInterrupt
 
 
 def inside(script: Path, arguments: list[str], seconds: float) -> int:
@@ -52,13 +49,12 @@ def inside(script: Path, arguments: list[str], seconds: float) -> int:
         signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
     try:
         runpy.run_path(str(script), run_name="__main__")
-    except Left:
-        return 0
     except SystemExit as end:
-        return int(end.code not in (None, 0))
+        return int(end.code not in (None, 0) and not left)
     except BaseException:
-        with contextlib.suppress(Left):
-            traceback.print_exc()
+        if left:  # an engine may have made another error of it
+            return 0
+        traceback.print_exc()
         return 1
     return 0
 
