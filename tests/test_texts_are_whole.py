@@ -10,6 +10,8 @@ import pytest
 
 import privmean as pm
 from privmean.noise.simulated import SimulatedNoise
+from privmean.pictures import svg
+from privmean.rows import Row
 from privmean.study.report import page
 from privmean.summary import WIDTH, rests_on
 from shell import shell
@@ -87,7 +89,7 @@ def test_a_study_and_its_report_are_whole():
     release = study.release()
     for text in (str(release), page(release.to_dict())):
         assert not CUT.search(text), CUT.findall(text)
-    assert LONG in page(release.to_dict())
+    assert f">{LONG}<" in svg([Row(LONG, "", 1.0, 0.1, 0.8, 1.2, 0.9, 1.1)], 0.95)
 
 
 def test_the_command_prints_whole_texts(tmp_path):

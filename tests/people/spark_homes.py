@@ -10,7 +10,7 @@
    knows no case.
 5. From a Spark table to a number: hostile neighbours before a tape (tests/auditing/filed.py).
 6. No message and no release holds a value of the table (tests/marked.py, test_markers.py).
-6. Every kind of question and a study, of a frame and of a `Table` of it, against DuckDB; the same
+7. Every kind of question and a study, of a frame and of a `Table` of it, against DuckDB; the same
    in a session that refuses to keep frames (`persist`), as serverless ones do.
 
 With --connect the session is that of a local Spark Connect server, and the random tables, the

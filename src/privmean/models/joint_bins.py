@@ -169,11 +169,8 @@ class JointBinsPlan(ColumnPlan):
         mean = np.clip(sums[d:] / count, -1.0, 1.0)
         weights, known = _weights(settings, seen)
         noise = (scale * self.parts.unit,) * 2
-        squares = np.diag(second)[d:]
-        sides = [
-            Reached(m * c, s, c, noise, noise[0] * unit).side
-            for m, c, s in zip(mean, count, squares, strict=True)
-        ]
+        # the products are far noisier than the sums, which decide alone
+        sides = [Reached(m * c, c, c, noise, 0.0).side for m, c in zip(mean, count, strict=True)]
         below, above = _open_sides(weights, [0 if settings.declared else x for x in sides])
         # an error of a weighted sum of means, by the noise and the sampling of counts and sums
         first = np.hstack([-weights * mean / count, weights / count]) * half
