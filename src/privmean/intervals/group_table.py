@@ -88,15 +88,15 @@ class Errors:
         spread = np.hypot(self.normal, self.sampling)
         whole = bounded_quantiles(level, self.up + self.down, self.scales, spread)
         error = np.sqrt(2 * (self.scales**2).sum(axis=1) + spread**2)
-        ends = (
+        ends = [
             self.estimate,
             self.estimate - whole - self.down,
             self.estimate + whole + self.up,
             self.estimate - noise,
             self.estimate + noise,
-        )
+        ]
         if self.limits is not None:
-            ends = tuple(np.clip(item, *self.limits) for item in ends)
+            ends = [np.clip(item, *self.limits) for item in ends]
         estimate, *others = (item.tolist() for item in ends)
         rows = zip(estimate, error.tolist(), *others, statuses, strict=True)
         return [Line(*row) for row in rows]

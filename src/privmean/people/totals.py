@@ -187,13 +187,16 @@ def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str
 
 def _expr(records: DataFrame) -> Callable[[str], Column]:
     """Spark's reader of expressions, of the kind of session that the records are in."""
+    found: Callable[[str], Column]
     if nw.from_native(records).implementation.is_pyspark_connect():
         from pyspark.sql.connect.functions import expr as remote
 
-        return remote
-    from pyspark.sql.functions import expr
+        found = remote
+    else:
+        from pyspark.sql.functions import expr
 
-    return expr
+        found = expr
+    return found
 
 
 def columns(step: Sequence[str], width: int) -> list[str]:
