@@ -33,14 +33,17 @@ release = pm.mean('{path}', 'x', person='who', by='key', keys=keys, epsilon=1)
 used.append(time.process_time())
 str(release)
 used.append(time.process_time())
-release.rows(), release.interval(), release.to_dict()
+if {record}:
+    release.rows(), release.interval(), release.to_dict()
 used.append(time.process_time())
-print(json.dumps([b - a for a, b in zip(used, used[1:])]))
+shown = sum(row.status != 'too few persons' for row in release.rows()) if {record} else 0
+print(json.dumps([b - a for a, b in zip(used, used[1:])] + [shown]))
 """
 
 
 def measured(source: Path | None, code: str) -> list[float]:
-    """Seconds of the release, of its first print, and of its record after that."""
+    """Seconds of the release, of its first print and of its record after that, and how many
+    groups are shown."""
     environment = as_installed() | ({} if source is None else {"PYTHONPATH": str(source)})
     run = subprocess.run(python(code), check=True, capture_output=True, env=environment)
     found: list[float] = json.loads(run.stdout)
@@ -68,14 +71,19 @@ def main() -> None:
             for turn in range(said.runs):
                 for name, source in versions.items():
                     if name == "now" or turn == 0:  # an earlier print of many groups takes minutes
-                        runs[name].append(measured(source, OURS.format(**known)))
+                        code = OURS.format(**known, record=name == "now")
+                        runs[name].append(measured(source, code))
             for name, found in runs.items():
-                release, text, record = (min(item) for item in zip(*found, strict=True))
+                release, text, record, shown = (min(item) for item in zip(*found, strict=True))
                 kept.append({"groups": groups, "version": name, "runs": len(found)})
-                kept[-1] |= {"release": release, "print": text, "record": record}
-                numbers = [f"{x:.2f}" for x in (release, text, text / release, record)]
-                rows.append([groups, name, *numbers])
+                kept[-1] |= {"release": release, "print": text, "ratio": text / release}
+                numbers = [f"{x:.2f}" for x in (release, text, text / release)]
+                if name == "now":
+                    kept[-1] |= {"record": record, "shown": shown}
+                    numbers += [f"{record:.2f}", f"{shown:.0f}"]
+                rows.append([groups, name, *numbers, *[""] * (5 - len(numbers))])
     head = ["groups", "version", "release s", "print s", "print / release", "record s"]
+    head.append("shown")
     words = f"{said.records:.0e} records of {said.persons:.0e} people in a Parquet file, least "
     words += f"processor seconds, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}."
     print(f"{words}\n\n{table(head, rows)}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,11 +72,11 @@ def survival(t: npt.ArrayLike, scales: Sequence[float], sd: float) -> Floats:
     return normal
 
 
-def _mixture(t: Floats, moved: Sequence[float | Floats], sd: float | Floats) -> Floats:
+def _mixture(t: Floats, moved: Sequence[Any], sd: float | Floats) -> Floats:
     """The tail by partial fractions in the scales, each a number or one number per row of t."""
     total = np.zeros(t.shape)
     for i, b in enumerate(moved):
-        weight: float | Floats = 1.0
+        weight: Any = 1.0
         for j, c in enumerate(moved):
             if j != i:
                 weight = weight * (b * b / ((b - c) * (b + c)))

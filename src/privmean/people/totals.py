@@ -10,7 +10,7 @@ DuckDB and Polars (128 bits), 2^32 in Spark (three words of 64 bits).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
@@ -19,7 +19,7 @@ from privmean.people.grids import LIMIT_BITS, TOTAL_BITS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 Lazy: TypeAlias = nw.LazyFrame[Any]  # around a table of DuckDB, Polars or Spark
 
@@ -185,7 +185,7 @@ def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str
     return result
 
 
-def _expr(records: DataFrame) -> Callable[[str], Column]:
+def _expr(records: DataFrame) -> Any:
     """Spark's reader of expressions, of the kind of session that the records are in."""
     found: Callable[[str], Column]
     if nw.from_native(records).implementation.is_pyspark_connect():
