@@ -141,8 +141,12 @@ def test_columns_spread_around_zero_are_found_by_a_second_look():
     assert found.diagnostics["looks"] >= 2
     assert np.abs(found.estimate).max() < 1
     # limits on one side of 0 leave out half of the persons: counted, and said
-    for status, (lower, upper) in zip(found.statuses, found.interval().region, strict=True):
-        assert status == ("tail too thick" if lower >= 0 or upper <= 0 else "ok")
+    pairs = list(zip(found.statuses, found.interval().region, strict=True))
+    for status, (lower, upper) in pairs:
+        one_sided = lower >= 0 or upper <= 0
+        assert status in (("tail too thick",) if one_sided else ("ok", "tail seen"))
+    # three deviations are exceeded by noise alone in .13 % of columns
+    assert sum(status == "tail seen" for status, _ in pairs) <= 3
 
 
 def test_a_third_look_finds_a_minority_of_thin_columns():

@@ -94,15 +94,16 @@ def test_the_table_is_near_the_truth_and_says_what_it_rests_on():
 
 def test_the_text_is_the_table_and_six_lines():
     release = asked(records(), contrasts=["a - b"])
-    _, title, head, *lines = str(release).splitlines()
+    _, title, rule, head, *lines = str(release).splitlines()
+    assert rule == "  Each person counts in one group, the most frequent; see max_groups."
     assert title.startswith("x by key: mean over the persons of each group   (")
     assert "privacy noise alone" in head
     assert [line.split()[0] for line in lines[:4]] == KEYS
     assert lines[4:6][0] == "  differences and ratios:"
     words = [line[2:11].strip() for line in lines[6:]]
-    assert words == ["intervals", "promise", "", "rests on", "status"]
+    assert words == ["intervals", "promise", "", "rests on", "", "status"]
     stored = pm.Release.from_dict(json.loads(json.dumps(release.to_dict())))
-    assert str(stored).splitlines()[2 : 2 + 7] == [head, *lines[:6]]
+    assert str(stored).splitlines()[2 : 2 + 8] == [rule, head, *lines[:6]]
     with pytest.raises(ArgumentError, match="was not stored"):
         stored.conf_int(simultaneous=True)
 

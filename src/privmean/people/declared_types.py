@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 
 from privmean.people import databases, schema
 from privmean.people.engines import lazy
@@ -25,11 +24,7 @@ def boolean_columns(
     machine: Mapping[str, Any],
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """The columns that `values` mean, and those of them that are Boolean. Text files declare no
-    types; all columns of a Boolean array are Boolean."""
-    if isinstance(source, np.ndarray):
-        width = source.shape[1] if source.ndim > 1 else 1
-        named = tuple(str(j) for j in range(width)) if values is None else tuple(values)
-        return named, frozenset(named if source.dtype.kind == "b" else ())
+    types."""
     if isinstance(source, str | os.PathLike) and not databases.is_address(source):
         engine = Engine(**machine)
         table = open_table(engine, os.path.expanduser(os.fspath(source)), text)

@@ -123,6 +123,10 @@ class Table:
         """The columns that `values` mean, and those of them that are Boolean by their declared
         type, which is public. Read once."""
         asked = None if values is None else tuple(values)
+        if isinstance(self.source, np.ndarray):  # one type for all of its columns
+            width = self.source.shape[1] if self.source.ndim > 1 else 1
+            named = tuple(str(j) for j in range(width)) if asked is None else asked
+            return named, frozenset(named if self.source.dtype.kind == "b" else ())
         if asked not in self._booleans:
             from privmean.people.declared_types import boolean_columns
 
