@@ -6,18 +6,20 @@ some mechanisms are asked by forms as published alone.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from privmean.auditing.coverage import of_answers
+from privmean.auditing.drawing import Endless
 from privmean.auditing.findings import Findings
 from privmean.auditing.meter import troubles
 from privmean.auditing.replaying import measured
-from privmean.auditing.tape import Answered, Compared, Tape, given, recorded
+from privmean.auditing.tape import Compared, Parted, Tape, given, recorded
 from privmean.mechanisms.exponential import TopChoices
 from privmean.mechanisms.hits_above import HitsAbove
 from privmean.mechanisms.likeliest_bin import LikeliestBin
@@ -65,18 +67,31 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
 def audit_direct(found: Findings) -> None:
     """Every pair, by operands and by what the mechanism says."""
     for mechanism, exact, others in pairs():
-        tape = Tape()
-        recorded(tape, mechanism, exact, SimulatedNoise(1))
-        (item,) = tape.answers
-        assert isinstance(item, Answered)
-        found.recorded += 1
-        found.seen |= set(of_answers(tape.answers))
         where = f"direct: {type(mechanism).__name__}"
-        for words in troubles(mechanism, exact):
-            found.violated(where, words)
-        for other in others:
-            compared = Compared()
-            given(item, mechanism, other, compared)
-            measured([item], compared, where, found)
-            found.runs += 1
+        tried(mechanism, exact, others, where, found)
         found.subjects[where] = len(others)
+
+
+def tried(
+    mechanism: Any, exact: Any, others: Sequence[Any], where: str, found: Findings
+) -> None:
+    """One answer, recorded by itself, and those of neighbours."""
+    tape = Tape()
+    found.recorded += 1
+    try:
+        recorded(tape, mechanism, exact, SimulatedNoise(1))
+    except Endless:
+        found.violated(where, "a draw comes to no end: noise is drawn again until it suits")
+        return
+    (item,) = tape.answers
+    found.seen |= set(of_answers(tape.answers))
+    for words in troubles(mechanism, exact):
+        found.violated(where, words)
+    for other in others:
+        compared = Compared()
+        with contextlib.suppress(Parted):
+            given(item, mechanism, other, compared)
+        if compared.difference:
+            found.violated(where, compared.difference)
+        measured([item], compared, where, found)
+        found.runs += 1

@@ -1,0 +1,92 @@
+"""What the jobs of `pm.audit()` put on tapes, recorded once, and the answers of neighbours."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from itertools import count
+from typing import Any
+from unittest import mock
+
+from privmean.auditing import audit as audits
+from privmean.auditing import replaying
+from privmean.auditing.audit import RUNS, Job
+from privmean.auditing.coverage import of_answers
+from privmean.auditing.direct import tried
+from privmean.auditing.findings import Findings
+
+CASES = 3  # of a subject; of a call there is one
+KEPT = 12  # pairs of a mechanism, those of the largest loss
+PLACES = ("calls", "replaying", "direct")  # that measure
+
+
+@dataclass
+class Tapes:
+    """found: by all jobs. asking: those that ask a mechanism. pairs: of each mechanism, by its
+    name, the answers of a table and of a neighbour."""
+
+    found: Findings = field(default_factory=Findings)
+    asking: dict[str, list[Job]] = field(default_factory=lambda: defaultdict(list))
+    pairs: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+
+    def keep(self, answers: Any, compared: Any, turn: Iterator[int]) -> None:
+        shares = zip(compared.shares, compared.paid, compared.changed, strict=True)
+        for item, exact, (said, paid, changed) in zip(
+            answers, compared.exact, shares, strict=False
+        ):
+            if changed:
+                share = max(*(said or ()), Fraction(0), paid.share or Fraction(0))
+                for _, name in of_answers([item]):
+                    listed = self.pairs[name]
+                    heapq.heappush(listed, (share, next(turn), item.mechanism, item.exact, exact))
+                    if len(listed) > KEPT:
+                        heapq.heappop(listed)
+
+
+@contextmanager
+def kept(tapes: Tapes) -> Iterator[None]:
+    """Whatever is measured is kept, too."""
+    real, turn = replaying.measured, count()
+
+    def measured(answers: Any, compared: Any, where: str, found: Findings) -> Fraction:
+        tapes.keep(answers, compared, turn)
+        return real(answers, compared, where, found)
+
+    with ExitStack() as stack:
+        for place in PLACES:
+            stack.enter_context(mock.patch(f"privmean.auditing.{place}.measured", measured))
+        yield
+
+
+@cache
+def tapes() -> Tapes:
+    """Each subject and each call under a few of its terms, with one neighbour."""
+    made = Tapes()
+    done: dict[Any, int] = defaultdict(int)
+    with kept(made):
+        for job in audits.everything(RUNS, 0):
+            key = job.part or (job.case and ("case", job.case.subject)) or job.call.call
+            if done[key] >= (CASES if job.case else 1) or job.part == "local":
+                continue
+            done[key] += 1
+            found = audits.work(Job(job.case, job.call, None, job.part, 1, job.seed), None)
+            made.found.add(found)
+            for kind, name in found.seen:
+                if kind == "mechanism":
+                    made.asking[name].append(job)
+    return made
+
+
+def violations(name: str) -> int:
+    """What the pairs of this mechanism show, drawn and measured anew, up to the first that does."""
+    found = Findings()
+    for _, _, mechanism, exact, other in sorted(tapes().pairs[name], reverse=True):
+        tried(mechanism, exact, [other], name, found)
+        if found.count:
+            break
+    return found.count
