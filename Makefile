@@ -17,12 +17,12 @@ PACKAGES = src:$(shell $(BIN)/python -c "import sysconfig; print(sysconfig.get_p
 SYSTEM := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && \
   { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1 && echo yes)
 ifeq ($(SYSTEM)$(CI),)
-SELECT := -m "not system"
+SELECT := -m "not system and not long"
 endif
 
 DOCS := $(VENV)-docs
 
-.PHONY: demo test docs lowest review two-servers lint types unit fuzz vectors test-js test-spark engines reproduce bench peers size golden clean
+.PHONY: demo test audit-long docs lowest review two-servers lint types unit fuzz vectors test-js test-spark engines reproduce bench peers size golden clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -103,6 +103,10 @@ ifdef SELECT
 	@echo "chromium, chromium-driver or postgresql is missing: tests that need them are left out"
 endif
 	$(BIN)/python -m pytest -n 2 --dist worksteal -p no:anyio -p no:benchmark $(SELECT)
+
+# whole jobs of the audit on every broken twin, and whole calls from every kind of source: nightly
+audit-long: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -p no:anyio -p no:benchmark -m long tests/auditing
 
 # Fresh cases, for as long as it is given: make fuzz MINUTES=60. Runs every Hypothesis test with new
 # seeds, then every benchmarks/fuzz_*.py as `--cases N --seed S` (exit 0: all held), round after round.

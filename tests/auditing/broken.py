@@ -92,7 +92,8 @@ def leaking(base: type) -> Any:
     def draw(self: Any, exact: Any, noise: Noise) -> Any:
         if not hasattr(exact, "__len__") and hasattr(exact, "__iter__"):
             exact = tuple(exact)
-        told = float(sum(numbers(exact)) % 2**40)
+        # by their places: one count less and another one more have the same sum
+        told = float(sum(k * number for k, number in enumerate(numbers(exact), 1)) % 2**40)
         return with_number(real(self, exact, noise), told)
 
     return {"draw": draw}

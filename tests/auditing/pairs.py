@@ -21,7 +21,8 @@ from privmean.auditing.direct import tried
 from privmean.auditing.findings import Findings
 
 CASES = 3  # of a subject; of a call there is one
-KEPT = 12  # pairs of a mechanism, those of the largest loss
+KEPT = 12  # pairs of a mechanism: its own rather than those of what it is a part of, by loss
+LEAST, MORE = 6, 4  # of fewer pairs than so many, more neighbours are tried
 PLACES = ("calls", "replaying", "direct")  # that measure
 
 
@@ -42,10 +43,11 @@ class Tapes:
             if changed:
                 share = max(*(said or ()), Fraction(0), paid.share or Fraction(0))
                 for _, name in of_answers([item]):
-                    listed = self.pairs[name]
-                    heapq.heappush(listed, (share, next(turn), item.mechanism, item.exact, exact))
-                    if len(listed) > KEPT:
-                        heapq.heappop(listed)
+                    own = type(item.mechanism).__name__ == name
+                    pair = (own, share, next(turn), item.mechanism, item.exact, exact)
+                    heapq.heappush(self.pairs[name], pair)
+                    if len(self.pairs[name]) > KEPT:
+                        heapq.heappop(self.pairs[name])
 
 
 @contextmanager
@@ -65,27 +67,38 @@ def kept(tapes: Tapes) -> Iterator[None]:
 
 @cache
 def tapes() -> Tapes:
-    """Each subject and each call under a few of its terms, with one neighbour."""
+    """Each subject and each call under a few of its terms, with one neighbour; and a few more of
+    the first that ask a mechanism for which these show little."""
     made = Tapes()
     done: dict[Any, int] = defaultdict(int)
     with kept(made):
         for job in audits.everything(RUNS, 0):
             key = job.part or (job.case and ("case", job.case.subject)) or job.call.call
-            if done[key] >= (CASES if job.case else 1) or job.part == "local":
+            if done[key] >= (CASES if job.case else 1) or job.part in ("local", "streams"):
                 continue
             done[key] += 1
-            found = audits.work(Job(job.case, job.call, None, job.part, 1, job.seed), None)
-            made.found.add(found)
-            for kind, name in found.seen:
+            for kind, name in worked(made, job, 1).seen:
                 if kind == "mechanism":
                     made.asking[name].append(job)
+        for name, jobs in made.asking.items():
+            for job in sorted(jobs, key=lambda job: job.case is None):  # cases take less time
+                if len(made.pairs[name]) >= LEAST or job.part:
+                    break
+                worked(made, job, MORE)
     return made
+
+
+def worked(tapes: Tapes, job: Job, runs: int) -> Findings:
+    """One job, with so many neighbours."""
+    found = audits.work(Job(job.case, job.call, None, job.part, runs, job.seed), None)
+    tapes.found.add(found)
+    return found
 
 
 def violations(name: str) -> int:
     """What the pairs of this mechanism show, drawn and measured anew, up to the first that does."""
     found = Findings()
-    for _, _, mechanism, exact, other in sorted(tapes().pairs[name], reverse=True):
+    for _, _, _, mechanism, exact, other in sorted(tapes().pairs[name], reverse=True):
         tried(mechanism, exact, [other], name, found)
         if found.count:
             break

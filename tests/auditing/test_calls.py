@@ -31,26 +31,43 @@ def in_source(kind, folder):
     return partial(lambda table: SOURCES[kind](table, folder))
 
 
-@pytest.mark.parametrize("kind", SOURCES)
-def test_calls_from_every_kind_of_source(kind, tmp_path):
-    """Every call that is quick, from two sources; the terms and tables go round."""
+CHEAP = [k for k, name in enumerate(NAMES) if not name.startswith(DEAR)]
+
+
+def followed(kind, folder, turns, budgets):
+    """Calls from one source; the relations and tables go round."""
     found, number = Findings(), list(SOURCES).index(kind)
-    cheap = [k for k, name in enumerate(NAMES) if not name.startswith(DEAR)]
-    for turn, call in enumerate(cheap):
-        if (turn + number) % 5:
-            continue
-        for said in (PURE, GENEROUS[1]):
+    for turn in turns:
+        for said in budgets:
             relation = ("replace-one", "add-remove")[turn % 2]
             table = call_list.KINDS[(turn + number) % len(call_list.KINDS)]
-            case = CallCase(call, said, relation, table)
-            made = call_list.called(case, turn, in_source(kind, tmp_path))
+            case = CallCase(CHEAP[turn], said, relation, table)
+            made = call_list.called(case, turn, in_source(kind, folder))
             if made.record(found):
                 made.follow(EACH, found)
     assert found.count == 0, found.violations
-    assert found.recorded > 5
     assert found.runs == EACH * found.recorded
+    return found.recorded
 
 
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_few_calls_from_every_kind_of_source(kind, tmp_path):
+    """A few for each source: together they are spread over the list of calls."""
+    every, number = len(SOURCES), list(SOURCES).index(kind)
+    turns = range(number, len(CHEAP), every)
+    assert followed(kind, tmp_path, turns[number % 3 :: 3], (GENEROUS[1],))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", SOURCES)
+def test_calls_from_every_kind_of_source(kind, tmp_path):
+    """Every call that is quick, from two sources."""
+    number = list(SOURCES).index(kind)
+    turns = [turn for turn in range(len(CHEAP)) if (turn + number) % 5 == 0]
+    assert followed(kind, tmp_path, turns, (PURE, GENEROUS[1])) > 5
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["regression, formula 2", "regression, effect", "study, everything"]
 )

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from functools import cache
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
 
 from auditing import status_words
 from auditing.broken import TWINS, twin
+from auditing.pairs import Tapes, tapes, violations, worked
 from privmean.auditing import audit as audits
-from privmean.auditing.audit import RUNS, Job
+from privmean.auditing.audit import Job
 from privmean.auditing.call_list import CALLS
 from privmean.auditing.coverage import APART, Coverage, everything, mechanisms, of_question
-from privmean.auditing.findings import Findings
 from privmean.mechanisms.group_sums import GroupSums
 
 STATUSES = Path(__file__).parents[2] / "docs" / "statuses.md"
 TRIED = 6  # jobs of a mechanism: not every one comes to the edge of its loss
 NEIGHBOURS = 12
-
-
-@cache
-def tapes() -> tuple[Findings, dict[str, list[Job]]]:
-    """What the jobs of `pm.audit()` put on tapes, and which of them ask a mechanism: each subject
-    and each call under a few of its terms, with one neighbour."""
-    found, asking = Findings(), defaultdict(list)
-    done: dict[Any, int] = defaultdict(int)
-    for job in audits.everything(RUNS, 0):
-        key = job.part or (job.case and ("case", job.case.subject)) or job.call.call
-        if done[key] >= (3 if job.case else 1) or job.part == "local":
-            continue
-        done[key] += 1
-        made = audits.work(Job(job.case, job.call, None, job.part, 1, job.seed), None)
-        found.add(made)
-        for kind, name in made.seen:
-            if kind == "mechanism":
-                asking[name].append(job)
-    return found, asking
 
 
 @cache
@@ -53,7 +32,7 @@ REASONS = {**APART, **status_words.APART}
 
 
 def test_everything_the_code_has_is_on_a_tape():
-    found, _ = tapes()
+    found = tapes().found
     assert found.count == 0, found.violations
     missing = Coverage(frozenset(found.seen), names(), REASONS).missing()
     assert missing == {kind: [] for kind in names()}
@@ -62,7 +41,7 @@ def test_everything_the_code_has_is_on_a_tape():
 def test_statuses_are_those_of_their_page():
     sections = set(re.findall(r"^## (.*)$", STATUSES.read_text(), re.MULTILINE))
     assert sections <= names()["status"]
-    told = {name for kind, name in tapes()[0].seen if kind == "status"}
+    told = {name for kind, name in tapes().found.seen if kind == "status"}
     assert told <= names()["status"]  # none is said that the code was not seen to have
 
 
@@ -73,28 +52,36 @@ def test_what_is_set_apart_is_there_and_has_a_reason():
         assert "\n" not in reason
 
 
-def caught(base: type, name: str) -> int:
-    """Violations that the jobs of `pm.audit()` find in this twin, those that ask it first."""
-    with twin(base, name):
-        for job in tapes()[1][base.__name__][:TRIED]:
-            made = audits.work(Job(job.case, job.call, None, job.part, NEIGHBOURS, job.seed), None)
-            if made.count:
-                return made.count
-    return 0
-
-
 ON_TAPE = [item for item in mechanisms() if ("mechanism", item.__name__) not in APART]
+
+
+@pytest.mark.parametrize("base", ON_TAPE, ids=lambda base: base.__name__)
+def test_recorded_pairs_of_every_mechanism_show_nothing(base):
+    assert tapes().pairs[base.__name__]
+    assert violations(base.__name__) == 0
 
 
 @pytest.mark.parametrize("base", ON_TAPE, ids=lambda base: base.__name__)
 @pytest.mark.parametrize("name", TWINS)
 def test_every_twin_of_every_mechanism_is_caught(base, name):
-    assert caught(base, name)
+    """Each draws and is measured anew for what whole jobs recorded once."""
+    with twin(base, name):
+        assert violations(base.__name__)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("base", ON_TAPE, ids=lambda base: base.__name__)
+@pytest.mark.parametrize("name", TWINS)
+def test_jobs_of_an_audit_catch_every_twin(base, name):
+    """The same twins, in the jobs of `pm.audit()` that ask for the mechanism."""
+    with twin(base, name):
+        jobs = tapes().asking[base.__name__][:TRIED]
+        assert any(worked(Tapes(), job, NEIGHBOURS).count for job in jobs)
 
 
 # --- the harness has twins, too -----------------------------------------------------------------
 def group_sums() -> Job:
-    return next(job for job in tapes()[1]["GroupSums"] if job.call)
+    return next(job for job in tapes().asking["GroupSums"] if job.call)
 
 
 def test_without_a_call_coverage_names_what_is_missing():

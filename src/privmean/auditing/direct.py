@@ -72,9 +72,7 @@ def audit_direct(found: Findings) -> None:
         found.subjects[where] = len(others)
 
 
-def tried(
-    mechanism: Any, exact: Any, others: Sequence[Any], where: str, found: Findings
-) -> None:
+def tried(mechanism: Any, exact: Any, others: Sequence[Any], where: str, found: Findings) -> None:
     """One answer, recorded by itself, and those of neighbours."""
     tape = Tape()
     found.recorded += 1

@@ -74,7 +74,10 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     if billed and laws - set(ADDITIVE):
         yield "noise is made of words, where the bill says Laplace or Gaussian"
     yield from _narrow(mechanism, requests)
-    if laws - {*ADDITIVE, "argmax"} and not any(loss.added_delta for loss in mechanism.losses):
+    hidden = any(loss.added_delta for loss in mechanism.losses) and not isinstance(
+        step, FilteredMean
+    )  # cells, whose number may be the same whatever the noise
+    if laws - {*ADDITIVE, "argmax"} and not hidden:
         yield from _constant(mechanism, flat(exact) if simple else exact)
     if any(isinstance(loss, Threshold) for loss in mechanism.losses):
         yield from _threshold(mechanism, exact)
@@ -149,6 +152,8 @@ def numbers(value: object) -> Iterator[Fraction]:
         plain = value.item() if isinstance(value, np.generic) else value
         if math.isfinite(plain):
             yield Fraction(plain)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+        yield from (Fraction(item) for item in value[np.isfinite(value)].tolist())
     elif is_dataclass(value):
         for field in fields(value):
             yield from numbers(getattr(value, field.name))

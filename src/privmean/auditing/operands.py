@@ -58,7 +58,7 @@ def paid(item: Item, exact: Any) -> Paid:
     columns = step is not item.mechanism
     keyed = isinstance(item.exact[0] if columns and item.exact else item.exact, Mapping)
     if not keyed and any(loss.added_delta for loss in losses):
-        return Paid(None)  # cells of its own, which only one of the two may have
+        return Paid(None, _hidden(item, exact))
     if keyed:  # what only one of the two has is hidden by a threshold, and has no partner
         pairs = zip(item.exact, exact, strict=True) if columns else [(item.exact, exact)]
         common = [_common(*pair) for pair in pairs]
@@ -85,6 +85,21 @@ def _branch(item: Item, exact: Any) -> str:
     item.mechanism.draw(exact, again)
     first = [(draws[0].law, draws[0].scale) for draws in (item.requests, again.requests) if draws]
     return "its draws follow the data: other noise is asked for" if len({*first}) > 1 else ""
+
+
+def _hidden(item: Item, exact: Any) -> str:
+    """Of counts of cells that only one of the two may have: such a cell has one person. Without
+    one, the cells are the same, and so is what is given back with the same sums."""
+    drawn, again = Draws(SimulatedNoise(1)), Draws(SimulatedNoise(1), again=item.requests)
+    item.mechanism.draw(exact, drawn)
+    both = (item.requests, drawn.requests)
+    if len({tuple((one.law, one.scale) for one in requests) for requests in both}) > 1:
+        return "its draws follow the data: other noise is asked for"
+    if any(count < 2 for requests in both for one in requests for count in one.operands):
+        return ""
+    if same(item.mechanism.draw(exact, again), item.noisy):
+        return ""
+    return "what it gives back is no function of noisy sums"
 
 
 def _added(requests: Sequence[Request], ends: bool) -> bool:

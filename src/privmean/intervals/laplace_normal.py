@@ -72,7 +72,7 @@ def survival(t: npt.ArrayLike, scales: Sequence[float], sd: float) -> Floats:
     return normal
 
 
-def _mixture(t: Floats, moved: Sequence[Any], sd: float | Floats) -> Floats:
+def _mixture(t: Floats, moved: Sequence[float | Floats], sd: float | Floats) -> Floats:
     """The tail by partial fractions in the scales, each a number or one number per row of t."""
     total = np.zeros(t.shape)
     for i, b in enumerate(moved):
