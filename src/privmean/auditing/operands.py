@@ -17,7 +17,7 @@ from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
 from privmean.noise.simulated import SimulatedNoise
-from privmean.privacy.loss import Selection
+from privmean.privacy.loss import Selection, Threshold
 
 ROUNDING = Fraction(1, 10**6)
 
@@ -58,7 +58,8 @@ def paid(item: Item, exact: Any) -> Paid:
     columns = step is not item.mechanism
     keyed = isinstance(item.exact[0] if columns and item.exact else item.exact, Mapping)
     if not keyed and any(loss.added_delta for loss in losses):
-        return Paid(None, _hidden(item, exact))
+        cells = any(isinstance(loss, Threshold) for loss in losses)
+        return Paid(None, _hidden(item, exact) if cells else "")
     if keyed:  # what only one of the two has is hidden by a threshold, and has no partner
         pairs = zip(item.exact, exact, strict=True) if columns else [(item.exact, exact)]
         common = [_common(*pair) for pair in pairs]
