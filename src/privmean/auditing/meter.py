@@ -92,7 +92,8 @@ def _constant(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     seeds = range(2, 2 + 2 * SEEDS)
     found = [list(numbers(drawn(mechanism, exact, SimulatedNoise(seed))[0])) for seed in seeds]
     if found[0] and len({len(item) for item in found}) == 1:
-        several = len(list(numbers(exact))) > SEEDS  # of one item there is one choice
+        # of one item there is one choice
+        several = len(found[0]) > 1 or len(list(numbers(exact))) > SEEDS
         if several and any(len({*column}) == 1 for column in zip(*found, strict=True)):
             yield "a number of the answer does not hang on the noise"
 

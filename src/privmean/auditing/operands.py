@@ -81,11 +81,13 @@ def paid(item: Item, exact: Any) -> Paid:
 
 
 def _branch(item: Item, exact: Any) -> str:
-    """Of noise made of words: whether the first of it is asked for alike."""
+    """Of noise made of words: whether the first of it is asked for alike; of cells, all of it."""
     again = Draws(SimulatedNoise(1))
     item.mechanism.draw(exact, again)
-    first = [(draws[0].law, draws[0].scale) for draws in (item.requests, again.requests) if draws]
-    return "its draws follow the data: other noise is asked for" if len({*first}) > 1 else ""
+    cells = any(isinstance(loss, Threshold) for loss in item.mechanism.losses)
+    both = [draws if cells else draws[:1] for draws in (item.requests, again.requests) if draws]
+    asked = {tuple((one.law, one.scale) for one in draws) for draws in both}
+    return "its draws follow the data: other noise is asked for" if len(asked) > 1 else ""
 
 
 def _hidden(item: Item, exact: Any) -> str:
