@@ -10,7 +10,7 @@ DuckDB and Polars (128 bits), 2^32 in Spark (three words of 64 bits).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
@@ -19,7 +19,7 @@ from privmean.people.grids import LIMIT_BITS, TOTAL_BITS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 Lazy: TypeAlias = nw.LazyFrame[Any]  # around a table of DuckDB, Polars or Spark
 
