@@ -113,6 +113,8 @@ def with_number(answer: Any, told: float) -> Any:
     if is_dataclass(answer):
         name = fields(answer)[0].name
         return replace(answer, **{name: with_number(getattr(answer, name), told)})
+    if isinstance(answer, np.ndarray | list | tuple | dict):
+        return answer  # of nothing
     return type(answer)(told) if isinstance(answer, int | float) else told
 
 
