@@ -160,7 +160,8 @@ def test_hostile_tables_release_something(way, hostile):
     estimator, budget, relation, d = WAYS[way]
     made = plan(estimator, budget, 2000, d, relation)
     release = made.release(people(np.full((2000, d), hostile)), SimulatedNoise(7))
-    assert release.status in (OK, FAILED)
+    assert release.status in (OK, FAILED, "at the limits")  # the last of given bounds alone
+    assert release.status != "at the limits" or way == "bounded"
     release.summary()
     json.dumps(release.to_dict())
     if hostile == 0.0 and way != "bounded":

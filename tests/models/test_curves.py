@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -280,7 +281,8 @@ def test_a_curve_without_any_person_fails():
 
 
 def test_a_mean_that_noise_carries_beyond_its_limits_is_not_shown():
-    """30 persons at the upper limit: half of the noisy means lie beyond it."""
+    """30 persons at the upper limit: half of the noisy means lie beyond it. Of a bound that a type
+    implies nothing is shown; of one that was given nothing is known beyond it."""
     from privmean.central.clipped_mean import ClippedMean, ClippedMeans
     from privmean.mechanisms.clipped_sum import ColumnSums
     from privmean.models.binned import BinnedIntervals
@@ -288,7 +290,12 @@ def test_a_mean_that_noise_carries_beyond_its_limits_is_not_shown():
     sums = ColumnSums(34.0, 30.0, 30.0, (3.0, 3.0, 3.0), False, "replace-one")
     mean = ClippedMean(Box(0.0, 4.0), sums, 1000)
     assert mean.estimate == 4.0
-    made = BinnedIntervals(ClippedMeans((mean,), 1000, 1.0, "mean", "", ((0.0, 4.0),)), (0.0, 4.0))
+    means = ClippedMeans((mean,), 1000, 1.0, "mean", "", ((0.0, 4.0),))
+    given = BinnedIntervals(means, (0.0, 4.0))
+    assert given.statuses(0.95) == ("at the limits",)
+    assert given.shown(np.array([4.0]), 0.95) == [4.0]
+    assert given.pointwise(0.95).upper[0] == np.inf
+    made = BinnedIntervals(replace(means, declared=True), (0.0, 4.0))
     assert made.statuses(0.95) == ("thin",)
     assert np.isnan(made.shown(np.array([4.0]), 0.95)).all()
     assert np.isfinite(made.pointwise(0.95).lower[0])
