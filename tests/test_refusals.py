@@ -354,7 +354,7 @@ def test_arrays_and_machines_that_are_none_are_refused():
     with pytest.raises(pm.ArgumentError, match="no column"):
         pm.mean(np.zeros((5, 0)), epsilon=1.0)
     with pytest.raises(pm.ArgumentError, match="no array of one or two dimensions"):
-        pm.mean([[1.0], [1.0, 2.0]], epsilon=1.0)
+        pm.mean(np.zeros((2, 2, 2)), epsilon=1.0)
     with pytest.raises(pm.ArgumentError, match="no machine"):
         pm.Table(NOWHERE, person="p", machine=3)
 

@@ -109,7 +109,7 @@ def _part(name: str, key: str, text: str) -> Any:
     return _made(name, f"{key} {text.replace(':', '=').replace(',', ' ')}", PARTS, [])
 
 
-def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first: Any) -> Any:
+def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first: object) -> Any:
     kind, *words = text.split()
     if kind not in kinds:
         near = get_close_matches(kind, kinds, n=1)

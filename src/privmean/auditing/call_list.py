@@ -13,6 +13,7 @@ from typing import Any
 from privmean.asking.declared import fields_of, question_class
 from privmean.auditing.calls import Ask, Called, Table, built, columns_of
 from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
+from privmean.auditing.drawing import Asked
 from privmean.auditing.findings import Findings
 from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, ZCDP, Said
 from privmean.central.default_mean import DefaultMean
@@ -176,7 +177,7 @@ class Call:
         if relation == "add-remove":
             terms["n_design"] = self.persons
 
-        def asked(source: Any, noise: Any, ledger: Any) -> Any:
+        def asked(source: Asked, noise: Asked, ledger: Asked) -> Asked:
             from privmean.asking.functions import ask
             from privmean.study.study import Study
 
@@ -192,7 +193,7 @@ class Call:
         return asked
 
 
-def _made(kind: str, said: Words) -> Any:
+def _made(kind: str, said: Words) -> Asked:
     """A question with these words."""
     words = {name: value for name, value in said.items() if value is not None}
     return question_class(kind)(
@@ -200,7 +201,7 @@ def _made(kind: str, said: Words) -> Any:
     )
 
 
-def kept(question: Any) -> tuple[str, ...]:
+def kept(question: Asked) -> tuple[str, ...]:
     """Columns that are public, by what the question says."""
     if getattr(question, "membership", "private") == "public":
         return tuple(question.by or ()) if question.kind == "mean" else (question.arms,)
@@ -266,7 +267,7 @@ def called(case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arr
     )
 
 
-def table_for(question: Any, kind: str, seed: int) -> Table:
+def table_for(question: object, kind: str, seed: int) -> Table:
     """A built-in table with the columns of a question."""
     numbers, texts = columns_of(question)
     return built((*numbers, *texts), texts, kind, PERSONS, seed, kept(question))

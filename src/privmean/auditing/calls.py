@@ -22,7 +22,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from privmean.auditing.drawing import Draws
+from privmean.auditing.drawing import Answer, Asked, Draws
 from privmean.auditing.findings import Findings
 from privmean.auditing.hostile import STRANGE, edges
 from privmean.auditing.meter import troubles
@@ -82,7 +82,7 @@ class Recording(Draws):
         super().__init__(SimulatedNoise(seed))
         self._tape = tape
 
-    def answer(self, mechanism: Any, exact: Any) -> Any:
+    def answer(self, mechanism: Answer, exact: Answer) -> Answer:
         return recorded(self._tape, mechanism, exact, self.noise)
 
 
@@ -93,7 +93,7 @@ class Replaying(Draws):
         super().__init__(SimulatedNoise(seed))
         self._events, self._found = iter(tape.events), found
 
-    def answer(self, mechanism: Any, exact: Any) -> Any:
+    def answer(self, mechanism: Answer, exact: Answer) -> Answer:
         return given(next(self._events, None), mechanism, exact, self._found)
 
     def finish(self) -> None:
@@ -105,7 +105,7 @@ Ask = Callable[[Any, Any, Any], Any]  # a source, noise, a ledger: a release
 Source = Callable[[Table], Any]
 
 
-def seen(ask: Ask, source: Any, noise: Any) -> tuple[dict[str, str], Any]:
+def seen(ask: Ask, source: object, noise: object) -> tuple[dict[str, str], Any]:
     """What an outsider sees of a call, as texts by name, and the release."""
     from privmean.privacy.ledger import Ledger
 
@@ -139,7 +139,7 @@ def seen(ask: Ask, source: Any, noise: Any) -> tuple[dict[str, str], Any]:
     return {name: CHANGING.sub("*", text) for name, text in shown.items()}, made
 
 
-def faces(made: Any) -> dict[str, str]:
+def faces(made: Asked) -> dict[str, str]:
     """Every form of a release."""
     forms: dict[str, Callable[[], str]] = {
         "json": lambda: json.dumps(made.to_dict(), allow_nan=False),
@@ -151,7 +151,7 @@ def faces(made: Any) -> dict[str, str]:
     return {name: form() for name, form in forms.items()}
 
 
-def _frame(made: Any) -> str:
+def _frame(made: object) -> str:
     if not hasattr(made, "to_frame"):
         return ""
     try:
@@ -236,12 +236,16 @@ Near = tuple[Table, str]
 
 
 def neighbour(
-    table: Table, relation: str, numbers: Sequence[float], rng: Any, start: Near | None = None
+    table: Table,
+    relation: str,
+    numbers: Sequence[float],
+    rng: np.random.Generator,
+    start: Near | None = None,
 ) -> Near:
     """A table that differs in one person, and what was done; start: one to begin from."""
     ids = list(table.people)
 
-    def entry(name: str) -> Any:
+    def entry(name: str) -> Answer:
         if name in table.texts:
             return str(rng.choice([*TEXTS, *_some(table, name, rng)]))
         way = rng.random()
@@ -284,7 +288,9 @@ def neighbour(
     return replace(table, people=people), "joined"
 
 
-def _stepped(table: Table, who: Any, entry: Callable[[str], Any], rng: Any) -> Table:
+def _stepped(
+    table: Table, who: Answer, entry: Callable[[str], Any], rng: np.random.Generator
+) -> Table:
     own = list(table.people[who])
     way, at = rng.random(), int(rng.integers(len(own)))
     free = [k for k, name in enumerate(table.names) if name not in table.public]
@@ -300,7 +306,7 @@ def _stepped(table: Table, who: Any, entry: Callable[[str], Any], rng: Any) -> T
     return replace(table, people={**table.people, who: tuple(own)})
 
 
-def _some(table: Table, name: str, rng: Any) -> list[Any]:
+def _some(table: Table, name: str, rng: np.random.Generator) -> list[Any]:
     """Entries that others have."""
     at, ids = table.names.index(name), list(table.people)
     found = []
@@ -310,7 +316,7 @@ def _some(table: Table, name: str, rng: Any) -> list[Any]:
     return found or ["" if name in table.texts else 0.0]
 
 
-def _unused(ids: Sequence[Any], rng: Any) -> Any:
+def _unused(ids: Sequence[Any], rng: np.random.Generator) -> Answer:
     """An id that nobody has: before all others, or after them."""
     if isinstance(ids[0], str):
         return str(rng.choice(["", "\U0010ffff"])) + "new"
@@ -352,7 +358,7 @@ def built(
     return Table(tuple(names), people, tuple(texts), tuple(public))
 
 
-def columns_of(question: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def columns_of(question: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns of numbers and of texts that a question reads."""
     model = getattr(question.summary, "model", None)
     if model is not None:
@@ -369,7 +375,7 @@ def columns_of(question: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (*numbers, *((time,) if time and time not in numbers else ())), texts
 
 
-def own_records(table: Any, question: Any) -> Table:
+def own_records(table: Asked, question: Asked) -> Table:
     """The records of a table of one's own, as far as the question reads them."""
     from privmean.people.engines import fetch
     from privmean.people.tables import open_source, typed

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from privmean.asking.declared import QUESTIONS, fields_of, question_class
+from privmean.auditing.drawing import Asked
 from privmean.privacy.budget import NEIGHBORS
 
 Seen = set[tuple[str, str]]
@@ -61,7 +62,7 @@ def everything() -> dict[str, frozenset[str]]:
     }
 
 
-def of_question(question: Any) -> Iterator[tuple[str, str]]:
+def of_question(question: Asked) -> Iterator[tuple[str, str]]:
     """Its fields that are not at their default."""
     kind: Any = type(question)
     for item in fields_of(kind):
@@ -82,7 +83,7 @@ def of_answers(answers: Iterable[Any]) -> Iterator[tuple[str, str]]:
             yield "mechanism", name
 
 
-def of_release(made: Any) -> Iterator[tuple[str, str]]:
+def of_release(made: Asked) -> Iterator[tuple[str, str]]:
     """Every status that a release, an outcome, or one of a study says."""
     stack = [made]
     while stack:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from privmean.auditing.coverage import of_answers
-from privmean.auditing.drawing import Endless
+from privmean.auditing.drawing import Answer, Endless
 from privmean.auditing.findings import Findings
 from privmean.auditing.meter import troubles
 from privmean.auditing.replaying import measured
@@ -72,7 +72,9 @@ def audit_direct(found: Findings) -> None:
         found.subjects[where] = len(others)
 
 
-def tried(mechanism: Any, exact: Any, others: Sequence[Any], where: str, found: Findings) -> None:
+def tried(
+    mechanism: Any, exact: Answer, others: Sequence[Any], where: str, found: Findings
+) -> None:
     """One answer, recorded by itself, and those of neighbours."""
     tape = Tape()
     found.recorded += 1

@@ -12,11 +12,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from privmean.noise.base import Flags, FromBits, Integers, Noise, Words
+
+Answer: TypeAlias = Any  # exact or noisy, in the form that its mechanism has
+Asked: TypeAlias = Any  # a question or a study, its source, and what comes of it
+Added: TypeAlias = Any  # noise that writes down what it is added to
 
 MOST_REQUESTS = 20_000
 ADDITIVE = ("laplace", "gaussian")
@@ -67,7 +71,7 @@ class Met(int):
         made.request, made.place, made.fixed = request, place, fixed
         return made
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Added) -> Added:
         if isinstance(other, np.ndarray):
             return NotImplemented
         operand = other.item() if isinstance(other, np.generic) else other
@@ -93,27 +97,27 @@ class Drawn(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Added:
         found = self._numbers[index]
         return Drawn(found) if isinstance(index, slice) else found
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Answer = None, copy: Answer = None) -> Added:
         return np.array([int(item) for item in self._numbers], dtype=dtype or np.int64)
 
     def tolist(self) -> list[Any]:
         return list(self._numbers)
 
-    def item(self) -> Any:
+    def item(self) -> Added:
         (one,) = self._numbers
         return one
 
     def astype(self, _: object) -> Drawn:
         return self
 
-    def reshape(self, *shape: int) -> Any:
+    def reshape(self, *shape: int) -> Added:
         return np.asarray(self).reshape(*shape)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Added:
         kind = getattr(other, "dtype", np.dtype(np.int64))
         listed = other.tolist() if isinstance(other, np.ndarray) else [other] * len(self)
         sums = [draw + item for draw, item in zip(self._numbers, listed, strict=True)]
@@ -149,7 +153,7 @@ class Draws:
         self.requests.append(made)
         return made, self.again is not None
 
-    def _added(self, law: str, size: int, scale: Fraction | float) -> Any:
+    def _added(self, law: str, size: int, scale: Fraction | float) -> Added:
         made, fixed = self._note(law, size, scale)
         made.operands.extend([None] * size)
         if fixed:
@@ -174,7 +178,7 @@ class Draws:
             made.sums.append(self.noise.argmax(scores, scale))
         return int(made.sums[0])
 
-    def _words(self, law: str, size: int, bound: Fraction | int, *more: Any) -> Any:
+    def _words(self, law: str, size: int, bound: Fraction | int, *more: object) -> Added:
         made, fixed = self._note(law, size, bound)
         if not fixed:
             made.sums.append(getattr(self.noise, law)(size, *more))

@@ -18,7 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from privmean.auditing.drawing import ADDITIVE, MOST_REQUESTS, Draws, Endless, Fixed, Request
+from privmean.auditing.drawing import (
+    ADDITIVE,
+    MOST_REQUESTS,
+    Added,
+    Answer,
+    Draws,
+    Endless,
+    Fixed,
+    Request,
+)
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
@@ -170,7 +179,7 @@ def numbers(value: object) -> Iterator[Fraction]:
             yield from numbers(item)
 
 
-def flat(exact: object) -> Any:
+def flat(exact: object) -> Added:
     """Answers of the same shape that tell nothing, so that the noise alone decides."""
     if isinstance(exact, np.ndarray):
         return np.zeros_like(exact)
@@ -187,7 +196,7 @@ def flat(exact: object) -> Any:
     return exact
 
 
-def _threshold(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
+def _threshold(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
     """Whether one person alone in a cell stays hidden with all but the billed probability."""
     bill = next(loss for loss in mechanism.losses if isinstance(loss, Threshold))
     step = _step(mechanism)
@@ -263,10 +272,10 @@ class _Proposing(Fixed):
         super().__init__()
         self._word = word
 
-    def below(self, size: int, bound: int) -> Any:
+    def below(self, size: int, bound: int) -> Added:
         return np.minimum(np.arange(size), 1)
 
-    def bits64(self, size: int) -> Any:
+    def bits64(self, size: int) -> Added:
         return np.full(size, self._word, dtype=np.uint64)
 
 
@@ -277,8 +286,8 @@ class _Steps(Fixed):
         super().__init__()
         self._steps = steps
 
-    def laplace(self, size: int, scale: Fraction) -> Any:
+    def laplace(self, size: int, scale: Fraction) -> Added:
         return np.full(size, self._steps, dtype=np.int64)
 
-    def gaussian(self, size: int, scale: float) -> Any:
+    def gaussian(self, size: int, scale: float) -> Added:
         return np.full(size, self._steps, dtype=np.int64)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-from privmean.auditing.drawing import ADDITIVE, Draws, Endless, Otherwise, Request
+from privmean.auditing.drawing import ADDITIVE, Answer, Draws, Endless, Otherwise, Request
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
@@ -28,9 +28,9 @@ class Item(Protocol):
     @property
     def mechanism(self) -> Mechanism[Any, Any]: ...
     @property
-    def exact(self) -> Any: ...
+    def exact(self) -> Answer: ...
     @property
-    def noisy(self) -> Any: ...
+    def noisy(self) -> Answer: ...
     @property
     def requests(self) -> Sequence[Request]: ...
 
@@ -46,7 +46,7 @@ class Paid:
     requests: Sequence[Request] = ()
 
 
-def paid(item: Item, exact: Any) -> Paid:
+def paid(item: Item, exact: Answer) -> Paid:
     """What the pair of the recorded answer and this one costs."""
     losses = item.mechanism.losses
     # of a comparison nothing but a place is seen: what comes after it is not read
@@ -80,7 +80,7 @@ def paid(item: Item, exact: Any) -> Paid:
     return Paid(_share(item.mechanism, first, again.requests), "", again.requests)
 
 
-def _branch(item: Item, exact: Any) -> str:
+def _branch(item: Item, exact: object) -> str:
     """Of noise made of words: whether the first of it is asked for alike; of cells, all of it."""
     again = Draws(SimulatedNoise(1))
     item.mechanism.draw(exact, again)
@@ -93,7 +93,7 @@ def _branch(item: Item, exact: Any) -> str:
     return "its draws follow the data: other noise is asked for" if len(asked) > 1 else ""
 
 
-def _hidden(item: Item, exact: Any) -> str:
+def _hidden(item: Item, exact: object) -> str:
     """Of counts of cells that only one of the two may have: such a cell has one person. Without
     one, the cells are the same, and so is what is given back with the same sums."""
     drawn, again = Draws(SimulatedNoise(1)), Draws(SimulatedNoise(1), again=item.requests)

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from privmean.auditing.drawing import Draws, Request
+from privmean.auditing.drawing import Answer, Draws, Request
 from privmean.auditing.operands import Paid, paid
 from privmean.auditing.same import same
 from privmean.auditing.watched import Asking, watched
@@ -146,8 +146,8 @@ class Replayer(Billing):
 
 
 def recorded(
-    tape: Tape, mechanism: Mechanism[Any, Any], exact: Any, noise: Noise, branch: Branch = ()
-) -> Any:
+    tape: Tape, mechanism: Mechanism[Any, Any], exact: object, noise: Noise, branch: Branch = ()
+) -> Answer:
     """Draw, and keep everything."""
     exact, draws = _held(exact), Draws(noise)
     noisy = mechanism.draw(exact, draws)
@@ -156,9 +156,9 @@ def recorded(
 
 
 def given(
-    item: Event | None, mechanism: Mechanism[Any, Any], exact: Any, found: Compared,
+    item: Event | None, mechanism: Mechanism[Any, Any], exact: object, found: Compared,
     branch: Branch = (),
-) -> Any:  # fmt: skip
+) -> Answer:  # fmt: skip
     """The noisy answer of the tape, where the same is asked; and what the neighbours cost."""
     if (
         not isinstance(item, Answered)
@@ -189,7 +189,7 @@ def _held(exact: Exact) -> Exact:
     return cast("Exact", tuple(exact)) if isinstance(exact, Iterator) else exact
 
 
-def _own(noisy: object) -> Any:
+def _own(noisy: object) -> Answer:
     """A noisy answer that nobody else can write into."""
     if isinstance(noisy, np.ndarray):
         return noisy.copy()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from privmean.auditing.drawing import Answer
 from privmean.models.panel import PanelPeople
 from privmean.people.pairs import PairPeople
 from privmean.people.reductions import People
@@ -31,12 +31,12 @@ class Watched:
     ) -> None:
         self._people, self._tell, self._whom = people, tell, whom
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Answer:
         found = getattr(self._people, name)
         if name in UNTOLD or not callable(found):
             return found
 
-        def asked(*given: Any, **words: Any) -> Any:
+        def asked(*given: object, **words: object) -> Answer:
             said = tuple(tuple(x) if isinstance(x, list) else x for x in (*given, *words.values()))
             self._tell(Asking(self._whom, name, said))
             answer = found(*given, **words)
@@ -47,6 +47,6 @@ class Watched:
         return asked
 
 
-def watched(people: People, tell: Callable[[Asking], None]) -> Any:
+def watched(people: People, tell: Callable[[Asking], None]) -> Answer:
     """These people, watched; panels and pairs as they are: their calls are replayed whole."""
     return people if isinstance(people, PanelPeople | PairPeople) else Watched(people, tell)

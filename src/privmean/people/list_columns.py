@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from privmean.people.typenames import array_type_name, type_name
 
 if TYPE_CHECKING:
     import narwhals as nw
+
+Column: TypeAlias = Any  # a list, an array or a series
 
 REAL = (int, float, np.integer, np.floating, np.bool_, Decimal, Fraction, str)
 WHOLE = 2.0**63  # a double below it that is whole is the id of that whole number
@@ -67,7 +69,7 @@ def matrix(items: Sequence[object]) -> Floats:
     return found
 
 
-def ids(items: Sequence[object]) -> Any:
+def ids(items: Sequence[object]) -> Column:
     """Ids as texts in an array of objects: 5 and 5.0 are one person. What is no id is None."""
     from privmean.people.objects import said
 
@@ -76,7 +78,7 @@ def ids(items: Sequence[object]) -> Any:
     return said([_id(item) for item in items])
 
 
-def id_array(person: Any) -> Any:
+def id_array(person: Column) -> Column:
     """Ids given beside an array. A series whose type NumPy lacks is a list: with a missing id it
     would become an array of another type."""
     if not has_no_type(person):
@@ -89,7 +91,7 @@ def has_no_type(person: object) -> bool:
     return is_listed(person) or _has_own_type(person)
 
 
-def roster_texts(roster: Any) -> Any:
+def roster_texts(roster: object) -> Column:
     """A roster in the form of ids of a list: 5 and 5.0 are one person there."""
     listed = roster if is_listed(roster) or isinstance(roster, str) else None
     if listed is None:
@@ -100,7 +102,7 @@ def roster_texts(roster: Any) -> Any:
     return list(ids(list(listed)))
 
 
-def value_array(given: Any) -> Any:
+def value_array(given: Column) -> Column:
     """Values given as a list or a series as an array, missing ones NaN."""
     if is_listed(given):
         return matrix(given)
@@ -114,7 +116,7 @@ def value_array(given: Any) -> Any:
     return numbers(_items(given))
 
 
-def doubles(given: Any) -> Floats:
+def doubles(given: object) -> Floats:
     """Values as doubles, shape (n,) or (n, d); objects of an array count as items of a list."""
     found = value_array(given)
     if found.dtype.kind == "O":
@@ -124,7 +126,7 @@ def doubles(given: Any) -> Floats:
     return np.asarray(found, dtype=np.float64)
 
 
-def column(values: Any) -> Any:
+def column(values: Column) -> Column:
     """A column of named ones: an array, or a list where NumPy has no such type of numbers."""
     if is_listed(values):
         return list(values)
@@ -135,7 +137,7 @@ def column(values: Any) -> Any:
     return np.ascontiguousarray(values)
 
 
-def _has_own_type(column: Any) -> bool:
+def _has_own_type(column: object) -> bool:
     """Whether it is a series or an array of a library whose type NumPy does not share."""
     if isinstance(column, np.ndarray):
         return False
@@ -145,7 +147,7 @@ def _has_own_type(column: Any) -> bool:
     return known and not isinstance(getattr(column, "dtype", None), np.dtype)
 
 
-def _type(column: Any) -> nw.dtypes.DType:
+def _type(column: Column) -> nw.dtypes.DType:
     import narwhals as nw
 
     levels = getattr(getattr(column, "dtype", None), "categories", None)  # of pandas
@@ -167,7 +169,7 @@ def _is_numeric(kind: nw.dtypes.DType) -> bool:
     return kind.is_numeric() or type(kind).__name__ == "Boolean"
 
 
-def _items(column: Any) -> list[object]:
+def _items(column: object) -> list[object]:
     name = next(name for name in ITEMS if hasattr(column, name))
     return list(getattr(column, name)())
 
