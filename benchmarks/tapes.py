@@ -160,8 +160,9 @@ def _answer(item: Answered) -> dict[str, Any]:
     }
     step = _step(item.mechanism)
     if isinstance(step, JointSums) and step.law == "k-norm":
-        made["vector"] = {"law": "k-norm", "scale": str(step.pure_scales[0])}
-    if isinstance(step, Exponential | TopChoices) and item.mechanism.losses:
+        scale = str(step.pure_scales[0])
+        made["vector"] = {"law": "k-norm", "dimension": step.dimension, "scale": scale}
+    if isinstance(step, Exponential | TopChoices):
         made["choice"] = _accepts(step)
     border = _border(item)
     return made | ({"threshold": border} if border else {})

@@ -19,8 +19,8 @@ GRID = 400  # steps of a budget's epsilon on which losses are composed
 
 
 class Cost:
-    """pure: an epsilon; square: the sum of squares of mu; rho: zCDP; delta: what adds to it all.
-    parts: the epsilons of the pure part; known: whether the formulas here say all of it."""
+    """pure: epsilon; square: of mu; rho: zCDP; delta: what adds to it all; parts: the epsilons of
+    the pure part; known: whether the formulas here say all of it."""
 
     def __init__(self, pure=0, square=0.0, rho=0.0, delta=0.0, parts=(), known=True):
         self.pure, self.square, self.rho, self.delta = pure, square, rho, delta
@@ -75,9 +75,6 @@ def products(loss):
 
 def total(losses):
     return sum(map(claimed, losses), Cost())
-
-
-# --- costs: what a pair of answers shows ----------------------------------------------------------
 
 
 def paid(moves, draws, compares):
@@ -145,9 +142,8 @@ def scales(item):
     """What is wrong with the scales of the noise, whatever the neighbors."""
     added = [draw for draw in item["draws"] if draw["law"] in ADDED]
     if "vector" in item:
-        scale, many = Fraction(item["vector"]["scale"]), [d for d in added if d["size"] > 1]
-        width = len(item.get("neighbor", ())) or 1
-        if any(Fraction(draw["scale"]) ** 2 < width * scale**2 for draw in many):
+        least = item["vector"]["dimension"] * Fraction(item["vector"]["scale"]) ** 2
+        if any(Fraction(draw["scale"]) ** 2 < least for draw in added if draw["size"] > 1):
             yield "proposals are narrower than the law that they are rejected to"
         return
     plain = [x for x in item["losses"] if x["mechanism"].startswith("discrete")]
@@ -177,10 +173,7 @@ def answers(tape):
         claim = total(item["losses"])
         near = [(one["change"], side) for one in tape["neighbors"] for side in one["answers"]]
         sides = [(change, side) for change, side in near if side["answer"] == k]
-        if "vector" in item and sides:
-            item["neighbor"] = sides[0][1]["vector"]["from"][:-1]
-        wrong = list(scales(item))
-        wrong += hidden(item["threshold"]) if "threshold" in item else []
+        wrong = [*scales(item), *(hidden(item["threshold"]) if "threshold" in item else ())]
         kinds = {x["mechanism"] for x in item["losses"]} | {x["law"] for x in item["draws"]}
         compares = kinds == {"selection", "laplace"}
         largest = None
@@ -192,7 +185,7 @@ def answers(tape):
                 pure, square = paid(side["moves"], side.get("common", item["draws"]), compares)
             elif "vector" in side:
                 pure = vector(item, side["vector"])
-            elif "choice" in side and "choice" in item:
+            elif "choice" in side:
                 pure = choice(item, side["choice"])
             else:
                 if side.get("unmeasured") and not item["losses"]:
@@ -202,21 +195,15 @@ def answers(tape):
                 wrong.append(f"{change}: more cells of one side alone than are paid for")
             if (pure or square) and not item["losses"]:
                 wrong.append(f"{change}: costs, and no loss is claimed")
-                continue
-            if not claim.known:
-                continue  # a curve of its own
-            if (pure and not claim.pure) or (square and not claim.square):
+            elif claim.known and ((pure and not claim.pure) or (square and not claim.square)):
                 wrong.append(f"{change}: noise of another law than is claimed")
-                continue
-            share = float(pure / claim.pure) if pure else 0.0
-            share += float(square) / claim.square if square else 0.0
-            largest = max(share, largest or 0.0)
-            if share > 1 + NEAR:
-                wrong.append(f"{change}: costs {share:.6g} of what is claimed")
+            elif claim.known:  # else: a curve of its own
+                share = float(pure / claim.pure) if pure else 0.0
+                share += float(square) / claim.square if square else 0.0
+                largest = max(share, largest or 0.0)
+                if share > 1 + NEAR:
+                    wrong.append(f"{change}: costs {share:.6g} of what is claimed")
         yield item["mechanism"], wrong, largest
-
-
-# --- the account ----------------------------------------------------------------------------------
 
 
 def gaussian_delta(mu, epsilon):
@@ -241,29 +228,40 @@ def composed(cost, epsilon):
     return cost.delta + sum(parts)
 
 
+def line(loss):
+    """A loss without its label."""
+    return json.dumps({**loss, "name": ""}, sort_keys=True)
+
+
+def covered(rest, lines):
+    """Whether lines that stand for whole questions cover what is on no line of its own."""
+    if not lines.known:  # zCDP
+        return rest.rho <= lines.rho * (1 + NEAR) and rest.delta <= lines.delta
+    if rest.pure <= lines.pure and not rest.square and rest.delta <= lines.delta:
+        return True
+    return bool(lines.delta) and composed(rest, float(lines.pure)) <= lines.delta * (1 + 1e-3)
+
+
 def account(tape):
     """What is wrong with the account, and whether it is shown to keep the budget."""
-    left = Counter(json.dumps(loss, sort_keys=True) for loss in tape["account"])
+    left, rest = Counter(map(line, tape["account"])), []
     for item in tape["answers"]:
         if item["branch"]:
             continue  # on the line of its branches
         for loss in item["losses"]:
-            line = json.dumps(loss, sort_keys=True)
-            if not left[line]:
-                yield f"{item['mechanism']}: an answer that is on no line of the account"
-            left[line] -= 1
+            if left[line(loss)]:
+                left[line(loss)] -= 1
+            else:
+                rest.append(loss)
+    if rest and not covered(total(rest), total(map(json.loads, left.elements()))):
+        yield f"an answer is on no line of the account: {rest[0]['name']}"
     cost, budget = total(tape["account"]), tape["budget"]
-    if not cost.known:
-        return
+    above = cost.pure > Fraction(budget["epsilon"] or 0) * (1 + Fraction(NEAR)) or cost.square
     if budget["rho"]:
-        if cost.rho > budget["rho"] * (1 + NEAR) or cost.delta > 0:
-            yield "the account is above the budget"
-    elif not budget["delta"]:
-        if cost.pure > Fraction(budget["epsilon"]) * (1 + Fraction(NEAR)) or cost.square:
-            yield "the account is above the budget"
-    elif (cost.pure > budget["epsilon"] or cost.square or cost.delta > budget["delta"]) and (
-        composed(cost, budget["epsilon"]) > budget["delta"] * (1 + 1e-3)
-    ):
+        above = cost.rho > budget["rho"] * (1 + NEAR) or cost.delta > 0
+    elif budget["delta"] and (above or cost.delta > budget["delta"]):
+        above = composed(cost, budget["epsilon"]) > budget["delta"] * (1 + 1e-3)
+    if above and (cost.known or budget["rho"]):
         yield "the account is not shown to keep the budget"
 
 

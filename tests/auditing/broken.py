@@ -54,9 +54,8 @@ def narrow(base: type, times: Fraction) -> Any:
 def unbilled(base: type) -> Any:
     """Without its losses, but for its own draws, which may need them."""
     real, deep = base.draw, []
-    known = base.__dict__.get("losses") or next(
-        vars(one)["losses"] for one in base.__mro__ if "losses" in vars(one)
-    )
+    # a field of a dataclass is in no class: its values are those of the instances
+    known = next((vars(one)["losses"] for one in base.__mro__ if "losses" in vars(one)), None)
 
     def draw(self: Any, exact: Any, noise: Noise) -> Any:
         deep.append(1)
@@ -66,9 +65,13 @@ def unbilled(base: type) -> Any:
             deep.pop()
 
     def losses(self: Any) -> Any:
-        return known.__get__(self, type(self)) if deep else ()
+        own = self.__dict__.get("losses", ())
+        return (own if known is None else known.__get__(self, type(self))) if deep else ()
 
-    return {"draw": draw, "losses": property(losses), "moved": lambda *_: ()}
+    def keep(self: Any, value: Any) -> None:
+        self.__dict__["losses"] = value
+
+    return {"draw": draw, "losses": property(losses, keep), "moved": lambda *_: ()}
 
 
 def branching(base: type) -> Any:
@@ -130,5 +133,5 @@ TWINS: dict[str, Any] = {
 @contextmanager
 def twin(base: type, name: str) -> Iterator[None]:
     """The package with this class broken."""
-    with mock.patch.multiple(base, **TWINS[name](base)):
+    with mock.patch.multiple(base, create=True, **TWINS[name](base)):
         yield

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ from privmean.auditing.coverage import mechanisms
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "clients" / "tape-checker" / "check.py"
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "tape.schema.json").read_text())
-PLANS = {f"{case.of.name}, {dict(case.said)}, {case.relation}": case for case in tapes.plans()}
-FIRST = list({case.of.name: case for case in reversed(PLANS.values())}.values())
+PLANS = list(tapes.plans())
+FIRST = list({case.of.name: case for case in reversed(PLANS)}.values())  # one of each subject
 BY_NAME = {item.__name__: item for item in mechanisms()}
 
 
@@ -83,25 +84,34 @@ def test_the_checker_agrees_on_whole_calls(name):
     raise AssertionError("refused under all terms")
 
 
-TRIED = {  # mechanism: a subject that asks it
-    "NoisyCounts": "default",
-    "SumsOver": "bounded",
-    "StableHistogram": "sub-Gaussian",
-    "NoisyArgmax": "bounded moment",
-    "JointLaplace": "variance, bisection",
-    "JointSums": "bounded moment",
-    "Exponential": "cover",
-    "PowerSums": "variance, nothing given",
+TRIED = {  # mechanism: a case that asks it
+    "NoisyCounts": "default, epsilon 2, replace-one",
+    "SumsOver": "bounded, epsilon 2, replace-one",
+    "StableHistogram": "sub-Gaussian, epsilon 2, delta 1e-06, replace-one",
+    "NoisyArgmax": "bounded moment, epsilon 2, replace-one",
+    "JointSums": "bounded moment, rho 1, replace-one",
+    "GaussianCounts": "quantiles of one column, rho 1, replace-one",
+    "Exponential": "variance, nothing given, rho 30, replace-one",
+    "PowerSums": "variance, nothing given, epsilon 60, replace-one",
 }
 
 
-@pytest.mark.parametrize("kind", ["noise of 1/1000", "losses missing", "scale 1 % too small"])
-@pytest.mark.parametrize("name", TRIED)
+@cache
+def plain_tape(where):
+    case = next(item for item in PLANS if item.where.startswith(where))
+    return case, through_json(tapes.tape_of_plan(case, 10)[0])
+
+
+KINDS = ("noise of 1/1000", "losses missing", "scale 1 % too small")
+# without the losses of JointSums nothing is planned
+TWINS = [(n, k) for n in TRIED for k in KINDS if (n, k) != ("JointSums", "losses missing")]
+
+
+@pytest.mark.parametrize(("name", "kind"), TWINS)
 def test_twins_are_caught_from_their_tapes_alone(name, kind):
-    case = next(item for item in FIRST if item.of.name == TRIED[name])
-    plain, _ = tapes.tape_of_plan(case, 10)
+    case, plain = plain_tape(TRIED[name])
     assert name in {item["mechanism"] for item in plain["answers"]}
-    assert CHECK.check(through_json(plain))[0] == []
+    assert CHECK.check(plain)[0] == []
     with twin(BY_NAME[name], kind):
         broken, _ = tapes.tape_of_plan(case, 10)
     assert CHECK.check(through_json(broken))[0]
