@@ -540,6 +540,7 @@ def main() -> int:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.log.level", "OFF" if given.connect else "ERROR")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
@@ -550,7 +551,6 @@ def main() -> int:
         print(f"{wrong} differences, {time.monotonic() - start:.0f} s")
         session.stop()
         return min(wrong, 1)
-    session.sparkContext.setLogLevel("ERROR")
     if given.only_groups:
         wrong = groups(session) + key_types(session) + collated(session)
         print(f"{wrong} differences, {time.monotonic() - start:.0f} s")

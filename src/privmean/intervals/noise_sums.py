@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from privmean.intervals.laplace_normal import (
@@ -33,6 +32,8 @@ SMALL = 1e-4  # of the deviation: scales below this are normal
 TOLERANCE = 1e-9
 NOTHING = 37.0  # minus the logarithm of what is left out: below the last bit of a double
 FAR = 40.0  # deviations from which the tail is nothing, before the rule repeats itself
+TOGETHER = 32  # factors up to 1e5, so that their product is a double
+BLOCK = 64  # points whose sines are computed together
 _T = STEP * np.arange(1, POINTS + 1)
 
 
@@ -43,26 +44,16 @@ def sum_quantile(tail: float, scales: Sequence[float], sd: float) -> float:
 
 def sum_quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
     """Return `sum_quantile` of many sums at once: scales has shape (rows, k), sd (rows,)."""
-    large, normal, unit = _parted(scales, sd)
-    found = unit.copy()  # nothing and infinity stay what they are
-    closed, usable = _closed(large), np.isfinite(unit) & (unit > 0)
-    rows = np.flatnonzero(closed & usable)
-    found[rows] *= quantiles(tail, large[rows], normal[rows])
-    for row in np.flatnonzero(~closed & usable):
-        above = _tail(large[row], normal[row])
-        low, high = 0.0, 1.5 * float(-ndtri(tail)) + 1.0
-        while above(high) > tail:
-            low, high = high, 2 * high
-        found[row] *= find_root(lambda x, above=above: above(x) - tail, low, high, TOLERANCE)  # type: ignore[misc]
-    return found
+    return _Sums(scales, sd).quantiles(tail)
 
 
 def sum_tail(x: float, scales: Sequence[float], sd: float) -> float:
     """P(sum of Laplace(b_i) + Normal(0, sd) > x) for x >= 0, to 1e-9 or so."""
-    large, normal, unit = _parted(np.array([scales], dtype=float), np.array([sd]))
-    if not (unit[0] > 0 and math.isfinite(unit[0])):
-        return 0.0 if unit[0] <= 0 and x > 0 else 0.5
-    return float(_tails(large, normal)(np.array([x / unit[0]]), np.array([0]))[0])
+    sums = _Sums(np.array([scales], dtype=float), np.array([sd]))
+    (unit,) = sums.unit
+    if not (unit > 0 and math.isfinite(unit)):
+        return 0.0 if unit <= 0 and x > 0 else 0.5
+    return float(sums.tails(np.array([x / unit]), np.array([0]))[0])
 
 
 def bounded_quantile(level: float, width: float, scales: Sequence[float], sd: float) -> float:
@@ -78,26 +69,76 @@ def bounded_quantile(level: float, width: float, scales: Sequence[float], sd: fl
 def bounded_quantiles(level: float, width: Floats, scales: Floats, sd: Floats) -> Floats:
     """Return `bounded_quantile` of many sums at once: width and sd have shape (rows,), scales
     (rows, k)."""
-    outside = 1 - level
-    found = sum_quantiles(outside / 2, scales, sd)
+    outside, sums = 1 - level, _Sums(scales, sd)
+    found = sums.quantiles(outside / 2)
     usable = np.isfinite(found) & (found > 0) & (width > 0)
     rows = np.flatnonzero(usable & np.isinf(width))
     found[rows] = sum_quantiles(outside, scales[rows], sd[rows]) if outside < 0.5 else 0.0
-    rows = np.flatnonzero(usable & ~np.isinf(width))
-    large, normal, unit = _parted(scales[rows], sd[rows])
-    tails, room = _tails(large, normal), width[rows] / unit
+    between = usable & ~np.isinf(width)
+    room = width / np.where(between, sums.unit, 1.0)
 
-    def excess(q: Floats, some: Rows) -> Floats:
-        return tails(q, some) + tails(q + room[some], some) - outside
+    def excess(q: Floats, at: Rows) -> Floats:
+        return sums.tails(q, at) + sums.tails(q + room[at], at) - outside
 
-    every = np.arange(len(rows))
-    needed = excess(np.zeros(len(rows)), every) > 0
+    rows = np.flatnonzero(between & sums.closed)
+    needed = excess(np.zeros(len(rows)), rows) > 0
     found[rows[~needed]] = 0.0
-    some = np.flatnonzero(needed)
-    high = found[rows[some]] / unit[some]
-    roots = find_roots(lambda q, at: excess(q, some[at]), np.zeros(len(some)), high, TOLERANCE)
-    found[rows[some]] = roots * unit[some]
+    rows = rows[needed]
+    high = found[rows] / sums.unit[rows]
+    roots = find_roots(lambda q, at: excess(q, rows[at]), np.zeros(len(rows)), high, TOLERANCE)
+    found[rows] = roots * sums.unit[rows]
+    for row in np.flatnonzero(between & ~sums.closed).tolist():
+        found[row] = _bounded(sums, row, float(found[row]), float(room[row]), outside)
     return found
+
+
+def _bounded(sums: _Sums, row: int, high: float, room: float, outside: float) -> float:
+    """The same of one sum without a closed form, whose two-sided quantile is `high`."""
+    above, unit = sums.above(row), float(sums.unit[row])
+
+    def excess(q: float) -> float:
+        return above(q) + above(q + room) - outside
+
+    return find_root(excess, 0.0, high / unit, TOLERANCE) * unit if excess(0.0) > 0 else 0.0
+
+
+class _Sums:
+    """Many sums, each in units of its deviation `unit`; see `_parted` for `large` and `normal`."""
+
+    def __init__(self, scales: Floats, sd: Floats) -> None:
+        self.large, self.normal, self.unit = _parted(scales, sd)
+        self.closed = np.count_nonzero(self.large, axis=1) <= CLOSED
+        self._above: dict[int, Callable[[float], float]] = {}
+
+    def above(self, row: int) -> Callable[[float], float]:
+        """The tail of a sum without a closed form, at x >= 0."""
+        if row not in self._above:
+            self._above[row] = _tail(self.large[row], float(self.normal[row]))
+        return self._above[row]
+
+    def tails(self, x: Floats, rows: Rows) -> Floats:
+        """P(X > x) for x >= 0, of one x for each of these rows."""
+        found = np.zeros(len(x))
+        near = self.closed[rows]
+        some = rows[near]
+        found[near] = survivals(x[near], self.large[some], self.normal[some])
+        for at in np.flatnonzero(~near).tolist():
+            found[at] = self.above(int(rows[at]))(float(x[at]))
+        return found
+
+    def quantiles(self, tail: float) -> Floats:
+        """The t of every sum with P(X > t) = tail, in units of the caller."""
+        found = self.unit.copy()  # nothing and infinity stay what they are
+        usable = np.isfinite(found) & (found > 0)
+        rows = np.flatnonzero(self.closed & usable)
+        found[rows] *= quantiles(tail, self.large[rows], self.normal[rows])
+        for row in np.flatnonzero(~self.closed & usable).tolist():
+            above = self.above(row)
+            low, high = 0.0, 1.5 * float(-ndtri(tail)) + 1.0
+            while above(high) > tail:
+                low, high = high, 2 * high
+            found[row] *= find_root(lambda x, f=above: f(x) - tail, low, high, TOLERANCE)  # type: ignore[misc]
+        return found
 
 
 def _parted(scales: Floats, sd: Floats) -> tuple[Floats, Floats, Floats]:
@@ -118,37 +159,28 @@ def _parted(scales: Floats, sd: Floats) -> tuple[Floats, Floats, Floats]:
     return used, normal, unit
 
 
-def _closed(large: Floats) -> npt.NDArray[np.bool_]:
-    """Rows whose sum has few enough scales for the closed form."""
-    found: npt.NDArray[np.bool_] = np.count_nonzero(large, axis=1) <= CLOSED
-    return found
-
-
-def _tails(large: Floats, normal: Floats) -> Callable[[Floats, Rows], Floats]:
-    """P(X > x) of sums of deviation 1 for x >= 0: of one x per row, and the numbers of the rows."""
-    closed = _closed(large)
-    above = {row: _tail(large[row], normal[row]) for row in np.flatnonzero(~closed)}
-
-    def tails(x: Floats, rows: Rows) -> Floats:
-        found = np.zeros(len(x))
-        near = closed[rows]
-        some = rows[near]
-        found[near] = survivals(x[near], large[some], normal[some])
-        for at in np.flatnonzero(~near & (x < FAR)):
-            found[at] = min(max(above[rows[at]](x[at]), 0.0), 0.5)
-        return found
-
-    return tails
-
-
 def _tail(b: Floats, s: float) -> Callable[[float], float]:
     """P(X > x) for a sum of deviation 1."""
-    # one logarithm a scale and t keeps the product of thousands of factors a double
+    # a logarithm for some factors together, whose product is a double
     log_cf = -0.5 * (s * _T) ** 2
     values, times = np.unique(b[b > 0], return_counts=True)
-    for item, number in zip(values, times, strict=True):
-        log_cf = log_cf - number * np.log1p((item * _T) ** 2)
+    for number in np.unique(times):
+        alike = values[times == number]
+        for first in range(0, len(alike), TOGETHER):
+            factors = 1 + np.square(alike[first : first + TOGETHER, None] * _T)
+            log_cf -= number * np.log(factors.prod(axis=0))
     kept = max(int(np.searchsorted(-log_cf, NOTHING)), 1)  # it falls in t
-    t, curve = _T[:kept], np.exp(log_cf[:kept]) / _T[:kept]
-    # the integrand is x at t = 0
-    return lambda x: 0.5 - STEP / math.pi * (0.5 * x + float(np.sin(x * t) @ curve))
+    curve = np.zeros(-(-kept // BLOCK) * BLOCK)
+    curve[:kept] = np.exp(log_cf[:kept]) / _T[:kept]
+    parts = curve.reshape(-1, BLOCK)
+    inner, outer = STEP * np.arange(1, BLOCK + 1), STEP * BLOCK * np.arange(len(parts))
+
+    def above(x: float) -> float:
+        if x >= FAR:
+            return 0.0
+        # the sine of a sum: far fewer sines than points. The integrand is x at t = 0
+        cosines, sines = parts @ np.cos(x * inner), parts @ np.sin(x * inner)
+        whole = np.sin(x * outer) @ cosines + np.cos(x * outer) @ sines
+        return min(max(0.5 - STEP / math.pi * (0.5 * x + float(whole)), 0.0), 0.5)
+
+    return above
