@@ -269,11 +269,12 @@ def row_statuses(stored: Stored) -> Problems:
         yield "the release failed, and has an estimate"
     said = text(mapped(stored.get("interval")).get("status"))
     several = set(said.split(" / ")) | {OK}
+    compared = {text(row["status"]) for row in _compared(stored)}
     yield from _interval_statuses(stored, rows, statuses)
     for row, column in zip(own, statuses, strict=True):
         found = text(row["status"])
         if _tables(stored):
-            fits = column in (OK, FAILED, found)
+            fits = column in (OK, FAILED, found, *compared)  # a comparison has its effect's
         elif column == MISSING:
             fits = True  # a regression says of which terms: compared with its coefficients
         elif number(row["estimate"]) is None:

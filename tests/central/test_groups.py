@@ -101,7 +101,7 @@ def test_the_text_is_the_table_and_six_lines():
     assert [line.split()[0] for line in lines[:4]] == KEYS
     assert lines[4:6][0] == "  differences and ratios:"
     words = [line[2:11].strip() for line in lines[6:]]
-    assert words == ["intervals", "promise", "", "rests on", "", "status"]
+    assert words == ["intervals", "promise", "", "", "rests on", "", "status"]
     stored = pm.Release.from_dict(json.loads(json.dumps(release.to_dict())))
     assert str(stored).splitlines()[2 : 2 + 8] == [rule, head, *lines[:6]]
     with pytest.raises(ArgumentError, match="was not stored"):
