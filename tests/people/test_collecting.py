@@ -70,7 +70,7 @@ def test_a_method_that_needs_the_rows_says_so(caplog, neighbors):
     known = {"n_design": 4000} if neighbors == "add-remove" else {}
     pm.mean(
         people, epsilon=1.0, delta=1e-6, neighbors=neighbors, covariance=np.eye(2) * 5,
-        noise=pm.SimulatedNoise(1), **known,
+        method="anisotropic", noise=pm.SimulatedNoise(1), **known,
     )  # fmt: skip
     assert ("4000 persons" in caplog.text) == (neighbors == "replace-one")
     assert "this method needs the rows themselves" in caplog.text

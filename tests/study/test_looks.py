@@ -222,7 +222,8 @@ def test_a_look_that_breaks_leaves_its_questions_unanswered(monkeypatch):
 def test_eight_questions_have_less_noise_than_eight_calls():
     """From public numbers alone; benchmarks/study.py has real answers."""
     years = [1968, 1971, 1974, 1977, 1980, 1983, 1986, 1989]
-    table = pm.Table({"who": [1], "year": [1]}, person="who")
+    columns = ("who", "year", "wage", "hours", "age", "tenure", "experience")
+    table = pm.Table({name: [1] for name in columns}, person="who")
     made = pm.Study(table, epsilon=2.0, delta=1e-6)
     for name in ("wage", "hours", "age", "tenure"):
         made.add(name, pm.Mean(name))
