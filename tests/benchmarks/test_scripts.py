@@ -37,6 +37,7 @@ SMALL = {
     "default_mean_few": "--runs 2 --sizes 60 --set hard",
     "default_mean_laws": "--runs 2 --sizes 1000",
     "default_mean_one_value": "--runs 2",
+    "event_lines": "--lines 600",
     "fuzz_homes": "--cases 1",
     "fuzz_text": "--cases 2",
     "gee": "--runs 2 --panel {panel}",
@@ -63,10 +64,12 @@ SMALL = {
 # scripts that two runs do not make quick: they are left after SECONDS, if nothing went wrong
 LONG = {
     "anisotropic": ("--quick", "dimension 10,000"),
+    "audit_calls": ("--minutes 1", "calls over every source"),
     "audit_twins": ("", "every twin of every mechanism"),
     "choice": ("--quick", "one run of every shape takes minutes"),
     "continual_events": ("--quick", "streams of every development table"),
     "continual_tables": ("--quick", "strategies are optimized"),
+    "covariance_scales": ("--runs 2", "rounds of 3,000 people"),
     "default_mean_ablation": ("--runs 2", "hard laws have 100,000 people"),
     "default_mean_absent": ("--runs 2", "laws have 100,000 people"),
     "default_mean_attempts": ("--runs 2", "hard laws have 100,000 people"),
@@ -96,9 +99,14 @@ LONG = {
     "pooled_laws": ("--runs 2", "20,000 people"),
     "pooled_zeros": ("--runs 2 --panel {panel}", "20,000 people"),
     "quantiles": ("--runs 2 --panel {panel}", "many cells"),
+    "size": ("", "parses the whole source"),
+    "stream_intervals": ("--runs 2", "streams of 20,000 records"),
     "streams_default": ("--runs 2", "strategies are optimized"),
     "study": ("{panel} --runs 2", "eleven questions"),
+    "tail_status": ("--runs 1", "many columns"),
+    "tapes_twins": ("--neighbors 1", "twins of every mechanism"),
     "variance": ("--quick", "40 releases of many cells"),
+    "verify_edits": ("", "22,000 edits"),
     "weak_cases": ("--quick", "50 releases a cell"),
     "winsorized": ("--quick", "many cells"),
 }
@@ -128,6 +136,7 @@ LEFT_OUT = {
     "study_kills": "kills processes; tests/study has its cases",
     "study_laws": "a module",
     "verification": "ten whole processes; tests/test_verification.py tries its edits",
+    "tapes": "a module",
     "vector_coverage": "starts a pool of three processes",
 }
 

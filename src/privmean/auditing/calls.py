@@ -110,7 +110,7 @@ def seen(ask: Ask, source: object, noise: object) -> tuple[dict[str, str], Any]:
     from privmean.privacy.ledger import Ledger
 
     large: dict[str, Any] = (
-        {"rho": 50.0} if getattr(ask, "rho", False) else {"epsilon": 90.0, "delta": 1e-4}
+        {"rho": 100.0} if getattr(ask, "rho", False) else {"epsilon": 100.0, "delta": 0.1}
     )
     ledger = Ledger(**large)
     out, err, told, made = io.StringIO(), io.StringIO(), _Told(), None
@@ -383,6 +383,11 @@ def own_records(table: Asked, question: Asked) -> Table:
     numbers, texts = columns_of(question)
     machine = {k: v for k, v in table.machine.options().items() if k != "progress"}
     opened = open_source(table.source, table.text, machine)
+    types = opened.records(table.person, (*numbers, *texts), texts).collect_schema()
+    first = len(numbers)
+    whole = {name for j, name in enumerate(texts, first) if types[f"x{j}"].is_numeric()}
+    numbers += tuple(name for name in texts if name in whole)  # keys and arms may be numbers
+    texts = tuple(name for name in texts if name not in whole)
     frame = opened.records(table.person, (*numbers, *texts), texts)
     people: dict[Any, list[Record]] = {}
     for who, *record in fetch(typed(frame, table.person, (*numbers, *texts), texts)):
