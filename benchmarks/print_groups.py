@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -88,7 +87,9 @@ def main() -> None:
     words += f"processor seconds, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}."
     print(f"{words}\n\n{table(head, rows)}")
     if not said.print:
-        facts = {"command": " ".join(sys.argv), "cores": os.cpu_count(), "rows": kept}
+        command = f"python benchmarks/print_groups.py --runs {said.runs}"
+        command += " --before SRC" if said.before else ""
+        facts = {"command": command, "cores": os.cpu_count(), "rows": kept}
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(facts, indent=1) + "\n")
 
