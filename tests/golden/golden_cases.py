@@ -35,7 +35,6 @@ from privmean.auditing import call_list, calls
 from privmean.auditing import cases as audited
 from privmean.auditing import streams as audited_streams
 from privmean.auditing.subjects import SUBJECTS, budget_of
-from privmean.continual.levels import plan_levels
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.builders import ball_round, items_round, mean_round, vote_round
 from privmean.local.clients.client import randomize
@@ -194,30 +193,12 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
     formula = "y ~ a + b"
     errors = pm.Errors(0.5, 1.0, range=near)
     found |= {
-        "regression": (pm.Regression(formula, effect="own", records=3), ANY),
-        "regression, fixed effects": (
-            pm.Regression(formula, effect="own", fixed_effects=True),
-            ANY,
-        ),
-        "regression, exchangeable": (
-            pm.Regression(formula, effect="own", working=pm.Exchangeable(0.3)),
-            ANY,
-        ),
-        "regression, AR(1)": (
-            pm.Regression("y ~ a", effect="own", working=pm.AR1(0.4), time="time"),
-            ANY,
-        ),
-        "regression, limits": (pm.Regression(formula, effect="own", assume=(-9, 9)), ANY),
         "regression, sub-Gaussian": (
             pm.Regression("y ~ a", effect="own", assume=pm.SubGaussian(2.0)),
             (MIXED,),
         ),
         "regression, errors": (
             pm.Regression(formula, effect="own", threshold=0.1, assume=errors),
-            ANY,
-        ),
-        "regression, clipped": (
-            pm.Regression("y ~ a", effect="own", method=pm.Magnitudes(target="clipped")),
             ANY,
         ),
         "curve": (pm.Curve("y", "time", edges), ANY),
@@ -368,7 +349,6 @@ def streams() -> Iterator[tuple[str, Case]]:
         yield item.name, _streamed(item)
     yield "two columns", _two_columns()
     yield "groups", _grouped()
-    yield "withhold, planned anew", _withheld()
 
 
 def _run(stream: Any, who: list[Any], *arrivals: Any, searched: bool = True) -> dict[str, Any]:
@@ -408,17 +388,6 @@ def _grouped() -> Case:
         rng = np.random.default_rng(7)
         groups = [("a", "b")[k % 2] for k in range(30)]
         return _run(stream, list(range(30)), groups, rng.normal(4, 2, 30))
-
-    return made
-
-
-def _withheld() -> Case:
-    def made() -> dict[str, Any]:
-        plan = plan_levels(epsilon=4.0, delta=1e-6, bounds=(0.0, 10.0), max_records=6, persons=30)
-        stream = pm.WithholdRelease(noise=SimulatedNoise(8), plan=plan)
-        rng = np.random.default_rng(8)
-        who = rng.integers(0, 20, 50).tolist()
-        return _run(stream, who, rng.normal(5, 2, 50).tolist())
 
     return made
 
