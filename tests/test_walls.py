@@ -28,6 +28,7 @@ FLOORS = (
         "dtypes",
         "spelled",
         "strict_json",
+        "stored_values",
     ),
     ("validate", "disk", "examples", "chained"),
     ("durable",),

@@ -13,26 +13,16 @@ the two tables apart better than its loss allows (docs/verification.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Laplace, Loss
-from privmean.release_agreement import (
-    ATOM,
-    BOUNDED,
-    about,
-    items,
-    mapped,
-    number,
-    numbers,
-    own_rows,
-    text,
-)
+from privmean.release_agreement import ATOM, BOUNDED, own_rows
+from privmean.stored_values import Stored, about, items, mapped, number, numbers, text
 
-Stored = Mapping[str, Any]
 CLOSE = 1e-3  # relative: equal scales are moved apart by as much where an interval is made
 ROOM = 1e-6  # of a bound
 APART = 1e-3

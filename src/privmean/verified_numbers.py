@@ -12,16 +12,9 @@ from privmean.nouns import counted, said
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import READ, SCHEMA
-from privmean.release_agreement import (
-    AGREEMENTS,
-    LARGEST,
-    OK,
-    Malformed,
-    not_compared,
-    own_rows,
-    plan_account,
-)
+from privmean.release_agreement import AGREEMENTS, OK, not_compared, own_rows, plan_account
 from privmean.rows import NAMES
+from privmean.stored_values import LARGEST, Malformed
 
 KIND = "release"
 MOST_NAMES = 6

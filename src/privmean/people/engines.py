@@ -90,7 +90,7 @@ def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
             return [tuple(row) for row in native.collect().rows()]
         if implementation.is_ibis():
             return sqlengines.rows(native)
-        with _withheld():
+        with sqlengines.withheld(UNREAD):
             return [tuple(row) for row in native.collect()]
 
 
@@ -98,20 +98,6 @@ UNREAD = (
     "the engine could not read the table; its message is withheld because it may quote records. "
     "Run a query of your own on the same columns to see it (rights, types), or allow more memory"
 )
-
-
-@contextlib.contextmanager
-def _withheld() -> Iterator[None]:
-    """An engine's own words about a failure may quote records, so they are withheld."""
-    failed = False
-    try:
-        yield
-    except MemoryError:
-        raise
-    except Exception:
-        failed = True  # raised below, so that the engine's error is not even its context
-    if failed:
-        raise SchemaError(UNREAD)
 
 
 def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -162,7 +162,7 @@ def _plain(item: Expression) -> bool:
 def rows(table: Table) -> list[tuple[Any, ...]]:
     """The rows of a small result as Python tuples."""
     link, text = backend(table), statement(table)
-    with _silent():
+    with withheld():
         if link.name == "postgres":
             with link.con.cursor() as cursor, link.con.transaction():
                 return list(cursor.execute(text).fetchall())
@@ -213,14 +213,14 @@ MAY_MAKE = (
 
 def _may_make(link: BaseBackend) -> bool:
     """Whether the session may make temporary tables: a right that does not depend on records."""
-    with _silent(), link.con.cursor() as cursor, link.con.transaction():
+    with withheld(), link.con.cursor() as cursor, link.con.transaction():
         (found,) = cursor.execute(MAY_MAKE).fetchone()
     return bool(found)
 
 
 def run(link: BaseBackend, text: str) -> None:
     """A statement without a result."""
-    with _silent():
+    with withheld():
         if link.name == "postgres":
             with link.con.cursor() as cursor, link.con.transaction():
                 cursor.execute(text)
@@ -230,9 +230,15 @@ def run(link: BaseBackend, text: str) -> None:
             link.con.command(text)
 
 
+UNANSWERED = (
+    "the database could not answer; its message is withheld because it may quote records. "
+    "Run a query of your own on the same columns to see it"
+)
+
+
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """An engine's own words about a failure may quote records, so they are withheld."""
+def withheld(message: str = UNANSWERED) -> Iterator[None]:
+    """An engine's own words about a failure may quote records: `message` is said instead."""
     failed = False
     try:
         yield
@@ -241,10 +247,7 @@ def _silent() -> Iterator[None]:
     except Exception:
         failed = True  # raised below, so that the engine's error is not even its context
     if failed:
-        raise SchemaError(
-            "the database could not answer; its message is withheld because it may quote records. "
-            "Run a query of your own on the same columns to see it"
-        )
+        raise SchemaError(message)
 
 
 def small(
