@@ -19,7 +19,7 @@ import privmean as pm
 
 PEOPLE = 300
 DIGITS = 13  # of a number in a release; 1e6 pairs of other numbers agree in as many with 1e-7
-FEW = 6  # of a number in the words of an error, which hold few other numbers
+FEW = 6  # of a number in an error or a warning, which hold few other numbers; logs of others count
 WORD = re.compile(r"[a-z]+mark[0-9]*")
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
@@ -83,10 +83,11 @@ def texts(told):
 class _Kept(logging.Handler):
     def __init__(self):
         super().__init__(level=0)
-        self.lines = []
+        self.own, self.others = [], []
 
     def emit(self, record):
-        self.lines.append(f"{record.getMessage()} {record.args} {record.exc_info}")
+        line = f"{record.getMessage()} {record.args} {record.exc_info}"
+        (self.own if record.name.partition(".")[0] == "privmean" else self.others).append(line)
 
 
 @contextlib.contextmanager
@@ -98,7 +99,7 @@ def _logged():
     root.setLevel(1)
     logging.disable(logging.NOTSET)
     try:
-        yield handler.lines
+        yield handler
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
@@ -106,7 +107,7 @@ def _logged():
 
 
 def said(call):
-    """(what a result shows, the words of errors, warnings and the log) of one call."""
+    """(what a result and the logs of others show, errors, warnings and our own log) of one call."""
     results, words = [], []
     with _logged() as log, warnings.catch_warnings(record=True) as cautions:
         warnings.simplefilter("always")
@@ -115,7 +116,7 @@ def said(call):
         except pm.PrivmeanError as error:
             words += [*traceback.format_exception(error), str(error), repr(error)]
     words += [f"{item.category.__name__} {item.message}" for item in cautions]
-    return "\n".join(results), "\n".join([*words, *log])
+    return "\n".join([*results, *log.others]), "\n".join([*words, *log.own])
 
 
 def leaks(marked, call):
