@@ -16,6 +16,7 @@ from privmean.intervals.interval import (
     FAILED,
     OK,
     ByColumn,
+    ByEach,
     Deviating,
     Floats,
     Interval,
@@ -105,8 +106,12 @@ class Numbers(Findings):
     def _rows(self, level: float) -> tuple[Row, ...]:
         persons = float("nan") if self.persons is None else float(self.persons)
         made = []
+        each = None
+        if isinstance(self.intervals, ByEach) and len(self.columns) > 1:
+            each = self.intervals.each(level)
         for j, column in enumerate(self.columns):
-            ends, noise = self.alone(j, level), self.noise_alone(j, level)
+            ends = each[j] if each else self.alone(j, level)
+            noise = self.noise_alone(j, level)
             own = isinstance(self.intervals, ByColumn) and not self.failed
             status = ends.status if own or self.status == OK else self.status
             if self.statuses and self.statuses[j] != OK:

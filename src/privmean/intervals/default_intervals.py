@@ -14,8 +14,10 @@ from privmean.intervals.interval import OK, Interval, IntervalMaker
 from privmean.intervals.mean_interval import (
     PLAIN,
     Allowance,
+    Asked,
     NoisySums,
     Units,
+    all_ends,
     assumption_words,
     clipped_interval,
     deviations,
@@ -64,24 +66,40 @@ class ColumnIntervals:
     open_side: int = 0
     advice: str = ""
 
-    def interval(self, level: float, target: str | None) -> Interval:
-        allowed = [BOUNDED] if self.default == BOUNDED else [MEAN, CLIPPED]
-        asked = target or self.default
-        wanted = validate.choice("target", WORDS.get(asked, asked), allowed)
+    def interval(
+        self, level: float, target: str | None, ends: tuple[float, float] | None = None
+    ) -> Interval:
+        """ends: the answer to what is `asked`, where it is known already."""
+        wanted = self._wanted(target)
         if self.sums is None:
             return no_interval(level, bounds=self.bounds, target=wanted, status=self.status)
         if wanted == MEAN and self.allowance is None:
             raise _not_counted(wanted)
+        one = self.asked(target)
+        assert one is not None
+        ends = ends or ends_of(one.sums, level, one.design_effect, one.allowance)
         if wanted == MEAN and (self.check is None or self.check.stands):
-            return self._mean(level)
+            return self._mean(level, ends)
         if wanted == MEAN and self.check is not None:
-            clipped = self._clipped(level, CLIPPED, self._moved())
+            clipped = self._clipped(level, CLIPPED, ends)
             return replace(clipped, status=self.check.status, advice=self.check.advice)
-        # the value of a corrected release is off the clipped mean by at most the allowance
-        made = self._clipped(level, wanted, self._moved())
+        made = self._clipped(level, wanted, ends)
         if not self.open_side:
             return made
         return replace(opened_at(made, [self.open_side]), status=self.status, advice=self.advice)
+
+    def asked(self, target: str | None) -> Asked | None:
+        """Return what the ends of the interval are found from; None if nothing was released."""
+        if self.sums is None:
+            return None
+        # the value of a corrected release is off the clipped mean by at most the allowance
+        mean = self._wanted(target) == MEAN and (self.check is None or self.check.stands)
+        return Asked(self.sums, self.design_effect, self.allowance if mean else self._moved())
+
+    def _wanted(self, target: str | None) -> str:
+        allowed = [BOUNDED] if self.default == BOUNDED else [MEAN, CLIPPED]
+        asked = target or self.default
+        return validate.choice("target", WORDS.get(asked, asked), allowed)
 
     def errors(self) -> tuple[float, float]:
         """Deviations by privacy noise, and by noise and sampling together."""
@@ -93,9 +111,9 @@ class ColumnIntervals:
     def _moved(self) -> Allowance | None:
         return self.allowance if self.allowance and self.allowance.corrected else None
 
-    def _clipped(self, level: float, target: str, moved: Allowance | None) -> Interval:
+    def _clipped(self, level: float, target: str, ends: tuple[float, float]) -> Interval:
         assert self.sums is not None
-        if moved is None:
+        if self._moved() is None:
             plain = clipped_interval(
                 self.sums,
                 self.units,
@@ -103,6 +121,7 @@ class ColumnIntervals:
                 design_effect=self.design_effect,
                 bounds=self.bounds,
                 target=target,
+                ends=ends,
             )
             if self.apart_at is None:
                 return plain
@@ -110,7 +129,7 @@ class ColumnIntervals:
             words += "left out" if self.sums.partition else "taken at the middle of the limits"
             return replace(plain, assumption=assumption_words(self.design_effect, words))
         return Interval.one(
-            self._ends(level, moved, self.units.region),
+            self._limited(ends, self.units.region),
             level,
             target=target,
             assumption=assumption_words(self.design_effect),
@@ -118,14 +137,12 @@ class ColumnIntervals:
             parts=parts_of(self.sums, level, self.units.radius, self.design_effect),
         )
 
-    def _ends(
-        self, level: float, allowance: Allowance, bounds: tuple[float, float] | None
+    def _limited(
+        self, ends: tuple[float, float], bounds: tuple[float, float] | None
     ) -> tuple[float, float]:
-        assert self.sums is not None
-        low, high = ends_of(self.sums, level, self.design_effect, allowance)
-        return limit(self.units.of(low), self.units.of(high), bounds)
+        return limit(self.units.of(ends[0]), self.units.of(ends[1]), bounds)
 
-    def _mean(self, level: float) -> Interval:
+    def _mean(self, level: float, ends: tuple[float, float]) -> Interval:
         assert self.sums is not None
         assert self.allowance is not None
         extra = max(self.allowance.total, 0.0) / self.sums.persons * self.units.radius
@@ -145,7 +162,7 @@ class ColumnIntervals:
                 words += f"; about {said(seen, 'person', 'lies', 'lie')} there"
             words += unseen_words(self.check, " there" if self.check.far is None else " far beyond")
         return Interval.one(
-            self._ends(level, self.allowance, self.bounds),
+            self._limited(ends, self.bounds),
             level,
             target=MEAN,
             assumption=assumption_words(self.design_effect, words),
@@ -227,9 +244,22 @@ class BoxIntervals:
         """The intervals of one column for itself."""
         return self.columns[index]
 
+    def each(self, level: float, target: str | None = None) -> list[Interval]:
+        """Return the interval of every column for itself, the ends of all found at once."""
+        asked = [
+            item.asked(target) if isinstance(item, ColumnIntervals) else None
+            for item in self.columns
+        ]
+        found = iter(all_ends([one for one in asked if one is not None], level))
+        return [
+            item.interval(level, target, next(found))
+            if isinstance(item, ColumnIntervals) and one is not None
+            else item.interval(level, target)
+            for item, one in zip(self.columns, asked, strict=True)
+        ]
+
     def interval(self, level: float, target: str | None) -> Interval:
-        one = sidak_level(level, len(self.columns))
-        return _stack([item.interval(one, target) for item in self.columns], level)
+        return _stack(self.each(sidak_level(level, len(self.columns)), target), level)
 
     def noise_interval(self, level: float) -> Interval:
         one = sidak_level(level, len(self.columns))

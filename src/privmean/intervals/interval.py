@@ -119,6 +119,15 @@ class ByColumn(Protocol):
 
 
 @runtime_checkable
+class ByEach(ByColumn, Protocol):
+    """Intervals of several columns that are found faster together."""
+
+    def each(self, level: float) -> list[Interval]:
+        """Return the interval of every column for itself."""
+        ...
+
+
+@runtime_checkable
 class Deviating(Protocol):
     """Intervals of one column that know the deviations behind them."""
 

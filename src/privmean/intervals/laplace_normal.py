@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -62,18 +63,15 @@ def survival(t: npt.ArrayLike, scales: Sequence[float], sd: float) -> Floats:
     scales: Laplace scales b_i (zeros are dropped; any number of them); sd: deviation of the normal
     part, >= 0.
     """
-    moved = _apart(scales)
-    t = np.asarray(t, float)
-    if moved:
-        return _mixture(t, moved, sd)
-    if sd <= 0:
-        return np.where(t < 0, 1.0, 0.0)
-    normal: Floats = ndtr(-t / sd)
-    return normal
+    return _mixture(np.asarray(t, float), _apart(scales), sd)
 
 
 def _mixture(t: Floats, moved: Sequence[float | Floats], sd: float | Floats) -> Floats:
     """The tail by partial fractions in the scales, each a number or one number per row of t."""
+    if not moved:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            normal = ndtr(-t / sd)
+        return np.where(np.asarray(sd) > 0, normal, np.where(t < 0, 1.0, 0.0))
     total = np.zeros(t.shape)
     for i, b in enumerate(moved):
         weight: Any = 1.0
@@ -88,12 +86,7 @@ def survivals(t: Floats, scales: Floats, sd: Floats) -> Floats:
     """Return `survival` of one t per row: scales has shape (rows, k), t and sd (rows,)."""
     found = np.empty(len(t))
     for rows, moved in _by_number(scales):
-        if moved:
-            found[rows] = _mixture(t[rows], moved, sd[rows])
-            continue
-        with np.errstate(divide="ignore", invalid="ignore"):
-            normal = ndtr(-t[rows] / sd[rows])
-        found[rows] = np.where(sd[rows] > 0, normal, np.where(t[rows] < 0, 1.0, 0.0))
+        found[rows] = _mixture(t[rows], moved, sd[rows])
     return found
 
 
@@ -167,44 +160,83 @@ _WEIGHTS: Floats = np.tile(np.diff(_CELLS), 2)
 _ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 
-def allowance_miss(
-    half: float, tau: float, rho: float, scales: tuple[float, ...] = (1.0,)
-) -> float:
-    """The largest miss probability over all allowances w for the half length `half`."""
-    return float(_misses(half, tau, rho, scales, _ALLOWANCES).max())
+_ROWS = 64  # rows whose tails are computed together
 
 
-def _misses(
-    half: float, tau: float, rho: float, scales: tuple[float, ...], allowances: Floats
-) -> Floats:
-    w = (allowances * max(rho, 1.0))[:, None]
-    reach = half + np.maximum(w + rho * _LAPLACE[None, :], 0.0)
-    return np.asarray(survival([reach - w, reach + w], scales, tau).sum(axis=0) @ _WEIGHTS)
+def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Floats) -> Floats:
+    """Return h(tau; rho, alpha) per row: the half length to add to a floored noisy allowance.
+
+    tau: deviation of the normal part, rho: Laplace scale of the released allowance, both of shape
+    (rows,). scales: those of the value, of shape (rows, k). All of a row are in one unit. rho = 0
+    (no allowance released) gives the plain quantile.
+    """
+    found = np.empty(len(tau))
+    plain = np.flatnonzero(rho <= 0)
+    found[plain] = quantiles(alpha / 2, scales[plain], tau[plain])
+    bought = np.flatnonzero(rho > 0)
+    for same, moved in _by_number(scales[bought]):
+        for first in range(0, len(same), _ROWS):
+            some = slice(first, first + _ROWS)
+            rows = bought[same[some]]
+            part = _Allowed(tau[rows], rho[rows], [b[some] for b in moved])
+            found[rows] = part.half_lengths(alpha)
+    return found
 
 
-@lru_cache(maxsize=4096)
 def allowance_half_length(
     tau: float, rho: float, alpha: float, scales: tuple[float, ...] = (1.0,)
 ) -> float:
-    """h(tau; rho, alpha): the half length to add to a floored noisy allowance.
+    """Return the half length of one row."""
+    one = np.array([tau], float), np.array([rho], float), alpha, np.array([scales], float)
+    return float(allowance_half_lengths(*one)[0])
 
-    tau: deviation of the normal part, rho: Laplace scale of the released allowance, scales: those
-    of the value, all in one unit. rho = 0 (no allowance released) gives the plain quantile.
-    """
-    if rho <= 0:
-        return quantile(alpha / 2, scales, tau)
-    high = (sum(scales) + rho) * math.log(1 / alpha) + tau * math.sqrt(2 * math.log(1 / alpha))
-    while allowance_miss(high, tau, rho, scales) > alpha:
-        high *= 1.2
-    # solve for one allowance, look which one is worst there, until it is that one; h only grows
-    half = 0.5 * high
-    solved: set[int] = set()
-    while (worst := int(_misses(half, tau, rho, scales, _ALLOWANCES).argmax())) not in solved:
-        solved.add(worst)
-        one = _ALLOWANCES[worst : worst + 1]
-        alone = find_root(lambda h, w=one: _misses(h, tau, rho, scales, w)[0] - alpha, 0.0, high)  # type: ignore[misc]
-        half = alone if len(solved) == 1 else max(half, alone)
-    return half
+
+def allowance_miss(half: float, tau: float, rho: float, scales: Sequence[float] = (1.0,)) -> float:
+    """Return the largest miss probability over all allowances w for the half length `half`."""
+    moved = [np.array([item]) for item in _apart(scales)]
+    one = _Allowed(np.array([tau], float), np.array([rho], float), moved)
+    return float(one.misses(np.array([half]), np.array([0]), _ALLOWANCES[None, :]).max())
+
+
+@dataclass(frozen=True)
+class _Allowed:
+    """Rows with the same number of scales: tau, rho and every scale have shape (rows,)."""
+
+    tau: Floats
+    rho: Floats
+    moved: list[Floats]
+
+    def misses(self, half: Floats, rows: Rows, allowances: Floats) -> Floats:
+        """Return the miss probability of each of these rows at its allowances (rows or 1, a)."""
+        rho = self.rho[rows, None, None]
+        w = allowances[:, :, None] * np.maximum(rho, 1.0)
+        reach = half[:, None, None] + np.maximum(w + rho * _LAPLACE, 0.0)
+        moved, tau = [b[rows, None, None] for b in self.moved], self.tau[rows, None, None]
+        missed = _mixture(np.array([reach - w, reach + w]), moved, tau)
+        return np.asarray((missed.sum(axis=0) * _WEIGHTS).sum(axis=-1))  # alike for any rows
+
+    def half_lengths(self, alpha: float) -> Floats:
+        rows, many = np.arange(len(self.tau)), _ALLOWANCES[None, :]
+        high = (sum(self.moved) + self.rho) * math.log(1 / alpha)
+        high = high + self.tau * math.sqrt(2 * math.log(1 / alpha))
+        # solve for one allowance, look which is worst there, until it is that one; h only grows
+        half, solved = 0.5 * high, np.zeros((len(rows), len(_ALLOWANCES)), bool)
+        grown = np.zeros(len(rows))
+        while len(rows):
+            worst = self.misses(half[rows], rows, many).argmax(axis=1)
+            new = ~solved[rows, worst]
+            rows, worst = rows[new], worst[new]
+            solved[rows, worst] = True
+
+            def excess(h: Floats, at: Rows, rows: Rows = rows, worst: Rows = worst) -> Floats:
+                return self.misses(h, rows[at], _ALLOWANCES[worst[at], None])[:, 0] - alpha
+
+            short = np.arange(len(rows))
+            while len(short := short[excess(high[rows[short]], short) > 0]):
+                high[rows[short]] *= 1.2
+            roots = find_roots(excess, np.zeros(len(rows)), high[rows])
+            half[rows] = grown[rows] = np.maximum(grown[rows], roots)
+        return half
 
 
 _HALF: Floats = ndtri((_CELLS[:-1] + _CELLS[1:]) / 2)

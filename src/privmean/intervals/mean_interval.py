@@ -8,14 +8,16 @@ persons. The sum of squares is released beside the sum at no extra privacy loss
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 from scipy.special import ndtri
 
 from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import (
-    allowance_half_length,
+    allowance_half_lengths,
     gaussian_margin,
     margin,
     normal_half_length,
@@ -127,6 +129,70 @@ def sampling_variance(
     return design_effect * (variance * n + spread * sums.square_scale)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One mean of which ends are asked: of z, or with an allowance of the unclipped z."""
+
+    sums: NoisySums
+    design_effect: float = 1.0
+    allowance: Allowance | None = None
+
+
+def all_ends(asked: Sequence[Asked], level: float) -> list[tuple[float, float]]:
+    """Return the end points of many means, each for itself, all found at once."""
+    alpha = 1 - level
+    spread = [
+        math.sqrt(sampling_variance(one.sums, level, one.design_effect, one.allowance))
+        for one in asked
+    ]
+    sides = []
+    for sign, side in ((-1.0, 0), (1.0, 1)):
+        thetas = [one.sums.mean for one in asked]
+        halves = [0.0] * len(asked)
+        # value - theta*persons has noise that depends on theta: taken at the end point itself
+        for rows in (
+            list(range(len(asked))),
+            [i for i, one in enumerate(asked) if one.sums.ratio],
+        ):
+            found = _halves([asked[i] for i in rows], [spread[i] for i in rows],
+                            [thetas[i] for i in rows], alpha)  # fmt: skip
+            for i, half in zip(rows, found, strict=True):
+                halves[i], sums = half, asked[i].sums
+                thetas[i] = min(1.0, max(-1.0, sums.mean + sign * half / sums.persons))
+        sides.append([
+            one.sums.mean + sign * (half / one.sums.persons + _extra(one) + one.sums.farther[side])
+            for one, half in zip(asked, halves, strict=True)
+        ])  # fmt: skip
+    return list(zip(*sides, strict=True))
+
+
+def _extra(one: Asked) -> float:
+    return max(one.allowance.total, 0.0) / one.sums.persons if one.allowance else 0.0
+
+
+def _halves(
+    asked: Sequence[Asked], spread: Sequence[float], thetas: Sequence[float], alpha: float
+) -> list[float]:
+    """Half lengths of sums, with the noise that they have at these thetas."""
+    found, laplace = [0.0] * len(asked), []
+    for i, (one, sd, theta) in enumerate(zip(asked, spread, thetas, strict=True)):
+        rho, scales = one.allowance.scale if one.allowance else 0.0, one.sums.scales(theta)
+        if one.sums.law == "gaussian":
+            total = math.hypot(sd, *scales)
+            found[i] = total * normal_half_length(rho / total, alpha)
+        else:
+            unit = one.sums.value_scale
+            laplace.append((i, unit, sd / unit, rho / unit, [item / unit for item in scales]))
+    if laplace:
+        places, units, tau, rhos, scaled = zip(*laplace, strict=True)
+        width = max(map(len, scaled))
+        padded = np.array([[*row, *[0.0] * (width - len(row))] for row in scaled])
+        halves = allowance_half_lengths(np.array(tau), np.array(rhos), alpha, padded)
+        for i, unit, half in zip(places, units, halves.tolist(), strict=True):
+            found[i] = unit * half
+    return found
+
+
 def ends_of(
     sums: NoisySums,
     level: float,
@@ -134,27 +200,7 @@ def ends_of(
     allowance: Allowance | None = None,
 ) -> tuple[float, float]:
     """End points for the mean of z (with an allowance: of the unclipped z)."""
-    alpha = 1 - level
-    n = sums.persons
-    sd = math.sqrt(sampling_variance(sums, level, design_effect, allowance))
-    v = sums.mean
-    extra = max(allowance.total, 0.0) / n if allowance else 0.0
-    rho = allowance.scale if allowance else 0.0
-    ends = []
-    for sign, more in zip((-1.0, 1.0), sums.farther, strict=True):
-        theta = v
-        # value - theta*persons has noise that depends on theta: taken at the end point itself
-        for _ in range(2 if sums.ratio else 1):
-            if sums.law == "gaussian":
-                total = math.hypot(sd, *sums.scales(theta))
-                half = total * normal_half_length(rho / total, alpha)
-            else:
-                unit = sums.value_scale
-                scales = tuple(item / unit for item in sums.scales(theta))
-                half = unit * allowance_half_length(sd / unit, rho / unit, alpha, scales)
-            theta = min(1.0, max(-1.0, v + sign * half / n))
-        ends.append(v + sign * (half / n + extra + more))
-    return ends[0], ends[1]
+    return all_ends([Asked(sums, design_effect, allowance)], level)[0]
 
 
 def half_of(sums: NoisySums, level: float, design_effect: float = 1.0) -> float:
@@ -231,14 +277,15 @@ def clipped_interval(
     design_effect: float = 1.0,
     bounds: tuple[float, float] | None = None,
     target: str = "clipped mean",
+    ends: tuple[float, float] | None = None,
 ) -> Interval:
     """Interval for the population mean of values limited to the region of `units`.
 
     design_effect: variance of the mean over that of unrelated persons (public). bounds: public
     limits to intersect with. With public bounds as the region the target is the mean itself ("mean
-    within bounds"), with no tail assumption.
+    within bounds"), with no tail assumption. ends: those of z, where they are known already.
     """
-    low, high = ends_of(sums, level, design_effect)
+    low, high = ends or ends_of(sums, level, design_effect)
     return Interval.one(
         limit(units.of(low), units.of(high), bounds),
         level,
