@@ -11,8 +11,17 @@ from scipy import optimize, stats
 
 import privmean as pm
 from privmean.central.groups import release as group_release
-from privmean.intervals import group_table, noise_sums
-from privmean.intervals.laplace_normal import find_root, find_roots, quantile, quantiles, survival
+from privmean.intervals import group_table, mean_interval, noise_sums
+from privmean.intervals.laplace_normal import (
+    allowance_half_length,
+    allowance_half_lengths,
+    allowance_miss,
+    find_root,
+    find_roots,
+    quantile,
+    quantiles,
+    survival,
+)
 from privmean.intervals.noise_sums import (
     bounded_quantile,
     bounded_quantiles,
@@ -166,3 +175,46 @@ def test_what_a_release_keeps_is_bounded():
     assert len(made._kept) <= 16
     assert len(made.groups._kept) <= 8
     assert made.rows(0.9) == release(4).rows(0.9)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.05, 2e-4])
+def test_half_lengths_with_allowances_are_those_of_each_row(alpha):
+    rng = np.random.default_rng(6)
+    tau, rho = np.exp(rng.uniform(-3, 4, 90)), np.exp(rng.uniform(-4, 3, 90))
+    tau[::11], rho[::7] = 0.0, 0.0
+    scales = np.column_stack([np.ones(90), rng.random((90, 2)) * (rng.random((90, 2)) < 0.5)])
+    found = allowance_half_lengths(tau, rho, alpha, scales)
+    rows = list(zip(tau.tolist(), rho.tolist(), map(tuple, scales.tolist()), strict=True))
+    each = [allowance_half_length(t, r, alpha, b) for t, r, b in rows]
+    assert np.abs(found / each - 1).max() < 1e-12
+    for (t, r, b), half in list(zip(rows, found.tolist(), strict=True))[::5]:
+        root = optimize.brentq(
+            lambda h, t=t, r=r, b=b: allowance_miss(h, t, r, b) - alpha, 1e-3, 1e4, xtol=1e-9
+        )
+        assert half == pytest.approx(root, rel=3e-6)
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("bounds", [None, (0.0, 100.0)])
+def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
+    """However many columns there are, their ends are searched once per level (with a noisy n at
+    each end once more), and are those of each column by itself."""
+    searched = []
+    monkeypatch.setattr(
+        mean_interval,
+        "allowance_half_lengths",
+        lambda tau, *rest: searched.append(len(tau)) or allowance_half_lengths(tau, *rest),
+    )
+    values = np.random.default_rng(0).normal(50, 10, (2000, 8))
+    more = {} if bounds is None else {"bounds": bounds}
+    if neighbors == "add-remove":
+        more["n_design"] = 2000
+    made = pm.mean(values, epsilon=20, neighbors=neighbors, noise=pm.SimulatedNoise(3), **more)
+    searched.clear()
+    rows = made.rows()
+    str(made), made.to_dict(), made.interval()
+    noisy = sum(item.sums.ratio for item in made.intervals.columns)
+    assert searched == [8, *[noisy] * 2 * (noisy > 0)] * 2  # each by itself, and all together
+    for j, row in enumerate(rows):
+        alone = made.alone(j)
+        assert (row.lower, row.upper) == pytest.approx((alone.lower[0], alone.upper[0]), rel=1e-12)

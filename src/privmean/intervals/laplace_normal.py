@@ -160,7 +160,7 @@ _WEIGHTS: Floats = np.tile(np.diff(_CELLS), 2)
 _ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 
-_ROWS = 64  # rows whose tails are computed together
+_ROWS = 32  # rows whose tails are computed together
 
 
 def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Floats) -> Floats:
@@ -220,12 +220,9 @@ class _Allowed:
         high = (sum(self.moved) + self.rho) * math.log(1 / alpha)
         high = high + self.tau * math.sqrt(2 * math.log(1 / alpha))
         # solve for one allowance, look which is worst there, until it is that one; h only grows
-        half, solved = 0.5 * high, np.zeros((len(rows), len(_ALLOWANCES)), bool)
-        grown = np.zeros(len(rows))
+        half, solved = np.zeros(len(rows)), np.zeros((len(rows), len(_ALLOWANCES)), bool)
+        worst = np.zeros(len(rows), np.intp)
         while len(rows):
-            worst = self.misses(half[rows], rows, many).argmax(axis=1)
-            new = ~solved[rows, worst]
-            rows, worst = rows[new], worst[new]
             solved[rows, worst] = True
 
             def excess(h: Floats, at: Rows, rows: Rows = rows, worst: Rows = worst) -> Floats:
@@ -235,7 +232,10 @@ class _Allowed:
             while len(short := short[excess(high[rows[short]], short) > 0]):
                 high[rows[short]] *= 1.2
             roots = find_roots(excess, np.zeros(len(rows)), high[rows])
-            half[rows] = grown[rows] = np.maximum(grown[rows], roots)
+            half[rows] = np.maximum(half[rows], roots)
+            worst = self.misses(half[rows], rows, many).argmax(axis=1)
+            new = ~solved[rows, worst]
+            rows, worst = rows[new], worst[new]
         return half
 
 

@@ -145,24 +145,25 @@ def all_ends(asked: Sequence[Asked], level: float) -> list[tuple[float, float]]:
         math.sqrt(sampling_variance(one.sums, level, one.design_effect, one.allowance))
         for one in asked
     ]
+    means = [one.sums.mean for one in asked]
+    first = _halves(asked, spread, means, alpha)
+    ratios = [i for i, one in enumerate(asked) if one.sums.ratio]
     sides = []
-    for sign, side in ((-1.0, 0), (1.0, 1)):
-        thetas = [one.sums.mean for one in asked]
-        halves = [0.0] * len(asked)
+    for side, sign in enumerate((-1.0, 1.0)):
+        halves = list(first)
         # value - theta*persons has noise that depends on theta: taken at the end point itself
-        for rows in (
-            list(range(len(asked))),
-            [i for i, one in enumerate(asked) if one.sums.ratio],
-        ):
-            found = _halves([asked[i] for i in rows], [spread[i] for i in rows],
-                            [thetas[i] for i in rows], alpha)  # fmt: skip
-            for i, half in zip(rows, found, strict=True):
-                halves[i], sums = half, asked[i].sums
-                thetas[i] = min(1.0, max(-1.0, sums.mean + sign * half / sums.persons))
-        sides.append([
-            one.sums.mean + sign * (half / one.sums.persons + _extra(one) + one.sums.farther[side])
-            for one, half in zip(asked, halves, strict=True)
-        ])  # fmt: skip
+        thetas = [means[i] + sign * first[i] / asked[i].sums.persons for i in ratios]
+        thetas = [min(1.0, max(-1.0, theta)) for theta in thetas]
+        again = _halves([asked[i] for i in ratios], [spread[i] for i in ratios], thetas, alpha)
+        for i, half in zip(ratios, again, strict=True):
+            halves[i] = half
+        sides.append(
+            [
+                one.sums.mean
+                + sign * (half / one.sums.persons + _extra(one) + one.sums.farther[side])
+                for one, half in zip(asked, halves, strict=True)
+            ]
+        )
     return list(zip(*sides, strict=True))
 
 
