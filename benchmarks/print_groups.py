@@ -1,4 +1,5 @@
-"""Processor seconds of a release by group and of its print, against an earlier version.
+"""Processor seconds of a release by group, or of many columns, and of its print, against an
+earlier version.
 
 Every run is a process of its own, and the versions take turns. `--before` names a folder with the
 sources of the earlier version; without it only this version is measured.
@@ -22,6 +23,21 @@ duckdb.sql('''COPY (SELECT hash(i) % {persons} AS who,
   'g' || (hash(hash(i) % {persons}) % {groups})::VARCHAR AS key,
   (hash(3 * i) % 10000) / 1000.0 + (hash(hash(i) % {persons}) % 100) / 50.0 AS x
   FROM range({records}) t(i)) TO '{path}' (FORMAT parquet)''')
+"""
+COLUMNS = """
+import json, time
+import numpy as np
+import privmean as pm
+values = np.random.default_rng(0).normal(50, 10, (3000, {columns}))
+used = [time.process_time()]
+release = pm.mean(values, epsilon={columns} / 2)
+used.append(time.process_time())
+str(release)
+used.append(time.process_time())
+release.rows(), release.interval(), release.to_dict()
+used.append(time.process_time())
+shown = int(np.isfinite(release.estimate).sum())
+print(json.dumps([b - a for a, b in zip(used, used[1:])] + [shown]))
 """
 OURS = """
 import json, time
@@ -54,6 +70,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--persons", type=int, default=100_000)
     parser.add_argument("--groups", type=int, nargs="*", default=[500, 1000, 2000, 10_000])
+    parser.add_argument("--columns", type=int, nargs="*", default=[20, 200])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--before", type=Path, help="sources of the version to compare with")
     parser.add_argument("--print", action="store_true", help="keep the results file as it is")
@@ -62,33 +79,42 @@ def main() -> None:
     rows: list[list[object]] = []
     kept = []
     with tempfile.TemporaryDirectory() as folder:
+        asked: list[tuple[str, int, str]] = []
         for groups in said.groups:
-            known = {"path": Path(folder) / "t.parquet", "groups": groups}
+            known = {"path": Path(folder) / f"{groups}.parquet", "groups": groups}
             known |= {"persons": said.persons, "records": said.records}
             subprocess.run(python(MAKE.format(**known)), check=True)
+            asked.append(("groups", groups, OURS.format(**known, record="{record}")))
+        asked += [("columns", k, COLUMNS.format(columns=k)) for k in said.columns]
+        for kind, number, code in asked:
             runs: dict[str, list[list[float]]] = {name: [] for name in versions}
             for turn in range(said.runs):
                 for name, source in versions.items():
                     if name == "now" or turn == 0:  # an earlier print of many groups takes minutes
-                        code = OURS.format(**known, record=name == "now")
-                        runs[name].append(measured(source, code))
+                        full = code.replace("{record}", str(name == "now"))
+                        runs[name].append(measured(source, full))
             for name, found in runs.items():
                 release, text, record, shown = (min(item) for item in zip(*found, strict=True))
-                kept.append({"groups": groups, "version": name, "runs": len(found)})
+                kept.append({kind: number, "version": name, "runs": len(found)})
                 kept[-1] |= {"release": release, "print": text, "ratio": text / release}
                 numbers = [f"{x:.2f}" for x in (release, text, text / release)]
                 if name == "now":
                     kept[-1] |= {"record": record, "shown": shown}
                     numbers += [f"{record:.2f}", f"{shown:.0f}"]
-                rows.append([groups, name, *numbers, *[""] * (5 - len(numbers))])
-    head = ["groups", "version", "release s", "print s", "print / release", "record s"]
+                rows.append([f"{number} {kind}", name, *numbers, *[""] * (5 - len(numbers))])
+    head = ["rows", "version", "release s", "print s", "print / release", "record s"]
     head.append("shown")
-    words = f"{said.records:.0e} records of {said.persons:.0e} people in a Parquet file, least "
+    words = f"{said.records:.0e} records of {said.persons:.0e} people in a Parquet file"
+    words += ", columns of 3,000 people; least "
     words += f"processor seconds, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}."
     print(f"{words}\n\n{table(head, rows)}")
     if not said.print:
         command = f"python benchmarks/print_groups.py --runs {said.runs}"
         command += " --before SRC" if said.before else ""
+        asked_for = {kind for kind, *_ in asked}
+        if RESULTS.exists():  # what was not asked for stays
+            rows_before = json.loads(RESULTS.read_text())["rows"]
+            kept = [row for row in rows_before if not asked_for & set(row)] + kept
         facts = {"command": command, "cores": os.cpu_count(), "rows": kept}
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(facts, indent=1) + "\n")
