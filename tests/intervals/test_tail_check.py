@@ -89,6 +89,13 @@ def test_a_calm_column_is_warned_of_by_noise_alone_as_often_as_the_page_says():
     kit.assert_rate(said, draws, 1 - (1 - one) ** 2)
 
 
+def test_thick_advice_tells_people_from_noise():
+    seen, hidden = TailCheck(2000, 300.0, 60.0), TailCheck(2000, 100.0, 60.0)
+    assert seen.status == hidden.status == TOO_THICK
+    assert seen.advice.startswith("too many persons lie beyond")
+    assert hidden.advice.startswith("the noise hides whether more than 5% of the people lie beyond")
+
+
 def test_one_count_alone_is_read_with_the_finer_threshold():
     check = TailCheck(5000, 0.0, 12.0)
     assert check.threshold == 1.3

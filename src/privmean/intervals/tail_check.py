@@ -175,7 +175,7 @@ class TailCheck:
                 "nearly all persons seem to have this one value; others may be left out of it and "
                 "of its interval: bounds that hold them answer for everybody"
             ),
-            TOO_THICK: "too many persons lie beyond the limits to speak of the mean: give bounds",
+            TOO_THICK: self._thick_words(),
             FAR_SEEN: self._far_words(),
             TAIL_SEEN: (
                 "persons lie beyond the limits, so that the interval leans on the tail assumption: "
@@ -190,6 +190,14 @@ class TailCheck:
         if not self.checked:
             return REMEDY
         return f'no interval for the mean is given: {REMEDY}, or DefaultMean(target="mean")'
+
+    def _thick_words(self) -> str:
+        if self.beyond_seen or self.seen:
+            return "too many persons lie beyond the limits to speak of the mean: give bounds"
+        return (
+            f"the noise hides whether more than {THICKEST:.0%} of the people lie beyond the limits, "
+            f"so the interval is not for the mean: {REMEDY}"
+        )
 
     def _far_words(self) -> str:
         if self.far is None:
