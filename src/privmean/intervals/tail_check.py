@@ -195,8 +195,8 @@ class TailCheck:
         if self.beyond_seen or self.seen:
             return "too many persons lie beyond the limits to speak of the mean: give bounds"
         return (
-            f"the noise hides whether more than {THICKEST:.0%} of the people lie beyond the limits, "
-            f"so the interval is not for the mean: {REMEDY}"
+            f"the noise hides whether more than {THICKEST:.0%} of the people lie beyond the "
+            f"limits, so the interval is not for the mean: {REMEDY}"
         )
 
     def _far_words(self) -> str:
