@@ -6,6 +6,7 @@ from the table's own values as often as from anywhere.
 
 from __future__ import annotations
 
+import atexit
 import decimal
 import math
 import random
@@ -160,6 +161,7 @@ def _connection() -> Any:
     """One for all relations: a table of some rows takes less time than a connection."""
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
+    atexit.register(_connection.cache_clear)  # before the interpreter ends
     return connection
 
 
