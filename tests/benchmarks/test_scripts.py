@@ -52,7 +52,7 @@ SMALL = {
     "many_columns_thin": "--runs 2",
     "moment_choice": "--runs 2",
     "peers": "--publish",
-    "print_groups": "--records 10000 --persons 1000 --groups 5 --runs 1",
+    "print_groups": "--records 10000 --persons 1000 --groups 5 --columns 2 --runs 1",
     "records_coverage": "--runs 2 --sizes 1500 --epsilons 1",
     "reproduce": "none",
     "spark": "--quick --records 10000 --persons 100 --repeats 1",
