@@ -258,9 +258,12 @@ def every_call() -> Iterator[CallCase]:
                     yield CallCase(number, at[0], BOTH[shift], at[1])
 
 
-def called(case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arrays) -> Called:
-    """The case, to be recorded."""
+def called(
+    case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arrays, persons: int = 0
+) -> Called:
+    """The case, to be recorded; persons: another number of them."""
     call = CALLS[case.call]
+    call = replace(call, persons=persons or call.persons)
     table = built(NAMES, TEXTS, case.table, call.persons, seed, call.public)
     return Called(
         call.ask(case.said, case.relation), table, source, case.where, case.relation, seed
