@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from auditing.rows import every_case, plan_of, run
 from privmean.auditing.audit import RUNS
-from privmean.auditing.cases import every_case, plan_of, run
 from privmean.auditing.findings import Findings
 from privmean.auditing.local import audit_local
 from privmean.auditing.subjects import SUBJECTS
@@ -37,7 +37,7 @@ def test_every_estimator_is_a_subject():
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_every_subject_can_be_planned(subject):
     """A subject whose plans are all refused would be audited in name only."""
-    from privmean.auditing.cases import shape_of, table_of
+    from auditing.rows import shape_of, table_of
     from privmean.auditing.subjects import budget_of
 
     rows = table_of(subject, "normal", subject.dimensions[0], 0)

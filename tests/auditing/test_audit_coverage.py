@@ -104,6 +104,6 @@ def test_a_blind_audit_finds_no_twin(blind):
         "no comparison": ("privmean.auditing.calls.measured", lambda *_: 0),
     }
     with twin(GroupSums, "scale 1 % too small"):
-        made = Job(None, job.call, None, "", NEIGHBOURS, job.seed)
+        made = Job(job.call, None, "", NEIGHBOURS, job.seed)
         with mock.patch(off[blind][0], off[blind][1]):
             assert audits.work(made, None).count == 0

@@ -12,10 +12,11 @@ from typing import Any
 
 from privmean.asking.declared import fields_of, question_class
 from privmean.auditing.calls import Ask, Called, Table, built, columns_of
+from privmean.auditing.cases import Rows, asking
 from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
 from privmean.auditing.drawing import Asked
 from privmean.auditing.findings import Findings
-from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, ZCDP, Said
+from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, SUBJECTS, ZCDP, Said
 from privmean.central.default_mean import DefaultMean
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
 from privmean.models.magnitudes import Magnitudes
@@ -161,8 +162,9 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
 
 @dataclass(frozen=True)
 class Call:
-    """One question, or several as a study; public: columns that a neighbour keeps. at: the budget
-    and the table, where it is asked under these alone."""
+    """One question, or several as a study; public: columns that a neighbor keeps. at: the budget
+    and the table, where it is asked under these alone. rows: of an estimator, which is asked of one
+    row per person. weight: of its neighbors among all (those that take long get fewer)."""
 
     name: str
     questions: tuple[Any, ...]
@@ -170,9 +172,13 @@ class Call:
     public: tuple[str, ...] = ()
     persons: int = PERSONS
     at: tuple[Said, str] | None = None
+    rows: Rows | None = None
+    weight: float = 1.0
 
     def ask(self, said: Said, relation: str) -> Ask:
         """The call, of a source, noise and a ledger."""
+        if self.rows is not None:
+            return asking(self.questions[0], said, relation, self.persons)
         terms: dict[str, Any] = {**dict(said), "neighbors": relation}
         if relation == "add-remove":
             terms["n_design"] = self.persons
@@ -222,6 +228,11 @@ def _calls() -> Iterator[Call]:
         yield Call(f"saying {name}", (question,), False, kept(question), RARE, (said, table))
     for name, questions in STUDIES.items():
         yield Call(f"study, {name}", tuple(_made(*item) for item in questions), study=True)
+    for one in SUBJECTS:
+        for columns in one.dimensions:
+            rows = Rows(tuple(f"c{k}" for k in range(columns)), one.cap)
+            name = f"{one.name}, columns: {columns}"
+            yield Call(name, (one.make(),), persons=one.persons, rows=rows, weight=one.weight)
 
 
 CALLS: tuple[Call, ...] = tuple(_calls())
@@ -264,10 +275,12 @@ def called(
     """The case, to be recorded; persons: another number of them."""
     call = CALLS[case.call]
     call = replace(call, persons=persons or call.persons)
-    table = built(NAMES, TEXTS, case.table, call.persons, seed, call.public)
-    return Called(
-        call.ask(case.said, case.relation), table, source, case.where, case.relation, seed
-    )
+    if call.rows is not None:
+        table, source = call.rows.built(case.table, call.persons, seed), call.rows.people
+    else:
+        table = built(NAMES, TEXTS, case.table, call.persons, seed, call.public)
+    ask = call.ask(case.said, case.relation)
+    return Called(ask, table, source, case.where, case.relation, seed)
 
 
 def table_for(question: object, kind: str, seed: int) -> Table:
@@ -288,7 +301,8 @@ def run_call(case: CallCase, runs: int, seed: int) -> Findings:
             found.seen |= {*of_terms(dict(said), relation), *of_release(made.made)}
             found.seen |= set(of_answers(made.tape.answers))
             for question in CALLS[case.call].questions:
-                found.seen |= set(of_question(question))
+                if hasattr(question, "usual_neighbors"):  # an estimator has no fields of a question
+                    found.seen |= set(of_question(question))
             made.follow(runs, found)
             found.subjects[CALLS[case.call].name] = found.runs
             break

@@ -146,13 +146,17 @@ def seen(
 def faces(made: Asked) -> dict[str, str]:
     """Every form of a release."""
     forms: dict[str, Callable[[], str]] = {
-        "json": lambda: json.dumps(made.to_dict(), allow_nan=False),
+        "json": lambda: _json(made),
         "text": lambda: str(made),
         "rows": lambda: repr(made.rows()) if hasattr(made, "rows") else "",
         "details": lambda: str(made.details()) if hasattr(made, "details") else "",
         "frame": lambda: _frame(made),
     }
     return {name: form() for name, form in forms.items()}
+
+
+def _json(made: Asked) -> str:
+    return json.dumps(made.to_dict(), allow_nan=False) if hasattr(made, "to_dict") else ""
 
 
 def _frame(made: object) -> str:
@@ -192,8 +196,11 @@ class Called:
         """Whether the call was answered. What is refused is not recorded as a run."""
         noise = Recording(self.tape, self.seed)
         self.shown, self.made = seen(self.ask, self.source(self.table), noise)
-        if self.made is None:
-            found.refused[self.where] = self.shown["refused"]
+        if self.shown["refused"]:
+            if "trace" in self.shown:  # no refusal: what fails on some tables tells of them
+                found.violated(self.where, f"fails: {self.shown['refused'].split(':')[0]}")
+            else:
+                found.refused[self.where] = self.shown["refused"]
             return False
         found.recorded += 1
         if noise.requests:
