@@ -25,7 +25,7 @@ from privmean.auditing.streams import STREAMED, audit_streams
 
 CASES = 2  # of an estimator; of a call from records there is one
 KEPT = 12  # pairs of a mechanism: its own rather than those of what it is a part of, by loss
-LEAST, MORE = 6, 4  # of fewer pairs than so many, more neighbours are tried
+LEAST, MORE = 12, 8  # of fewer pairs than so many, more neighbours are tried
 PLACES = ("calls", "direct")  # that measure
 
 

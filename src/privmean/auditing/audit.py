@@ -246,7 +246,7 @@ def _own(own: Own, job: Job, found: Findings) -> None:
     where = f"{own.table} table, {words}, {own.relation}"
     name = getattr(own.made, "kind", type(own.made).__name__)
     ask = call_list.Call(name, (own.made,), persons=len(own.people.people), rows=own.rows)
-    source = Records.arrays if own.rows is None else own.rows.people
+    source = Records.quickest if own.rows is None else own.rows.people
     asked = ask.ask(own.said, own.relation)
     made = Called(asked, own.people, source, where, own.relation, job.seed)
     if made.record(found):

@@ -270,7 +270,7 @@ def every_call() -> Iterator[CallCase]:
 
 
 def called(
-    case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arrays, persons: int = 0
+    case: CallCase, seed: int, source: Callable[[Table], Any] = Table.quickest, persons: int = 0
 ) -> Called:
     """The case, to be recorded; persons: another number of them."""
     call = CALLS[case.call]
