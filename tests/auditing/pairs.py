@@ -25,7 +25,7 @@ from privmean.auditing.streams import STREAMED, audit_streams
 
 CASES = 2  # of an estimator; of a call from records there is one
 KEPT = 12  # pairs of a mechanism: its own rather than those of what it is a part of, by loss
-LEAST, MORE = 12, 8  # of fewer pairs than so many, more neighbours are tried
+LEAST, MORE = 12, (4, 40)  # of fewer pairs, more neighbors are tried: of records, of rows
 PLACES = ("calls", "direct")  # that measure
 
 
@@ -90,7 +90,7 @@ def tapes() -> Tapes:
             for job in sorted(jobs, key=of_rows, reverse=True):  # cases take less time
                 if sum(map(len, made.pairs[name].values())) >= LEAST or job.part:
                     break
-                worked(made, job, MORE)
+                worked(made, job, MORE[of_rows(job)])
     return made
 
 

@@ -87,7 +87,9 @@ def group_sums() -> Job:
 def test_without_a_call_coverage_names_what_is_missing():
     seen: set[tuple[str, str]] = set()
     for call in CALLS:
-        if call.rows is None and not any(getattr(q, "membership", "private") == "public" for q in call.questions):
+        if call.rows is None and not any(
+            getattr(q, "membership", "private") == "public" for q in call.questions
+        ):
             for question in call.questions:
                 seen |= set(of_question(question))
     missing = Coverage(frozenset(seen)).missing()

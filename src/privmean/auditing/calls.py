@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from importlib.util import find_spec
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +30,7 @@ from privmean.auditing.same import same, steady
 from privmean.auditing.tape import Compared, Parted, Tape, given, recorded
 from privmean.errors import PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
+from privmean.people.engines import framed
 from privmean.privacy.budget import REPLACE_ONE
 
 Record = tuple[Any, ...]
@@ -77,12 +77,8 @@ class Table:
 
     def quickest(self) -> Any:
         """In memory, where reading takes least time: as a Polars frame, if it is installed."""
-        if find_spec("polars") is None:
-            return self.arrays()
-        import polars as pl
-
-        kinds = {name: pl.String if name in self.texts else pl.Float64 for name in self.names}
-        return pl.DataFrame(self.columns(), schema_overrides=kinds, strict=False)
+        found = framed(self.columns(), self.names, self.texts)
+        return self.arrays() if found is None else found
 
 
 class Recording(Draws):
