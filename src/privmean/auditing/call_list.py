@@ -23,6 +23,7 @@ from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable
 from privmean.models.random_effects import RandomEffects
 from privmean.people.table import Table as Read
+from privmean.privacy.budget import relation_of
 
 NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
 PERSONS, RARE = 150, 400
@@ -178,7 +179,7 @@ class Call:
     def ask(self, said: Said, relation: str) -> Ask:
         """The call, of a source, noise and a ledger."""
         if self.rows is not None:
-            return asking(self.questions[0], said, relation, self.persons)
+            return asking(self.questions[0], said, relation_of(relation), self.persons)
         terms: dict[str, Any] = {**dict(said), "neighbors": relation}
         if relation == "add-remove":
             terms["n_design"] = self.persons
