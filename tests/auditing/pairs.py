@@ -23,7 +23,7 @@ from privmean.auditing.meter import numbers
 from privmean.auditing.replaying import name_of
 from privmean.auditing.streams import STREAMED, audit_streams
 
-CASES = 2  # of an estimator; of a call from records there is one
+CASES = 3  # of an estimator, one a kind of budget; of a call from records there is one
 KEPT = 12  # pairs of a mechanism: its own rather than those of what it is a part of, by loss
 LEAST, MORE = 12, (4, 40)  # of fewer pairs, more neighbors are tried: of records, of rows
 PLACES = ("calls", "direct")  # that measure

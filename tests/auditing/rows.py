@@ -363,25 +363,7 @@ class Recorded:
         if compared.difference:
             found.differences += 1
             found.violated(self.where, f"{neighbour.what}: {compared.difference}")
-        self._measure(compared, found)
-
-    def _measure(self, compared: Compared, found: Findings) -> None:
-        answers = self.tape.answers
-        measured(answers, compared, self.where, found)
-        splits = [event for event in self.tape.events if isinstance(event, Split)]
-        if splits:
-            self._one_part(answers, compared, found)
-
-    def _one_part(self, answers: list[Answered], compared: Compared, found: Findings) -> None:
-        """One person may be in one of several disjoint parts only."""
-        parts: dict[tuple[int, ...], set[int]] = {}
-        for item, changed in zip(answers, compared.changed, strict=False):
-            for at in range(0, len(item.branch), 2):
-                if changed:
-                    parts.setdefault(item.branch[: at + 1], set()).add(item.branch[at + 1])
-        if any(len(numbers) > 1 for numbers in parts.values()):
-            found.differences += 1
-            found.violated(self.where, "one person is in two parts that are billed as disjoint")
+        measured(self.tape.answers, compared, self.where, found)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,13 @@ from privmean.auditing.audit import RUNS
 from privmean.auditing.findings import Findings
 from privmean.auditing.local import audit_local
 from privmean.auditing.subjects import SUBJECTS
+from privmean.central.concentration import SubGaussian
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
 from privmean.cli.app import run as command
 from privmean.errors import ArgumentError, SchemaError
+from privmean.mechanisms.curator import TrustedCurator
+from privmean.people.matrix import MatrixPeople
+from privmean.published.winsorized import AsPublished
 from registry import REGISTRY
 
 RNG = np.random.default_rng(3)
@@ -243,3 +248,27 @@ def test_every_question_can_be_audited_on_a_table(asked):
     report = pm.audit(QUESTIONS_ASKED[asked], table, person="id", runs=4, epsilon=40.0, delta=1e-3)
     assert report.violations == 0, report.findings.violations
     assert report.runs >= 4
+
+
+HALVES = {
+    "as published": AsPublished(SubGaussian(1.0), splitting=True),
+    "blocks of the roster": HeavyTailed(BoundedMoment(4, 1.4, range=(-9, 9)), split="disjoint"),
+}
+TERMS = {"epsilon": 6.0, "delta": 1e-6, "neighbors": "replace-one"}
+
+
+@pytest.mark.parametrize("halves", HALVES)
+def test_one_person_in_two_parts_that_are_billed_as_disjoint_is_found(halves, monkeypatch):
+    """A twin whose curator lets every person into each part."""
+    assert pm.audit(HALVES[halves], runs=60, **TERMS).violations == 0
+    apart, part = TrustedCurator.apart, MatrixPeople.part
+    if halves == "as published":
+        twin = lambda self, name, people, **more: apart(  # noqa: E731
+            self, name, [self.people] * len(people), **more
+        )
+        monkeypatch.setattr(TrustedCurator, "apart", twin)
+    else:  # each stage takes its own block of everybody
+        monkeypatch.setattr(MatrixPeople, "part", lambda self, index, _: part(self, 0, 1))
+    report = pm.audit(HALVES[halves], runs=60, **TERMS)
+    words = {item.what for item in report.findings.violations}
+    assert "one person is in two parts that are billed as disjoint" in words

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from privmean.asking.declared import fields_of, question_class
@@ -23,11 +24,12 @@ from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable
 from privmean.models.random_effects import RandomEffects
 from privmean.people.table import Table as Read
-from privmean.privacy.budget import relation_of
+from privmean.privacy.budget import Relation, relation_of
 
 NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
 PERSONS, RARE = 150, 400
-ALL: tuple[Said, ...] = (*GENEROUS, PURE, MIXED, ZCDP)
+Terms = tuple[tuple[Said, Relation], ...]
+TERMS: Terms = tuple(product((*GENEROUS, PURE, MIXED, ZCDP), BOTH))
 Words = Mapping[str, Any]
 GROUPS: Words = {"by": "g", "keys": ["a", "b", "c"]}
 SPLIT: Words = {**GROUPS, "max_groups": 2}
@@ -138,7 +140,7 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
         "mean", {"values": "y", "method": DefaultMean(limits="selection", complete=True)}, "gaps",
         (("epsilon", 20.0),),
     ),
-    "not shown": ("mean", {"values": "y", "by": "g", "contrasts": ("a - z",)}, "normal", MIXED),
+    "not shown": ("mean", {"values": "y", "by": "g", "contrasts": ("a - z",)}, "constant", SPENT),
     "thin level": (
         "regression", {"formula": "y ~ x + C(g, levels=['a', 'b', 'z'])"}, "normal", SPENT,
     ),
@@ -163,16 +165,18 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
 
 @dataclass(frozen=True)
 class Call:
-    """One question, or several as a study; public: columns that a neighbor keeps. at: the budget
-    and the table, where it is asked under these alone. rows: of an estimator, which is asked of one
-    row per person. weight: of its neighbors among all (those that take long get fewer)."""
+    """One question, or several as a study; public: columns that a neighbor keeps. terms: the
+    budgets and relations it is asked under. kind: of the table, where it is asked of one alone.
+    rows: of an estimator, which is asked of one row per person. weight: of its neighbors among all
+    (those that take long get fewer)."""
 
     name: str
     questions: tuple[Any, ...]
     study: bool = False
     public: tuple[str, ...] = ()
     persons: int = PERSONS
-    at: tuple[Said, str] | None = None
+    terms: Terms = TERMS
+    kind: str = ""
     rows: Rows | None = None
     weight: float = 1.0
 
@@ -226,14 +230,19 @@ def _calls() -> Iterator[Call]:
                 yield Call(name, (question,), public=kept(question))
     for name, (kind, words, table, said) in SAYING.items():
         question = _made(kind, words)
-        yield Call(f"saying {name}", (question,), False, kept(question), RARE, (said, table))
+        terms = tuple(product((said,), BOTH))
+        yield Call(f"saying {name}", (question,), False, kept(question), RARE, terms, table)
     for name, questions in STUDIES.items():
         yield Call(f"study, {name}", tuple(_made(*item) for item in questions), study=True)
     for one in SUBJECTS:
         for columns in one.dimensions:
             rows = Rows(tuple(f"c{k}" for k in range(columns)), one.cap)
-            name = f"{one.name}, columns: {columns}"
-            yield Call(name, (one.make(),), persons=one.persons, rows=rows, weight=one.weight)
+            # first every budget once, so that a few show every kind
+            terms = tuple((said, relation) for relation in one.relations for said in one.budgets)
+            yield Call(
+                f"{one.name}, columns: {columns}", (one.make(),), persons=one.persons, terms=terms,
+                rows=rows, weight=one.weight,
+            )  # fmt: skip
 
 
 CALLS: tuple[Call, ...] = tuple(_calls())
@@ -255,19 +264,15 @@ class CallCase:
         return f"{CALLS[self.call].name}, {words}, {self.relation}, {self.table} table of records"
 
 
-TERMS = tuple((said, relation) for said in ALL for relation in BOTH)
-
-
 def every_call() -> Iterator[CallCase]:
     """All cases, table by table: first every call once, under terms that go round."""
     for kind in KINDS:
         for shift in range(len(TERMS)):
-            for number in range(len(CALLS)):
-                terms, at = TERMS[(shift + number) % len(TERMS)], CALLS[number].at
-                if at is None:
-                    yield CallCase(number, *terms, kind)
-                elif shift < 2:
-                    yield CallCase(number, at[0], BOTH[shift], at[1])
+            for number, call in enumerate(CALLS):
+                if shift < len(call.terms):
+                    turn = shift if call.kind else shift + number
+                    terms = call.terms[turn % len(call.terms)]
+                    yield CallCase(number, *terms, call.kind or kind)
 
 
 def called(
@@ -293,10 +298,9 @@ def table_for(question: object, kind: str, seed: int) -> Table:
 def run_call(case: CallCase, runs: int, seed: int) -> Findings:
     """Record the case, or the next one of its call that is not refused, and replay it."""
     found = Findings()
-    own = (case.said, case.relation)
-    first = TERMS.index(own) if own in TERMS and CALLS[case.call].at is None else None
-    tried = ((case.said, one) for one in BOTH)
-    for said, relation in tried if first is None else (*TERMS[first:], *TERMS[:first]):
+    terms, own = CALLS[case.call].terms, (case.said, case.relation)
+    first = terms.index(own) if own in terms else 0
+    for said, relation in (*terms[first:], *terms[:first]):
         made = called(replace(case, said=said, relation=relation), seed)
         if made.record(found):
             found.seen |= {*of_terms(dict(said), relation), *of_release(made.made)}

@@ -15,8 +15,10 @@ import math
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -27,7 +29,7 @@ from privmean.auditing.hostile import STRANGE, edges
 from privmean.auditing.meter import troubles
 from privmean.auditing.replaying import few, measured, name_of
 from privmean.auditing.same import same, steady
-from privmean.auditing.tape import Compared, Parted, Tape, given, recorded
+from privmean.auditing.tape import Branch, Compared, Parted, Tape, given, recorded
 from privmean.errors import PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.engines import framed
@@ -81,26 +83,42 @@ class Table:
         return self.arrays() if found is None else found
 
 
-class Recording(Draws):
+class Taped(Draws):
+    """Noise of a call. branch: the disjoint part of people that it answers about."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(SimulatedNoise(seed))
+        self.branch: Branch = ()
+        self._splits = count()
+
+    def parts(self, number: int) -> list[Taped]:
+        """The same for so many disjoint parts of people."""
+        at, parts = next(self._splits), [copy(self) for _ in range(number)]
+        for index, part in enumerate(parts):
+            part.branch = (*self.branch, at, index)
+        return parts
+
+
+class Recording(Taped):
     """Noise that writes a tape."""
 
     def __init__(self, tape: Tape, seed: int) -> None:
-        super().__init__(SimulatedNoise(seed))
+        super().__init__(seed)
         self._tape = tape
 
     def answer(self, mechanism: Answer, exact: Answer) -> Answer:
-        return recorded(self._tape, mechanism, exact, self.noise)
+        return recorded(self._tape, mechanism, exact, self.noise, self.branch)
 
 
-class Replaying(Draws):
+class Replaying(Taped):
     """Noise that gives the answers of a tape."""
 
     def __init__(self, tape: Tape, found: Compared, seed: int) -> None:
-        super().__init__(SimulatedNoise(seed))
+        super().__init__(seed)
         self._events, self._found = iter(tape.events), found
 
     def answer(self, mechanism: Answer, exact: Answer) -> Answer:
-        return given(next(self._events, None), mechanism, exact, self._found)
+        return given(next(self._events, None), mechanism, exact, self._found, self.branch)
 
     def finish(self) -> None:
         if not self._found.difference and next(self._events, None) is not None:

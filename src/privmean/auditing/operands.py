@@ -81,16 +81,22 @@ def paid(item: Item, exact: Answer) -> Paid:
 
 
 def _branch(item: Item, exact: object) -> str:
-    """Of noise made of words: whether the first of it is asked for alike; of cells, all of it."""
+    """Of noise made of words: whether the first of it is asked for alike; of cells, all of it.
+    Coins beside noise that is added are not seen: who is certain has none."""
     again = Draws(SimulatedNoise(1))
     item.mechanism.draw(exact, again)
     cells = any(isinstance(loss, Threshold) for loss in item.mechanism.losses)
-    both = [draws if cells else draws[:1] for draws in (item.requests, again.requests) if draws]
+    both = [draws if cells else _first(draws) for draws in (item.requests, again.requests) if draws]
     # how a coin is made may hang on private numbers, as long as it is not seen
     asked = {
         tuple((one.law, one.scale if one.law in ADDITIVE else 0) for one in draws) for draws in both
     }
     return "its draws follow the data: other noise is asked for" if len(asked) > 1 else ""
+
+
+def _first(draws: Sequence[Request]) -> Sequence[Request]:
+    """What is asked for first: of noise that is added, if there is any."""
+    return ([item for item in draws if item.law in ADDITIVE] or draws)[:1]
 
 
 def _hidden(item: Item, exact: object) -> str:

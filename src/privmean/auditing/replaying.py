@@ -8,7 +8,7 @@ from typing import Any
 
 from privmean.auditing.findings import Findings
 from privmean.auditing.operands import ROUNDING
-from privmean.auditing.tape import Answered, Compared
+from privmean.auditing.tape import Answered, Branch, Compared
 from privmean.mechanisms.clipped_sum import SumsOver
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
@@ -51,7 +51,22 @@ def measured(
         for text in words:
             found.violated(where, f"{name}{text}")
         largest = max(largest, most)
+    if _two_parts(answers, compared.changed):
+        found.differences += 1
+        found.violated(where, "one person is in two parts that are billed as disjoint")
     return largest
+
+
+def _two_parts(answers: Sequence[Answered], changed: Sequence[bool]) -> bool:
+    """Whether the answers of two disjoint parts changed: a branch is a list of splits, each with
+    the number of the part."""
+    parts: dict[Branch, int] = {}
+    return any(
+        parts.setdefault(item.branch[: at + 1], item.branch[at + 1]) != item.branch[at + 1]
+        for item, moved in zip(answers, changed, strict=False)
+        for at in range(0, len(item.branch), 2)
+        if moved
+    )
 
 
 def few(answers: list[Answered]) -> Iterator[tuple[int, Answered]]:

@@ -181,6 +181,11 @@ SUBJECTS: tuple[Subject, ...] = (
         lambda: VarianceSearch(0.01, 100.0, "bisection", 3.0),
         dimensions=(1,),
     ),
+    Subject(
+        "variance, above its range",
+        lambda: VarianceSearch(1e-4, 0.01, "bisection", 3.0),
+        dimensions=(1,),
+    ),
 )
 
 

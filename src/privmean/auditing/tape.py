@@ -28,7 +28,7 @@ Branch = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Answered:
-    """One private answer. branch: of disjoint parts of the roster, where tests keep it."""
+    """One private answer. branch: of the disjoint parts of people that it is about."""
 
     branch: Branch
     mechanism: Mechanism[Any, Any]
