@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from privmean.auditing.drawing import ADDITIVE, Answer, Draws, Endless, Otherwise, Request
+from privmean.auditing.meter import PROCEDURES
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
@@ -71,6 +72,8 @@ def paid(item: Item, exact: Answer) -> Paid:
     try:
         answer = item.mechanism.draw(other, again)
     except (Otherwise, Endless) as problem:
+        if isinstance(step, PROCEDURES):  # whoever is certain has no coin
+            return Paid(None, _branch(item, exact))
         return Paid(None, f"its draws follow the data: {problem}")
     if not _added(again.requests, ends) or len(again.requests) != len(first):
         return Paid(None, "how much noise is drawn, or what it is added to, follows the data")
@@ -82,7 +85,7 @@ def paid(item: Item, exact: Answer) -> Paid:
 
 def _branch(item: Item, exact: object) -> str:
     """Of noise made of words: whether the first of it is asked for alike; of cells, all of it.
-    Coins beside noise that is added are not seen: who is certain has none."""
+    Coins beside noise that is added are not seen."""
     again = Draws(SimulatedNoise(1))
     item.mechanism.draw(exact, again)
     cells = any(isinstance(loss, Threshold) for loss in item.mechanism.losses)
