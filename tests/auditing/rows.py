@@ -7,7 +7,7 @@ one plan alone: what it asks people, and the mechanisms that it asks for, are co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from privmean.auditing.cases import plan_of
 from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
-from privmean.auditing.drawing import Answer, Endless
+from privmean.auditing.drawing import Endless
 from privmean.auditing.findings import Findings
 from privmean.auditing.hostile import STRANGE, edges
 from privmean.auditing.meter import troubles
@@ -23,25 +23,23 @@ from privmean.auditing.replaying import few, measured, name_of
 from privmean.auditing.same import same
 from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
 from privmean.auditing.tape import (
-    Answered,
     Branch,
     Compared,
     Parted,
     Tape,
-    called,
     given,
     held,
+    named,
     parted,
     recorded,
 )
+from privmean.auditing.watched import Asking, watched
 from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Billing, Curator, Exact, Mechanism, Noisy
-from privmean.models.panel import PanelPeople
 from privmean.noise.base import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.grids import log_edges
 from privmean.people.matrix import MatrixPeople
-from privmean.people.pairs import PairPeople
 from privmean.people.reductions import Floats, Integers, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -196,48 +194,6 @@ def neighbours(rows: Rows, relation: str, tape: Tape, seed: int) -> Iterator[Nei
         yield mixed()
 
 
-UNTOLD = ("columns", "cap", "counts")  # public, or asked by nobody before a curator
-OTHERS = ("standardized", "part")  # questions that give people again
-
-
-@dataclass(frozen=True)
-class Asking:
-    """One question to people. whom: how these people were made of the first ones."""
-
-    whom: tuple[object, ...]
-    question: str
-    arguments: tuple[object, ...]
-
-
-class Watched:
-    """The same people; `tell` hears every question before it is answered."""
-
-    def __init__(
-        self, people: People, tell: Callable[[Asking], None], whom: tuple[object, ...] = ()
-    ) -> None:
-        self._people, self._tell, self._whom = people, tell, whom
-
-    def __getattr__(self, name: str) -> Answer:
-        found = getattr(self._people, name)
-        if name in UNTOLD or not callable(found):
-            return found
-
-        def asked(*given: object, **words: object) -> Answer:
-            said = tuple(tuple(x) if isinstance(x, list) else x for x in (*given, *words.values()))
-            self._tell(Asking(self._whom, name, said))
-            answer = found(*given, **words)
-            if name in OTHERS:
-                return Watched(answer, self._tell, (*self._whom, (name, *said)))
-            return answer
-
-        return asked
-
-
-def watched(people: People, tell: Callable[[Asking], None]) -> Answer:
-    """These people, watched; panels and pairs as they are: their calls are replayed whole."""
-    return people if isinstance(people, PanelPeople | PairPeople) else Watched(people, tell)
-
-
 @dataclass(frozen=True)
 class Split:
     """The roster was split into disjoint parts."""
@@ -246,12 +202,8 @@ class Split:
     name: str
     parts: int
 
-
-def _name(item: Any) -> str:
-    """In words without any number that was computed."""
-    if isinstance(item, Answered):
-        return called(item.mechanism)
-    return item.name if isinstance(item, Split) else f"people.{item.question}"
+    def __str__(self) -> str:
+        return self.name
 
 
 class Recorder(Billing):
@@ -291,12 +243,12 @@ class Replayer(Billing):
     def finish(self) -> None:
         """Whether everything on the tape was asked again."""
         if not self._found.difference and (left := next(self._events, None)) is not None:
-            self._found.difference = f"no longer asked: {_name(left)}"
+            self._found.difference = f"no longer asked: {named(left)}"
 
     def _heard(self, asking: Asking) -> None:
         item = next(self._events, None)
         if not isinstance(item, Asking) or not same(item, asking):
-            raise parted(self._found, _name(asking), item)
+            raise parted(self._found, str(asking), item)
 
     def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
         exact = held(exact)  # which may ask people more

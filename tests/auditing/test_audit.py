@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 
 import privmean as pm
 from auditing.rows import every_case, plan_of, run
+from auditing.twins import TwinPlan
 from privmean.auditing.audit import RUNS
 from privmean.auditing.findings import Findings
 from privmean.auditing.local import audit_local
@@ -272,3 +274,27 @@ def test_one_person_in_two_parts_that_are_billed_as_disjoint_is_found(halves, mo
     report = pm.audit(HALVES[halves], runs=60, **TERMS)
     words = {item.what for item in report.findings.violations}
     assert "one person is in two parts that are billed as disjoint" in words
+
+
+@dataclass(frozen=True)
+class Peeking:
+    """A bounded mean that also asks people with a limit that follows private values."""
+
+    peeks: bool
+
+    def plan(self, budget, shape):
+        plan = pm.BoundedMean((0.0, 8.0)).plan(budget, shape)
+        return TwinPlan(plan, {"name": "SumsOver, laplace", "peeks": self.peeks})
+
+
+def test_a_question_to_people_that_follows_private_values_is_found():
+    assert pm.audit(Peeking(peeks=False), runs=30, epsilon=1.0).violations == 0
+    found = pm.audit(Peeking(peeks=True), runs=30, epsilon=1.0).findings
+    assert any("asked people.beyond" in item.what for item in found.violations)
+
+
+def test_coins_and_noise_of_a_filter_that_are_not_seen_are_no_violation():
+    """A filter has coins for some people only, and its last scale follows its noisy count."""
+    report = pm.audit(pm.Anisotropic(1.0), runs=30, epsilon=60.0, delta=1e-6)
+    assert report
+    assert report.violations == 0, report.findings.violations

@@ -29,10 +29,21 @@ from privmean.auditing.hostile import STRANGE, edges
 from privmean.auditing.meter import troubles
 from privmean.auditing.replaying import few, measured, name_of
 from privmean.auditing.same import same, steady
-from privmean.auditing.tape import Branch, Compared, Parted, Tape, given, recorded
+from privmean.auditing.tape import (
+    Branch,
+    Compared,
+    Parted,
+    Tape,
+    given,
+    held,
+    parted,
+    recorded,
+)
+from privmean.auditing.watched import Asking, watched
 from privmean.errors import PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.engines import framed
+from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE
 
 Record = tuple[Any, ...]
@@ -98,6 +109,14 @@ class Taped(Draws):
             part.branch = (*self.branch, at, index)
         return parts
 
+    def watching(self, people: People) -> People:
+        """The same people; what is asked of them must not follow private values."""
+        found: People = watched(people, self.heard)
+        return found
+
+    def heard(self, asking: Asking) -> None:
+        raise NotImplementedError
+
 
 class Recording(Taped):
     """Noise that writes a tape."""
@@ -109,6 +128,9 @@ class Recording(Taped):
     def answer(self, mechanism: Answer, exact: Answer) -> Answer:
         return recorded(self._tape, mechanism, exact, self.noise, self.branch)
 
+    def heard(self, asking: Asking) -> None:
+        self._tape.events.append(asking)
+
 
 class Replaying(Taped):
     """Noise that gives the answers of a tape."""
@@ -118,7 +140,13 @@ class Replaying(Taped):
         self._events, self._found = iter(tape.events), found
 
     def answer(self, mechanism: Answer, exact: Answer) -> Answer:
+        exact = held(exact)  # which may ask people more
         return given(next(self._events, None), mechanism, exact, self._found, self.branch)
+
+    def heard(self, asking: Asking) -> None:
+        item = next(self._events, None)
+        if not same(item, asking):
+            raise parted(self._found, str(asking), item)
 
     def finish(self) -> None:
         if not self._found.difference and next(self._events, None) is not None:

@@ -87,7 +87,7 @@ def asking(made: Estimator | Question, said: Said, relation: Relation, persons: 
 
     def asked(source: Asked, noise: Asked, _: Asked) -> Ran:
         guess = None if relation == REPLACE_ONE else persons
-        curator = TrustedCurator(source, noise)
+        curator = TrustedCurator(noise.watching(source), noise)
         planned = plan(shape_of(source, relation, guess))
         ran = Ran(planned.run(curator), curator.bill)
         for bill in (planned.losses, ran.bill):

@@ -37,7 +37,7 @@ class Answered:
     requests: tuple[Request, ...]
 
 
-Event = Any  # an answer; tests keep questions, too
+Event = Any  # an answer, or a question to people
 
 
 class Parted(BaseException):
@@ -104,7 +104,7 @@ def given(
 
 
 def parted(found: Compared, asked: str, item: Event | None) -> Parted:
-    found.difference = f"asked {asked}, not {'nothing' if item is None else _name(item)}"
+    found.difference = f"asked {asked}, not {'nothing' if item is None else named(item)}"
     return Parted(found.difference)
 
 
@@ -127,6 +127,6 @@ def called(mechanism: Mechanism[Any, Any]) -> str:
     return f"{type(mechanism).__name__} ({names})"
 
 
-def _name(item: Event) -> str:
+def named(item: Event) -> str:
     """In words without any number that was computed."""
-    return called(item.mechanism) if isinstance(item, Answered) else type(item).__name__
+    return called(item.mechanism) if isinstance(item, Answered) else str(item)
