@@ -24,14 +24,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 RESULTS = Path(__file__).resolve().parent / "results" / "audit_calls.json"
 AUDIT = PAGE.with_name("audit.md")
-EACH = 10  # neighbours of one recorded call
+FEW = 30  # people; a call that needs more has its own number
+EACH, DEAR = 40, 5  # neighbors of one recorded call, and of one that takes long
+LONG = ("regression", "study", "saying")
+FAST, OTHERS = "Polars", 7  # all but one call in seven: its engine needs no connection
 
 
 def started() -> dict[str, Any]:
     if RESULTS.exists():
         found: dict[str, Any] = json.loads(RESULTS.read_text())
         return found
-    return {"round": 0, "sources": {}, "violations": [], "largest_loss_over_declared": 0.0}
+    return {
+        "round": 0, "sources": {}, "relations": {}, "budgets": {}, "violations": [],
+        "largest_loss_over_declared": 0.0,
+    }  # fmt: skip
 
 
 def kept(state: dict[str, Any]) -> None:
@@ -55,24 +61,34 @@ def main() -> int:
     options.add_argument("--minutes", type=float, default=60.0)
     said = options.parse_args()
     state, end = started(), time.monotonic() + 60 * said.minutes
-    listed, names = list(call_list.every_call()), list(SOURCES)
+    every, names = call_list.every_call(), list(SOURCES)
+    listed = [case for case in every if call_list.CALLS[case.call].rows is None]
     state["processors"] = os.cpu_count()
     with tempfile.TemporaryDirectory() as folder:
         while total(state, "replays") < said.replays and time.monotonic() < end:
             at = state["round"]
             state["round"] = at + 1
             # all calls in turn; a stride that has no factor in common visits all terms and tables
-            case, name = listed[(at * 389) % len(listed)], names[at % len(names)]
+            case = listed[(at * 389) % len(listed)]
+            turn, rest = divmod(at, OTHERS)
+            name = FAST if rest else names[(turn + turn // len(names)) % len(names)]
             own = state["sources"].setdefault(
                 name, {"recorded": 0, "refused": 0, "replays": 0, "processor_seconds": 0.0}
             )
             start, found = time.process_time(), Findings()
-            made = call_list.called(case, at, partial(_source, SOURCES[name], Path(folder)))
-            if made.record(found):
-                own["recorded"] += 1
-                made.follow(EACH, found)
+            source = partial(_source, SOURCES[name], Path(folder))
+            for persons in (FEW, 0):
+                made = call_list.called(case, at, source, persons)
+                if made.record(found):
+                    own["recorded"] += 1
+                    dear = made.where.startswith(LONG) or name != FAST
+                    made.follow(DEAR if dear else EACH, found)
+                    break
             else:
                 own["refused"] += 1
+            for word, asked in (("relations", case.relation), ("budgets", _kind(case.said))):
+                counts = state.setdefault(word, {})
+                counts[asked] = counts.get(asked, 0) + found.runs
             own["replays"] += found.runs
             own["processor_seconds"] += time.process_time() - start
             shares = [float(item.largest) for item in found.mechanisms.values()]
@@ -85,6 +101,12 @@ def main() -> int:
     print(text)
     publish("calls", "Whole calls", text, command="python benchmarks/audit_calls.py", on=AUDIT)
     return int(bool(state["violations"]))
+
+
+def _kind(said: Any) -> str:
+    """Of a budget."""
+    words = dict(said)
+    return "zCDP" if words.get("rho") else "approximate" if words.get("delta") else "pure"
 
 
 def _source(kind: Any, folder: Path, table: Any) -> Any:
@@ -106,7 +128,11 @@ def report(state: dict[str, Any]) -> str:
         f"{total(state, 'processor_seconds'):,.0f} processor seconds, {state['processors']} cores; "
         f"largest loss over declared {state['largest_loss_over_declared']:.9f}"
     )
-    return "\n".join([words, "", *rows])
+    counts = [
+        f"{word}: " + ", ".join(f"{name} {count:,}" for name, count in state[word].items())
+        for word in ("relations", "budgets")
+    ]
+    return "\n".join([words, "", *counts, "", *rows])
 
 
 if __name__ == "__main__":

@@ -21,12 +21,13 @@ import numpy as np
 import polars as pl
 
 import privmean as pm
+from auditing.rows import Recorder, Replayer
 from privmean.auditing.cases import plan_of
 from privmean.auditing.drawing import Draws
 from privmean.auditing.findings import Findings
 from privmean.auditing.replaying import name_of
 from privmean.auditing.same import same
-from privmean.auditing.tape import Compared, Parted, Recorder, Replayer, Tape
+from privmean.auditing.tape import Compared, Parted, Tape
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people import engines
 from privmean.people.shape import shape_of

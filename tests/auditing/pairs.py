@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from privmean.auditing import audit as audits
-from privmean.auditing import replaying
+from privmean.auditing import call_list, replaying
 from privmean.auditing.audit import RUNS, Job
 from privmean.auditing.coverage import of_answers
 from privmean.auditing.direct import tried
@@ -23,10 +23,10 @@ from privmean.auditing.meter import numbers
 from privmean.auditing.replaying import name_of
 from privmean.auditing.streams import STREAMED, audit_streams
 
-CASES = 3  # of a subject; of a call there is one
+CASES = 3  # of an estimator, one a kind of budget; of a call from records there is one
 KEPT = 12  # pairs of a mechanism: its own rather than those of what it is a part of, by loss
-LEAST, MORE = 6, 4  # of fewer pairs than so many, more neighbours are tried
-PLACES = ("calls", "replaying", "direct")  # that measure
+LEAST, MORE = 12, (4, 40)  # of fewer pairs, more neighbors are tried: of records, of rows
+PLACES = ("calls", "direct")  # that measure
 
 
 @dataclass
@@ -77,26 +77,31 @@ def tapes() -> Tapes:
     done: dict[Any, int] = defaultdict(int)
     with kept(made):
         for job in audits.everything(RUNS, 0):
-            key = job.part or (job.case and ("case", job.case.subject)) or job.call.call
+            key = job.part or job.call.call
             if job.part == "streams":  # the one of a relation of its own; tests try all of them
                 audit_streams(made.found, [one for one in STREAMED if one.name == "zero-out"])
-            if done[key] >= (CASES if job.case else 1) or job.part in ("local", "streams"):
+            if done[key] >= (CASES if of_rows(job) else 1) or job.part in ("local", "streams"):
                 continue
             done[key] += 1
             for kind, name in worked(made, job, 1).seen:
                 if kind == "mechanism":
                     made.asking[name].append(job)
         for name, jobs in made.asking.items():
-            for job in sorted(jobs, key=lambda job: job.case is None):  # cases take less time
+            for job in sorted(jobs, key=of_rows, reverse=True):  # cases take less time
                 if sum(map(len, made.pairs[name].values())) >= LEAST or job.part:
                     break
-                worked(made, job, MORE)
+                worked(made, job, MORE[of_rows(job)])
     return made
+
+
+def of_rows(job: Job) -> bool:
+    """Whether an estimator is asked, of one row per person: these take less time."""
+    return job.call is not None and call_list.CALLS[job.call.call].rows is not None
 
 
 def worked(tapes: Tapes, job: Job, runs: int) -> Findings:
     """One job, with so many neighbours."""
-    found = audits.work(Job(job.case, job.call, None, job.part, runs, job.seed), None)
+    found = audits.work(Job(job.call, None, job.part, runs, job.seed), None)
     tapes.found.add(found)
     return found
 

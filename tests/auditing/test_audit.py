@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 import pytest
 
 import privmean as pm
+from auditing.rows import every_case, plan_of, run
+from auditing.twins import TwinPlan
 from privmean.auditing.audit import RUNS
-from privmean.auditing.cases import every_case, plan_of, run
 from privmean.auditing.findings import Findings
 from privmean.auditing.local import audit_local
 from privmean.auditing.subjects import SUBJECTS
+from privmean.central.concentration import SubGaussian
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
 from privmean.cli.app import run as command
 from privmean.errors import ArgumentError, SchemaError
+from privmean.mechanisms.curator import TrustedCurator
+from privmean.people.matrix import MatrixPeople
+from privmean.published.winsorized import AsPublished
 from registry import REGISTRY
 
 RNG = np.random.default_rng(3)
@@ -37,7 +44,7 @@ def test_every_estimator_is_a_subject():
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_every_subject_can_be_planned(subject):
     """A subject whose plans are all refused would be audited in name only."""
-    from privmean.auditing.cases import shape_of, table_of
+    from auditing.rows import shape_of, table_of
     from privmean.auditing.subjects import budget_of
 
     rows = table_of(subject, "normal", subject.dimensions[0], 0)
@@ -243,3 +250,51 @@ def test_every_question_can_be_audited_on_a_table(asked):
     report = pm.audit(QUESTIONS_ASKED[asked], table, person="id", runs=4, epsilon=40.0, delta=1e-3)
     assert report.violations == 0, report.findings.violations
     assert report.runs >= 4
+
+
+HALVES = {
+    "as published": AsPublished(SubGaussian(1.0), splitting=True),
+    "blocks of the roster": HeavyTailed(BoundedMoment(4, 1.4, range=(-9, 9)), split="disjoint"),
+}
+TERMS = {"epsilon": 6.0, "delta": 1e-6, "neighbors": "replace-one"}
+
+
+@pytest.mark.parametrize("halves", HALVES)
+def test_one_person_in_two_parts_that_are_billed_as_disjoint_is_found(halves, monkeypatch):
+    """A twin whose curator lets every person into each part."""
+    assert pm.audit(HALVES[halves], runs=60, **TERMS).violations == 0
+    apart, part = TrustedCurator.apart, MatrixPeople.part
+    if halves == "as published":
+        twin = lambda self, name, people, **more: apart(  # noqa: E731
+            self, name, [self.people] * len(people), **more
+        )
+        monkeypatch.setattr(TrustedCurator, "apart", twin)
+    else:  # each stage takes its own block of everybody
+        monkeypatch.setattr(MatrixPeople, "part", lambda self, index, _: part(self, 0, 1))
+    report = pm.audit(HALVES[halves], runs=60, **TERMS)
+    words = {item.what for item in report.findings.violations}
+    assert "one person is in two parts that are billed as disjoint" in words
+
+
+@dataclass(frozen=True)
+class Peeking:
+    """A bounded mean that also asks people with a limit that follows private values."""
+
+    peeks: bool
+
+    def plan(self, budget, shape):
+        plan = pm.BoundedMean((0.0, 8.0)).plan(budget, shape)
+        return TwinPlan(plan, {"name": "SumsOver, laplace", "peeks": self.peeks})
+
+
+def test_a_question_to_people_that_follows_private_values_is_found():
+    assert pm.audit(Peeking(peeks=False), runs=30, epsilon=1.0).violations == 0
+    found = pm.audit(Peeking(peeks=True), runs=30, epsilon=1.0).findings
+    assert any("asked people.beyond" in item.what for item in found.violations)
+
+
+def test_coins_and_noise_of_a_filter_that_are_not_seen_are_no_violation():
+    """A filter has coins for some people only, and its last scale follows its noisy count."""
+    report = pm.audit(pm.Anisotropic(1.0), runs=30, epsilon=60.0, delta=1e-6)
+    assert report
+    assert report.violations == 0, report.findings.violations

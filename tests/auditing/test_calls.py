@@ -31,7 +31,7 @@ def in_source(kind, folder):
     return partial(lambda table: SOURCES[kind](table, folder))
 
 
-CHEAP = [k for k, name in enumerate(NAMES) if not name.startswith(DEAR)]
+CHEAP = [k for k, call in enumerate(CALLS) if call.rows is None and not call.name.startswith(DEAR)]
 
 
 def followed(kind, folder, turns, budgets):

@@ -15,10 +15,11 @@ import pytest
 
 import privmean as pm
 from auditing.filed import compared
+from auditing.rows import Recorder
 from privmean.auditing.cases import plan_of
 from privmean.auditing.drawing import Draws
 from privmean.auditing.findings import Findings
-from privmean.auditing.tape import Recorder, Tape
+from privmean.auditing.tape import Tape
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.shape import shape_of
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

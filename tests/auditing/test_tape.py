@@ -8,12 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from auditing.rows import TABLES, Neighbour, Recorded, Recorder, Replayer, Rows, neighbours, table
 from privmean.auditing.drawing import Draws, Endless, Fixed
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import TABLES, Neighbour, Rows, neighbours, table
-from privmean.auditing.replaying import Recorded
 from privmean.auditing.same import same
-from privmean.auditing.tape import Compared, Parted, Recorder, Replayer, Tape
+from privmean.auditing.tape import Compared, Parted, Tape
 from privmean.central.bounded import BoundedMean
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.noise.exact import ExactNoise

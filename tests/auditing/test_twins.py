@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auditing import twins
-from privmean.auditing.cases import every_case
+from auditing.rows import every_case
 from privmean.auditing.findings import Findings
 from privmean.auditing.streams import STREAMED, audit_streams
 

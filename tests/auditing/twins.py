@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from privmean.auditing.cases import Case, every_case, plan_of, shape_of, table_of
+from auditing.rows import Case, Recorded, every_case, neighbours, plan_of, shape_of, table_of
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import neighbours
 from privmean.auditing.local import audit_local
 from privmean.auditing.meter import PROCEDURES, numbers
-from privmean.auditing.replaying import Recorded, name_of
+from privmean.auditing.replaying import name_of
 from privmean.auditing.streams import STREAMED, audit_streams
 from privmean.auditing.subjects import budget_of
 from privmean.errors import Infeasible

@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import privmean as pm
+from auditing import rows as audited
 from plans import planned
 from privmean.auditing import call_list, calls
-from privmean.auditing import cases as audited
 from privmean.auditing import streams as audited_streams
 from privmean.auditing.subjects import SUBJECTS, budget_of
 from privmean.local.aggregators.aggregator import Aggregator
@@ -96,7 +96,9 @@ def subjects() -> Iterator[tuple[str, Case]]:
 def called() -> Iterator[tuple[str, Case]]:
     """Every audited call on a table of usual values, under terms that go round."""
     for number, call in enumerate(call_list.CALLS):
-        if call.name != "study, everything":  # the others have all of its questions
+        if (
+            call.rows is None and call.name != "study, everything"
+        ):  # the others have all of its questions
             yield call.name, _asking(call, number)
 
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from privmean import validate
 from privmean.asking.road import source_of
-from privmean.auditing import call_list, cases, direct, local, streams
+from privmean.auditing import call_list, direct, local, streams
 from privmean.auditing.calls import Called, own_records
 from privmean.auditing.calls import Table as Records
+from privmean.auditing.cases import Rows
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import TABLES, Rows, table
 from privmean.auditing.report import AuditReport
 from privmean.auditing.subjects import ANY, BOTH, Said, budget_of
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError
 from privmean.people.shape import require_persons
 from privmean.people.table import RecordMeans, Table
 from privmean.privacy.budget import relation_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question
 
 RUNS, OWN_RUNS, THOROUGH = 5_000, 2_000, 100_000
-EACH = 25  # neighbours of one recorded run, at least
+EACH, FEW = 10, 3  # neighbors of one recorded call at least: of rows, of raw records
 MOST_EACH = 400
 PERSONS = 601
 OF_CALLS = 0.2  # of the neighbours, whole calls: they take longer
@@ -103,7 +103,6 @@ def audit(
 class Job:
     """What one process does at a time."""
 
-    case: cases.Case | None = None
     call: call_list.CallCase | None = None
     own: Own | None = None
     part: str = ""
@@ -113,49 +112,33 @@ class Job:
 
 @dataclass(frozen=True)
 class Own:
-    """A question or estimator on one table, at one budget."""
+    """A question or estimator on one table, at one budget; rows: where it is one row per person."""
 
     made: Any
-    rows: Rows | Records
+    people: Records
+    rows: Rows | None
     said: Said
     relation: Relation
     table: str
 
 
 def everything(runs: int, seed: int) -> list[Job]:
-    """Every subject in turn, on shuffled cases of its own, until there are runs enough."""
-    by_subject: dict[int, list[cases.Case]] = {}
-    for case in cases.every_case():
-        by_subject.setdefault(case.subject, []).append(case)
-    shuffled = random.Random(seed)
-    for listed in by_subject.values():
-        shuffled.shuffle(listed)
-    total = sum(len(listed) for listed in by_subject.values())
-    each = min(MOST_EACH, max(EACH, runs // total))
+    """Every call at least once, then under other terms and on other tables, until there are runs
+    enough; one in five from raw records."""
     jobs = [Job(part=part, runs=runs) for part in ("local", "streams", "direct")]
-    jobs += _calls(runs, seed)
-    planned, turn = 0, 0
-    while planned < runs:
-        added = False
-        for listed in by_subject.values():
-            if turn < len(listed) and planned < runs:
-                own = max(1, int(each * listed[turn].of.weight))
-                jobs.append(Job(listed[turn], runs=own, seed=seed))
-                planned, added = planned + own, True
-        turn += 1
-        if not added:  # all cases are there: more neighbours of each, with other seeds
-            seed, turn = seed + 1, 0
+    cases = list(call_list.every_call())
+    for share, of_rows in ((OF_CALLS, False), (1 - OF_CALLS, True)):
+        own = [case for case in cases if (call_list.CALLS[case.call].rows is not None) == of_rows]
+        least = sum((call.rows is not None) == of_rows for call in call_list.CALLS)
+        left = int(share * runs)
+        each = min(MOST_EACH, max(EACH if of_rows else FEW, left // len(own)))
+        for turn, case in enumerate(cycle(own)):
+            if left <= 0 and turn >= least:
+                break
+            some = max(1, int(each * call_list.CALLS[case.call].weight))
+            left -= some
+            jobs.append(Job(case, runs=some, seed=seed + turn // len(own)))
     return jobs
-
-
-def _calls(runs: int, seed: int) -> Iterator[Job]:
-    """Every whole call at least once, then under other terms and on other tables."""
-    left, each = int(OF_CALLS * runs), max(3, int(OF_CALLS * runs) // 2000)
-    for number, case in enumerate(call_list.every_call()):
-        if left <= 0 and number >= len(call_list.CALLS):
-            return
-        left -= each
-        yield Job(call=case, runs=each, seed=seed)
 
 
 def _one(
@@ -168,11 +151,11 @@ def _one(
 ) -> list[Job]:
     said, relations = _said(terms)
     tables = list(_tables(question, source, person, seed))
-    for _, rows in tables:
-        require_persons(rows.count if isinstance(rows, Rows) else len(rows.people))
+    for _, people, _ in tables:
+        require_persons(len(people.people))
     owned = [
-        Own(question, rows, words, relation, name)
-        for name, rows in tables
+        Own(question, people, rows, words, relation, name)
+        for name, people, rows in tables
         for words in said
         for relation in relations
     ]
@@ -203,19 +186,16 @@ def _said(terms: dict[str, Any]) -> tuple[tuple[Said, ...], tuple[Relation, ...]
 
 def _tables(
     question: Estimator | Question, source: Any, person: Any, seed: int
-) -> Iterator[tuple[str, Rows | Records]]:
-    """The rows to record: of the given table, or of every built-in one."""
+) -> Iterator[tuple[str, Records, Rows | None]]:
+    """The tables to record on: the given one, or every built-in one."""
     summary = getattr(question, "summary", None)
     plain = summary is None or isinstance(summary, RecordMeans)
-    if source is None and not plain:
-        for kind in call_list.KINDS:
-            yield kind, call_list.table_for(question, kind, seed)
-        return
     if source is None:
         names = getattr(summary, "names", None) or ("value",)
-        cap = getattr(summary, "cap", None)
-        for kind in TABLES:
-            yield kind, table(kind, PERSONS, len(names), cap, seed)
+        rows = Rows(tuple(names), getattr(summary, "cap", None)) if plain else None
+        for kind in call_list.KINDS:
+            made = rows.built(kind, PERSONS, seed) if rows else None
+            yield kind, made or call_list.table_for(question, kind, seed), rows
         return
     found = source_of(source, person, {})
     if isinstance(found, Table):
@@ -225,12 +205,12 @@ def _tables(
                 "give a question, such as Mean('wage', method=...)",
             )  # fmt: skip
         if not plain:
-            yield "own", own_records(found, question)
+            yield "own", own_records(found, question), None
             return
         found = found.people(summary)
     people: Any = found.collect() if hasattr(found, "collect") else found
-    counts = getattr(people, "counts", None)
-    yield "own", Rows(people.matrix(), tuple(people.columns), counts, people.cap)
+    rows = Rows(tuple(people.columns), people.cap)
+    yield "own", rows.of(people), rows
 
 
 def _done(jobs: Sequence[Job], workers: int, limit: float | None) -> Iterator[Findings]:
@@ -256,8 +236,6 @@ def work(job: Job, limit: float | None) -> Findings:
             direct.audit_direct(found)
         elif job.call is not None:
             return call_list.run_call(job.call, job.runs, job.seed)
-        elif job.case is not None:
-            return cases.run(job.case, job.runs, job.seed)
         elif job.own is not None:
             _own(job.own, job, found)
     return found
@@ -267,24 +245,15 @@ def _own(own: Own, job: Job, found: Findings) -> None:
     words = ", ".join(f"{name} {value:g}" for name, value in own.said if value)
     where = f"{own.table} table, {words}, {own.relation}"
     name = getattr(own.made, "kind", type(own.made).__name__)
-    budget = budget_of(own.said, own.relation)
-    if isinstance(own.rows, Records):
-        ask = call_list.Call(name, (own.made,), persons=len(own.rows.people))
-        asked = ask.ask(own.said, own.relation)
-        made = Called(asked, own.rows, Records.arrays, where, own.relation, job.seed)
-        if made.record(found):
-            made.follow(job.runs, found)
-            found.subjects[name] = found.runs
-        else:
-            found.refused[where] = "no plan for this budget, these neighbours and this table"
-        return
-    try:
-        plan = cases.plan_of(own.made, budget, cases.shape_of(own.rows, own.relation))
-    except (ArgumentError, Infeasible):
+    ask = call_list.Call(name, (own.made,), persons=len(own.people.people), rows=own.rows)
+    source = Records.quickest if own.rows is None else own.rows.people
+    asked = ask.ask(own.said, own.relation)
+    made = Called(asked, own.people, source, where, own.relation, job.seed)
+    if made.record(found):
+        made.follow(job.runs, found)
+        found.subjects[name] = found.runs
+    elif not found.count:
         found.refused[where] = "no plan for this budget, these neighbours and this table"
-        return
-    cases.follow(plan, own.rows, where, job.runs, job.seed, found)
-    found.subjects[name] = found.runs
 
 
 @contextmanager

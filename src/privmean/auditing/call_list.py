@@ -8,24 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from privmean.asking.declared import fields_of, question_class
 from privmean.auditing.calls import Ask, Called, Table, built, columns_of
+from privmean.auditing.cases import Rows, asking
 from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
 from privmean.auditing.drawing import Asked
 from privmean.auditing.findings import Findings
-from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, ZCDP, Said
+from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, SUBJECTS, ZCDP, Said
 from privmean.central.default_mean import DefaultMean
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable
 from privmean.models.random_effects import RandomEffects
 from privmean.people.table import Table as Read
+from privmean.privacy.budget import Relation, relation_of
 
 NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
 PERSONS, RARE = 150, 400
-ALL: tuple[Said, ...] = (*GENEROUS, PURE, MIXED, ZCDP)
+Terms = tuple[tuple[Said, Relation], ...]
+TERMS: Terms = tuple(product((*GENEROUS, PURE, MIXED, ZCDP), BOTH))
 Words = Mapping[str, Any]
 GROUPS: Words = {"by": "g", "keys": ["a", "b", "c"]}
 SPLIT: Words = {**GROUPS, "max_groups": 2}
@@ -136,7 +140,7 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
         "mean", {"values": "y", "method": DefaultMean(limits="selection", complete=True)}, "gaps",
         (("epsilon", 20.0),),
     ),
-    "not shown": ("mean", {"values": "y", "by": "g", "contrasts": ("a - z",)}, "normal", MIXED),
+    "not shown": ("mean", {"values": "y", "by": "g", "contrasts": ("a - z",)}, "constant", SPENT),
     "thin level": (
         "regression", {"formula": "y ~ x + C(g, levels=['a', 'b', 'z'])"}, "normal", SPENT,
     ),
@@ -161,18 +165,25 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
 
 @dataclass(frozen=True)
 class Call:
-    """One question, or several as a study; public: columns that a neighbour keeps. at: the budget
-    and the table, where it is asked under these alone."""
+    """One question, or several as a study; public: columns that a neighbor keeps. terms: the
+    budgets and relations it is asked under. kind: of the table, where it is asked of one alone.
+    rows: of an estimator, which is asked of one row per person. weight: of its neighbors among all
+    (those that take long get fewer)."""
 
     name: str
     questions: tuple[Any, ...]
     study: bool = False
     public: tuple[str, ...] = ()
     persons: int = PERSONS
-    at: tuple[Said, str] | None = None
+    terms: Terms = TERMS
+    kind: str = ""
+    rows: Rows | None = None
+    weight: float = 1.0
 
     def ask(self, said: Said, relation: str) -> Ask:
         """The call, of a source, noise and a ledger."""
+        if self.rows is not None:
+            return asking(self.questions[0], said, relation_of(relation), self.persons)
         terms: dict[str, Any] = {**dict(said), "neighbors": relation}
         if relation == "add-remove":
             terms["n_design"] = self.persons
@@ -219,9 +230,19 @@ def _calls() -> Iterator[Call]:
                 yield Call(name, (question,), public=kept(question))
     for name, (kind, words, table, said) in SAYING.items():
         question = _made(kind, words)
-        yield Call(f"saying {name}", (question,), False, kept(question), RARE, (said, table))
+        terms = tuple(product((said,), BOTH))
+        yield Call(f"saying {name}", (question,), False, kept(question), RARE, terms, table)
     for name, questions in STUDIES.items():
         yield Call(f"study, {name}", tuple(_made(*item) for item in questions), study=True)
+    for one in SUBJECTS:
+        for columns in one.dimensions:
+            rows = Rows(tuple(f"c{k}" for k in range(columns)), one.cap)
+            # first every budget once, so that a few show every kind
+            terms = tuple((said, relation) for relation in one.relations for said in one.budgets)
+            yield Call(
+                f"{one.name}, columns: {columns}", (one.make(),), persons=one.persons, terms=terms,
+                rows=rows, weight=one.weight,
+            )  # fmt: skip
 
 
 CALLS: tuple[Call, ...] = tuple(_calls())
@@ -243,28 +264,29 @@ class CallCase:
         return f"{CALLS[self.call].name}, {words}, {self.relation}, {self.table} table of records"
 
 
-TERMS = tuple((said, relation) for said in ALL for relation in BOTH)
-
-
 def every_call() -> Iterator[CallCase]:
     """All cases, table by table: first every call once, under terms that go round."""
     for kind in KINDS:
         for shift in range(len(TERMS)):
-            for number in range(len(CALLS)):
-                terms, at = TERMS[(shift + number) % len(TERMS)], CALLS[number].at
-                if at is None:
-                    yield CallCase(number, *terms, kind)
-                elif shift < 2:
-                    yield CallCase(number, at[0], BOTH[shift], at[1])
+            for number, call in enumerate(CALLS):
+                if shift < len(call.terms):
+                    turn = shift if call.kind else shift + number
+                    terms = call.terms[turn % len(call.terms)]
+                    yield CallCase(number, *terms, call.kind or kind)
 
 
-def called(case: CallCase, seed: int, source: Callable[[Table], Any] = Table.arrays) -> Called:
-    """The case, to be recorded."""
+def called(
+    case: CallCase, seed: int, source: Callable[[Table], Any] = Table.quickest, persons: int = 0
+) -> Called:
+    """The case, to be recorded; persons: another number of them."""
     call = CALLS[case.call]
-    table = built(NAMES, TEXTS, case.table, call.persons, seed, call.public)
-    return Called(
-        call.ask(case.said, case.relation), table, source, case.where, case.relation, seed
-    )
+    call = replace(call, persons=persons or call.persons)
+    if call.rows is not None:
+        table, source = call.rows.built(case.table, call.persons, seed), call.rows.people
+    else:
+        table = built(NAMES, TEXTS, case.table, call.persons, seed, call.public)
+    ask = call.ask(case.said, case.relation)
+    return Called(ask, table, source, case.where, case.relation, seed)
 
 
 def table_for(question: object, kind: str, seed: int) -> Table:
@@ -276,16 +298,16 @@ def table_for(question: object, kind: str, seed: int) -> Table:
 def run_call(case: CallCase, runs: int, seed: int) -> Findings:
     """Record the case, or the next one of its call that is not refused, and replay it."""
     found = Findings()
-    own = (case.said, case.relation)
-    first = TERMS.index(own) if own in TERMS and CALLS[case.call].at is None else None
-    tried = ((case.said, one) for one in BOTH)
-    for said, relation in tried if first is None else (*TERMS[first:], *TERMS[:first]):
+    terms, own = CALLS[case.call].terms, (case.said, case.relation)
+    first = terms.index(own) if own in terms else 0
+    for said, relation in (*terms[first:], *terms[:first]):
         made = called(replace(case, said=said, relation=relation), seed)
         if made.record(found):
             found.seen |= {*of_terms(dict(said), relation), *of_release(made.made)}
             found.seen |= set(of_answers(made.tape.answers))
             for question in CALLS[case.call].questions:
-                found.seen |= set(of_question(question))
+                if hasattr(question, "usual_neighbors"):  # an estimator has no fields of a question
+                    found.seen |= set(of_question(question))
             made.follow(runs, found)
             found.subjects[CALLS[case.call].name] = found.runs
             break

@@ -1,55 +1,30 @@
-"""The cases of an audit: every subject with every budget, relation, number of columns and table."""
+"""Plans on one row per person, as calls: the estimators of `subjects`, and those that are given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from privmean.asking.road import within_budget
-from privmean.auditing.coverage import of_question, of_terms
-from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import TABLES, Rows, neighbours, table
-from privmean.auditing.replaying import Recorded
-from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
-from privmean.errors import Infeasible
-from privmean.people.shape import Shape
+from privmean.auditing.calls import Ask, Table, built
+from privmean.auditing.drawing import Asked
+from privmean.auditing.subjects import Said, budget_of
+from privmean.mechanisms.curator import TrustedCurator
+from privmean.people.matrix import MatrixPeople
+from privmean.people.shape import Shape, shape_of
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Loss
 
 if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question
     from privmean.road import Plan
 
-
-@dataclass(frozen=True)
-class Case:
-    """One plan and one table; `subject` by its number, so that another process finds it."""
-
-    subject: int
-    said: Said
-    relation: Relation
-    dimension: int
-    table: str
-
-    @property
-    def of(self) -> Subject:
-        return SUBJECTS[self.subject]
-
-    @property
-    def where(self) -> str:
-        words = ", ".join(f"{name} {value:g}" for name, value in self.said if value)
-        asked = f"{self.of.name}, {words}, {self.relation}"
-        return f"{asked}, {self.dimension} columns, {self.table} table"
-
-
-def every_case() -> Iterator[Case]:
-    """All cases of the list, table by table, so that a few runs try every subject."""
-    for kind in TABLES:
-        for number, subject in enumerate(SUBJECTS):
-            for said in subject.budgets:
-                for relation in subject.relations:
-                    for dimension in subject.dimensions:
-                        yield Case(number, said, relation, dimension, kind)
+RECORDS = "records of "  # the column with the number of records behind another
 
 
 def plan_of(made: Estimator | Question, budget: Budget, shape: Shape) -> Plan:
@@ -61,40 +36,63 @@ def plan_of(made: Estimator | Question, budget: Budget, shape: Shape) -> Plan:
     return within_budget(plan, budget)
 
 
-def table_of(subject: Subject, kind: str, dimension: int, seed: int) -> Rows:
-    """The table of a case."""
-    return table(kind, subject.persons, dimension, subject.cap, seed)
+@dataclass(frozen=True)
+class Rows:
+    """How records become one row per person: the columns of values, and the cap of records."""
+
+    columns: tuple[str, ...]
+    cap: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        more = () if self.cap is None else tuple(RECORDS + name for name in self.columns)
+        return (*self.columns, *more)
+
+    def built(self, kind: str, persons: int, seed: int) -> Table:
+        made = built(self.names, (), kind, persons, seed)
+        return Table(made.names, {who: own[:1] for who, own in made.people.items()})
+
+    def of(self, people: Any) -> Table:
+        """The rows of people who are given."""
+        cells = np.hstack([people.matrix(), *([people.counts] if self.cap is not None else ())])
+        return Table(self.names, {k: (tuple(row),) for k, row in enumerate(cells.tolist())})
+
+    def people(self, table: Table) -> MatrixPeople:
+        """The first record of everybody."""
+        cells = [[math.nan if x is None else x for x in own[0]] for own in table.people.values()]
+        d = len(self.columns)
+        every = np.array(cells, dtype=float).reshape(-1, len(self.names))
+        if self.cap is None:
+            return MatrixPeople(every, self.columns)
+        counts = np.clip(np.nan_to_num(every[:, d:]), 0, 2.0**40).astype(np.int64)
+        values = np.where(counts == 0, math.nan, every[:, :d])
+        return MatrixPeople(values, self.columns, np.where(np.isnan(values), 0, counts), self.cap)
 
 
-def shape_of(rows: Rows, relation: Relation) -> Shape:
-    """What is public of these rows; under add-remove, a guess of their number."""
-    n = rows.count
-    public = relation == REPLACE_ONE
-    return Shape(rows.columns, n if public else None, None if public else n, rows.cap)
+@dataclass(frozen=True)
+class Ran:
+    """What a plan came to, and what it asked for."""
+
+    outcome: Any
+    bill: tuple[Loss, ...]
+
+    def __str__(self) -> str:
+        return repr(self)
 
 
-def run(case: Case, runs: int, seed: int) -> Findings:
-    """Record the case and replay it on so many neighbours."""
-    subject = case.of
-    rows = table_of(subject, case.table, case.dimension, seed)
-    budget = budget_of(case.said, case.relation)
-    found = Findings()
-    try:
-        plan = plan_of(subject.make(), budget, shape_of(rows, case.relation))
-    except Infeasible as problem:
-        found.refused[f"{subject.name} ({case.where})"] = str(problem)
-        return found
-    follow(plan, rows, case.where, runs, seed, found)
-    found.seen |= set(of_terms(dict(case.said), case.relation))
-    if hasattr(plan_asked := subject.make(), "usual_neighbors"):
-        found.seen |= set(of_question(plan_asked))
-    found.subjects[subject.name] = found.runs
-    return found
+def asking(made: Estimator | Question, said: Said, relation: Relation, persons: int) -> Ask:
+    """The run of an estimator, of people and noise."""
+    budget = budget_of(said, relation)
+    plan = cache(partial(plan_of, made, budget))
 
+    def asked(source: Asked, noise: Asked, _: Asked) -> Ran:
+        guess = None if relation == REPLACE_ONE else persons
+        curator = TrustedCurator(noise.watching(source), noise)
+        planned = plan(shape_of(source, relation, guess))
+        ran = Ran(planned.run(curator), curator.bill)
+        for bill in (planned.losses, ran.bill):
+            if not Guarantee.of(budget, relation, bill).verify():
+                raise RuntimeError("what was asked costs more than the budget")
+        return ran
 
-def follow(plan: Plan, rows: Rows, where: str, runs: int, seed: int, found: Findings) -> None:
-    """Record a plan on a table, try its draws, replay it on neighbours."""
-    recorded = Recorded.of(plan, rows, where, seed, found)
-    near = neighbours(rows, plan.budget.neighbors, recorded.tape, seed)
-    for _, neighbour in zip(range(runs), near, strict=False):
-        recorded.replay(neighbour, found)
+    return asked

@@ -99,6 +99,8 @@ def of_release(made: Asked) -> Iterator[tuple[str, str]]:
             stack += item
         elif hasattr(item, "to_dict"):
             stack.append(item.to_dict())
+        elif hasattr(item, "outcome"):
+            stack.append(item.outcome)
         elif hasattr(item, "statuses"):
             stack.append({"status": item.status, "statuses": item.statuses})
 

@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -164,51 +165,30 @@ class Randomized:
     """name; make: the round at an epsilon; inputs: values, possible and not."""
 
     name: str
-    make: Callable[[Fraction], Round]
+    make: Callable[..., Round]
     inputs: tuple[Any, ...]
     epsilons: tuple[Fraction, ...] = EPSILONS
     many: bool = False
 
 
-def _mean(mechanism: str) -> Callable[[Fraction], Round]:
-    return lambda epsilon: mean_round(
-        -1, 1, epsilon=epsilon, persons=10, mechanism=mechanism, seed=SEED
-    )
+def _round(make: Callable[..., Round], *public: float, **more: Any) -> Callable[..., Round]:
+    return partial(make, *public, persons=10, seed=SEED, **more)
 
 
-def _items(mechanism: str) -> Callable[[Fraction], Round]:
-    return lambda epsilon: items_round(
-        4, epsilon=epsilon, persons=10, mechanism=mechanism, seed=SEED
-    )
-
-
-def _ball(mechanism: str) -> Callable[[Fraction], Round]:
-    return lambda epsilon: ball_round(
-        1.0, 2, epsilon=epsilon, persons=10, mechanism=mechanism, seed=SEED
-    )
-
+_mean, _items = partial(_round, mean_round, -1, 1), partial(_round, items_round, 4)
+_ball = partial(_round, ball_round, 1.0, 2)
 
 RANDOMIZED: tuple[Randomized, ...] = (
-    Randomized("one-bit", _mean("one-bit"), NUMBERS),
-    Randomized("hybrid, its bit", _mean("hybrid"), NUMBERS),
-    Randomized("piecewise", _mean("piecewise"), (-1.0, 1.0, 0.3), (Fraction(1),), many=True),
-    *(Randomized(name, _items(name), ITEMS) for name in ("hadamard", "sketch", "unary")),
-    *(Randomized(name, _items(name), ITEMS) for name in ("subset", "histogram")),
-    *(Randomized(name, _ball(name), VECTORS) for name in ("ball", "ball-bit")),
+    Randomized("one-bit", _mean(mechanism="one-bit"), NUMBERS),
+    Randomized("hybrid, its bit", _mean(mechanism="hybrid"), NUMBERS),
     Randomized(
-        "closest",
-        lambda epsilon: ball_round(
-            1.0, 2, epsilon=epsilon, persons=10, mechanism="closest", candidates=8, seed=SEED
-        ),
-        VECTORS,
+        "piecewise", _mean(mechanism="piecewise"), (-1.0, 1.0, 0.3), (Fraction(1),), many=True
     ),
-    Randomized(
-        "votes",
-        lambda epsilon: vote_round(
-            -1, 1, 4, epsilon=epsilon, persons=10, mechanism="subset", seed=SEED
-        ),
-        NUMBERS,
-    ),
+    *(Randomized(name, _items(mechanism=name), ITEMS) for name in ("hadamard", "sketch", "unary")),
+    *(Randomized(name, _items(mechanism=name), ITEMS) for name in ("subset", "histogram")),
+    *(Randomized(name, _ball(mechanism=name), VECTORS) for name in ("ball", "ball-bit")),
+    Randomized("closest", _ball(mechanism="closest", candidates=8), VECTORS),
+    Randomized("votes", _round(vote_round, -1, 1, 4, mechanism="subset"), NUMBERS),
 )
 # not enumerated: "laplace" (one number of 256 bits: its thresholds are, by a test of their own) and
 # "priv-unit" (idealised: the cap's coin is exact, the place within it is drawn with doubles)
@@ -225,7 +205,7 @@ def audit_local(
         if item.many and not thorough:
             continue
         for epsilon in item.epsilons:
-            round_ = item.make(epsilon)
+            round_ = item.make(epsilon=epsilon)
             run = (randomizers or RANDOMIZERS)[round_.mechanism]
             name = f"local: {item.name}"
             for nonce in _nonces(round_, 1 if item.name == "piecewise" else FEW):

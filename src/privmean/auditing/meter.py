@@ -11,7 +11,7 @@ Trials of recorded answers, none of which uses `moved`:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -46,6 +46,7 @@ from privmean.noise.base import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.loss import Gaussian, Laplace, Threshold
 from privmean.privacy.threshold_of_sum import ThresholdOfSum, three_laplace_tail
+from privmean.search import least_number
 
 # several draws whose losses are known together; their answers are no plain numbers
 PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
@@ -207,14 +208,7 @@ def _threshold(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
         yield "a cell of one person is not drawn once"
         return
     (request,) = requests
-    low, high = 0, 2**62
-
-    def kept(steps: int) -> bool:
-        return step.draw({0: 1}, _Steps(steps)) not in (None, {})
-
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if kept(middle) else (middle + 1, high)
+    low = _least(lambda steps: step.draw({0: 1}, _Steps(steps)) not in (None, {}), 2**62)
     if request.law == "laplace":
         tail = laplace_tail(low, request.scale)
     else:
@@ -234,11 +228,7 @@ def _threshold_of_cells(mechanism: KeyCells) -> Iterator[str]:
     if not requests or requests[-1].law not in ADDITIVE:
         return
     own = requests[-1]
-    low, high = 0, 2**62
-    while low < high:
-        middle = (low + high) // 2
-        shown = mechanism.draw(alone, _Steps(middle)).keys() >= alone.keys()
-        low, high = (low, middle) if shown else (middle + 1, high)
+    low = _least(lambda k: mechanism.draw(alone, _Steps(k)).keys() >= alone.keys(), 2**62)
     scales = float(3 * low / own.scale)
     for bill in bills:
         if bill.cells * three_laplace_tail(scales) > bill.delta:
@@ -256,13 +246,15 @@ def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
     change = 2 * one.span if isinstance(one, TopChoices) else one.change
     gap = max(1, int(change * min(1.0, 5 / float(one.epsilon))))
     scores = np.array([0, gap])
-    low, high = 0, 2**64 - 1
-    while low < high:
-        middle = (low + high) // 2
-        accepted = np.ravel(one.draw(scores, _Proposing(middle)))[0] == 0
-        low, high = (middle + 1, high) if accepted else (low, middle)
+    low = _least(lambda word: np.ravel(one.draw(scores, _Proposing(word)))[0] != 0, 2**64 - 1)
     if 2**64 * math.exp(-float(one.epsilon) * gap / change * (1 + ROUNDING)) > low:
         yield "a choice is sharper than the bill says"
+
+
+def _least(enough: Callable[[int], bool], most: int) -> int:
+    """The smallest whole number that is enough, or `most`."""
+    found = least_number(enough, 0, most=most)
+    return most if found is None else found
 
 
 class _Proposing(Fixed):
@@ -286,8 +278,5 @@ class _Steps(Fixed):
         super().__init__()
         self._steps = steps
 
-    def laplace(self, size: int, scale: Fraction) -> Added:
-        return np.full(size, self._steps, dtype=np.int64)
-
-    def gaussian(self, size: int, scale: float) -> Added:
+    def _draw(self, size: int, scale: Fraction | float) -> Added:
         return np.full(size, self._steps, dtype=np.int64)

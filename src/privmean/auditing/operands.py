@@ -13,9 +13,11 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from privmean.auditing.drawing import ADDITIVE, Answer, Draws, Endless, Otherwise, Request
+from privmean.auditing.meter import PROCEDURES
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.loss import Selection, Threshold
 
@@ -58,8 +60,7 @@ def paid(item: Item, exact: Answer) -> Paid:
     columns = step is not item.mechanism
     keyed = isinstance(item.exact[0] if columns and item.exact else item.exact, Mapping)
     if not keyed and any(loss.added_delta for loss in losses):
-        cells = any(isinstance(loss, Threshold) for loss in losses)
-        return Paid(None, _hidden(item, exact) if cells else "")
+        return Paid(None, (_hidden if _cells(step) else _branch)(item, exact))
     if keyed:  # what only one of the two has is hidden by a threshold, and has no partner
         pairs = zip(item.exact, exact, strict=True) if columns else [(item.exact, exact)]
         common = [_common(*pair) for pair in pairs]
@@ -71,6 +72,8 @@ def paid(item: Item, exact: Answer) -> Paid:
     try:
         answer = item.mechanism.draw(other, again)
     except (Otherwise, Endless) as problem:
+        if isinstance(step, PROCEDURES):  # whoever is certain has no coin
+            return Paid(None, _branch(item, exact))
         return Paid(None, f"its draws follow the data: {problem}")
     if not _added(again.requests, ends) or len(again.requests) != len(first):
         return Paid(None, "how much noise is drawn, or what it is added to, follows the data")
@@ -81,16 +84,29 @@ def paid(item: Item, exact: Answer) -> Paid:
 
 
 def _branch(item: Item, exact: object) -> str:
-    """Of noise made of words: whether the first of it is asked for alike; of cells, all of it."""
+    """Of noise made of words: whether the first of it is asked for alike; of cells, all of it.
+    Coins beside noise that is added are not seen."""
     again = Draws(SimulatedNoise(1))
     item.mechanism.draw(exact, again)
-    cells = any(isinstance(loss, Threshold) for loss in item.mechanism.losses)
-    both = [draws if cells else draws[:1] for draws in (item.requests, again.requests) if draws]
+    cells = _cells(item.mechanism)
+    both = [draws if cells else _first(draws) for draws in (item.requests, again.requests) if draws]
     # how a coin is made may hang on private numbers, as long as it is not seen
     asked = {
         tuple((one.law, one.scale if one.law in ADDITIVE else 0) for one in draws) for draws in both
     }
     return "its draws follow the data: other noise is asked for" if len(asked) > 1 else ""
+
+
+def _cells(mechanism: Mechanism[Any, Any]) -> bool:
+    """Whether a threshold hides cells. The thresholds of a filter hide none, and the scale of its
+    last noise follows its noisy count."""
+    thresholds = any(isinstance(loss, Threshold) for loss in mechanism.losses)
+    return thresholds and not isinstance(mechanism, FilteredMean)
+
+
+def _first(draws: Sequence[Request]) -> Sequence[Request]:
+    """What is asked for first: of noise that is added, if there is any."""
+    return ([item for item in draws if item.law in ADDITIVE] or draws)[:1]
 
 
 def _hidden(item: Item, exact: object) -> str:

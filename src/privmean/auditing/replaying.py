@@ -1,100 +1,21 @@
-"""One plan on one table: record, replay on neighbours, measure."""
+"""What a replay on a neighbor costs, answer by answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from privmean.auditing.coverage import of_answers, of_release
-from privmean.auditing.drawing import Endless
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import Neighbour, Rows
-from privmean.auditing.meter import troubles
 from privmean.auditing.operands import ROUNDING
-from privmean.auditing.same import same
-from privmean.auditing.tape import Answered, Compared, Parted, Recorder, Replayer, Split, Tape
+from privmean.auditing.tape import Answered, Branch, Compared
 from privmean.mechanisms.clipped_sum import SumsOver
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.pair_scale import PairScale
 from privmean.mechanisms.weighted_rows import JointSums, WeightSum
-from privmean.noise.simulated import SimulatedNoise
-from privmean.privacy.guarantee import Guarantee
-from privmean.road import Plan
 
 FEW = 2  # answers of one name, from either end, whose draws are tried
-
-
-@dataclass
-class Recorded:
-    """A plan that ran once before a curator who keeps everything. The noise is simulated, and
-    neither the outcome nor anything else of the table leaves an audit."""
-
-    plan: Plan
-    where: str
-    tape: Tape = field(default_factory=Tape)
-    outcome: Any = None
-
-    @classmethod
-    def of(cls, plan: Plan, rows: Rows, where: str, seed: int, found: Findings) -> Recorded:
-        """The recording, with what it shows without any neighbour: bill and draws."""
-        made = cls(plan, where)
-        curator = Recorder(rows.people, SimulatedNoise(seed), made.tape)
-        found.recorded += 1
-        try:
-            made.outcome = plan.run(curator)
-        except Endless:
-            found.violated(where, "a draw comes to no end: noise is drawn again until it suits")
-            return made
-        budget = plan.budget
-        found.seen |= {*of_answers(made.tape.answers), *of_release(made.outcome)}
-        bill = Guarantee.of(budget, budget.neighbors, curator.bill)
-        if not bill.verify():
-            found.violated(where, "what was asked costs more than the budget")
-        if not Guarantee.of(budget, budget.neighbors, plan.losses).verify():
-            found.violated(where, "the plan's bill is above the budget")
-        for _, item in few(made.tape.answers):
-            for words in troubles(item.mechanism, item.exact):
-                found.mechanism(name_of(item.mechanism)).violations += 1
-                found.violated(where, f"{name_of(item.mechanism)}: {words}")
-        return made
-
-    def replay(self, neighbour: Neighbour, found: Findings) -> None:
-        """The same run on a neighbour with the same noisy answers."""
-        found.runs += 1
-        compared = Compared()
-        curator = Replayer(neighbour.rows.people, self.tape, compared)
-        try:
-            outcome = self.plan.run(curator)
-            curator.finish()
-            if not compared.difference and not same(outcome, self.outcome):
-                compared.difference = "the outcome is no function of the noisy answers"
-        except Parted:
-            pass
-        if compared.difference:
-            found.differences += 1
-            found.violated(self.where, f"{neighbour.what}: {compared.difference}")
-        self._measure(compared, found)
-
-    def _measure(self, compared: Compared, found: Findings) -> None:
-        answers = self.tape.answers
-        measured(answers, compared, self.where, found)
-        splits = [event for event in self.tape.events if isinstance(event, Split)]
-        if splits:
-            self._one_part(answers, compared, found)
-
-    def _one_part(self, answers: list[Answered], compared: Compared, found: Findings) -> None:
-        """One person may be in one of several disjoint parts only."""
-        parts: dict[tuple[int, ...], set[int]] = {}
-        for item, changed in zip(answers, compared.changed, strict=False):
-            for at in range(0, len(item.branch), 2):
-                if changed:
-                    parts.setdefault(item.branch[: at + 1], set()).add(item.branch[at + 1])
-        if any(len(numbers) > 1 for numbers in parts.values()):
-            found.differences += 1
-            found.violated(self.where, "one person is in two parts that are billed as disjoint")
 
 
 def measured(
@@ -130,7 +51,22 @@ def measured(
         for text in words:
             found.violated(where, f"{name}{text}")
         largest = max(largest, most)
+    if _two_parts(answers, compared.changed):
+        found.differences += 1
+        found.violated(where, "one person is in two parts that are billed as disjoint")
     return largest
+
+
+def _two_parts(answers: Sequence[Answered], changed: Sequence[bool]) -> bool:
+    """Whether the answers of two disjoint parts changed: a branch is a list of splits, each with
+    the number of the part."""
+    parts: dict[Branch, int] = {}
+    return any(
+        parts.setdefault(item.branch[: at + 1], item.branch[at + 1]) != item.branch[at + 1]
+        for item, moved in zip(answers, changed, strict=False)
+        for at in range(0, len(item.branch), 2)
+        if moved
+    )
 
 
 def few(answers: list[Answered]) -> Iterator[tuple[int, Answered]]:

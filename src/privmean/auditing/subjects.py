@@ -144,13 +144,7 @@ SUBJECTS: tuple[Subject, ...] = (
         weight=0.1,
     ),
     Subject(
-        "anisotropic, unknown covariance",
-        Anisotropic,
-        (LARGE,),
-        REPLACED,
-        (3,),
-        4000,
-        weight=0.02,
+        "anisotropic, unknown covariance", Anisotropic, (LARGE,), REPLACED, (3,), 4000, weight=0.02
     ),
     Subject("magnitudes", lambda: Magnitudes(2.0**-10, 2.0**10), ANY, REPLACED, (1, 3)),
     Subject("magnitudes about medians", lambda: Magnitudes(around="median"), ANY, REPLACED, (1, 3)),
@@ -168,9 +162,7 @@ SUBJECTS: tuple[Subject, ...] = (
         dimensions=(2,),
     ),
     Subject(
-        "bins with their covariance",
-        lambda: JointBins(NEAR, (0.5, 1.5), 1.0),
-        dimensions=(2,),
+        "bins with their covariance", lambda: JointBins(NEAR, (0.5, 1.5), 1.0), dimensions=(2,)
     ),
     Subject(
         "difference of two curves",
@@ -187,6 +179,11 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject(
         "variance, bisection",
         lambda: VarianceSearch(0.01, 100.0, "bisection", 3.0),
+        dimensions=(1,),
+    ),
+    Subject(
+        "variance, above its range",
+        lambda: VarianceSearch(1e-4, 0.01, "bisection", 3.0),
         dimensions=(1,),
     ),
 )

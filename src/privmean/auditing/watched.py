@@ -22,6 +22,9 @@ class Asking:
     question: str
     arguments: tuple[object, ...]
 
+    def __str__(self) -> str:
+        return f"people.{self.question}"
+
 
 class Watched:
     """The same people; `tell` hears every question before it is answered."""

@@ -150,7 +150,10 @@ class TrustedCurator(Billing):
         return draw() if self._draws is None else self._draws.answer(mechanism, draw)
 
     def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
-        return tuple(TrustedCurator(part, self._noise, self._draws) for part in people)
+        taped = getattr(self._noise, "parts", None)  # of an audit: whose answers it keeps
+        noises = taped(len(people)) if taped else [self._noise] * len(people)
+        pairs = zip(people, noises, strict=True)
+        return tuple(TrustedCurator(part, noise, self._draws) for part, noise in pairs)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -280,3 +281,13 @@ def _clear_caches() -> None:
             if callable(clear):
                 with contextlib.suppress(Exception):
                     clear()
+
+
+def framed(columns: Mapping[str, list[Any]], names: Sequence[str], texts: Sequence[str]) -> Any:
+    """Records as a Polars frame, the named columns as numbers or as texts; None without Polars."""
+    if find_spec("polars") is None:
+        return None
+    import polars as pl
+
+    kinds = {name: pl.String if name in texts else pl.Float64 for name in names}
+    return pl.DataFrame(columns, schema_overrides=kinds, strict=False)
