@@ -200,3 +200,11 @@ def test_tables_hold_strange_persons_and_both_relations_reach_them():
         assert isinstance(rows.people, MatrixPeople)
         assert rows.people.size() == 20
     assert np.isinf(table("normal", 20, 1, None, 0).values).any()
+
+
+def test_texts_are_compared_but_for_times_and_digests():
+    digest = "sha256:" + "0f" * 32
+    assert same(f"2026-01-02T03:04:05Z {digest}", f"2027-01-02T03:04:05Z {digest[:-1]}e")
+    assert not same("0.1234567890123456", "0.1234567890123457")
+    assert not same("1234567890123456", "1234567890123457")
+    assert not same("1.2345678901234567e-05", "1.2345678901234568e-05")
