@@ -62,7 +62,7 @@ LOWEST := $(VENV)-lowest
 lowest: $(LOWEST)/.ready
 	$(LOWEST)/bin/python -m pytest -p no:cacheprovider -W ignore::DeprecationWarning \
 	  -W ignore::FutureWarning tests/noise tests/test_pages.py tests/test_docstrings.py \
-	  tests/cli tests/local/test_cli.py tests/privacy/test_ledger_trail.py tests/test_release_face.py
+	  tests/cli tests/local/test_cli.py tests/privacy/test_ledger_trail.py tests/test_release_output.py
 
 EXTRAS := polars,pandas,arrow,plot,zstd,regression,sign,ledger,collector
 $(LOWEST)/.ready: pyproject.toml
@@ -119,8 +119,8 @@ fuzz: $(READY)
 # own, over the packages of the first; once in this process, once through a local Connect server
 SPARK := $(VENV)-spark
 test-spark: $(SPARK)/.ready
-	PYTHONPATH=$(PACKAGES) $(SPARK)/bin/python tests/people/spark_homes.py
-	PYTHONPATH=$(PACKAGES) $(SPARK)/bin/python tests/people/spark_homes.py --connect
+	PYTHONPATH=$(PACKAGES) $(SPARK)/bin/python tests/data/spark_homes.py
+	PYTHONPATH=$(PACKAGES) $(SPARK)/bin/python tests/data/spark_homes.py --connect
 
 $(SPARK)/.ready: $(READY)
 	$(PYTHON) -m venv $(SPARK)
@@ -131,7 +131,7 @@ $(SPARK)/.ready: $(READY)
 # (chdb, 540 MB) goes into an environment of its own, over the first
 ENGINES := $(VENV)-engines
 engines: $(ENGINES)/.ready
-	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python -m pytest -p no:cacheprovider tests/people/test_sql_homes.py
+	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python -m pytest -p no:cacheprovider tests/data/test_sql_homes.py
 	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python benchmarks/engines.py --publish
 
 $(ENGINES)/.ready: $(READY)

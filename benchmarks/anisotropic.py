@@ -20,18 +20,18 @@ from pathlib import Path
 import numpy as np
 
 from plans import planned
-from privmean.central.anisotropic.choose import Candidates
-from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.central.anisotropic.known import KnownPlan
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.central.anisotropic.choose_anisotropic import Candidates
+from privmean.central.anisotropic.known_covariance import KnownPlan
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.default_mean import DefaultMean
-from privmean.central.winsorized import UnknownScale, Winsorized
-from privmean.errors import Infeasible
-from privmean.mechanisms.filtered.degrees import degrees
-from privmean.mechanisms.filtered.lattice import RADIUS, Metric, to_lattice
+from privmean.central.winsorized import UnknownScale, WinsorizedMean
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import InfeasibleError
+from privmean.mechanisms.filtered.neighbor_degrees import degrees
+from privmean.mechanisms.filtered.row_lattice import RADIUS, Metric, to_lattice
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu
 from privmean.published import AnisotropicAsPublished
@@ -51,8 +51,8 @@ def decay(d: int) -> np.ndarray:
     return np.maximum(np.exp(-np.arange(d, dtype=float)), 1e-12)
 
 
-def people(x: np.ndarray) -> MatrixPeople:
-    return MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+def people(x: np.ndarray) -> ArrayPersonTable:
+    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def normal(rng: np.random.Generator, n: int, sigma: np.ndarray) -> np.ndarray:
@@ -98,7 +98,7 @@ def basic_two_phase(sigma: np.ndarray, n: int) -> KnownPlan:
         for share in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5):
             try:
                 centre = candidates.centre(share, 5e-7, 1.5, n)
-            except Infeasible:
+            except InfeasibleError:
                 continue
             (step,) = candidates._steps(gaussian_mu(1 - share - 1e-9, 5e-7 * (1 - 1e-6)), ())
             yield candidates._plan(centre, (step,), share)
@@ -193,7 +193,7 @@ def reference_table(quick: bool) -> str:
 def _plan(sigma: np.ndarray, n: int, method: str, relation: str = ADD_REMOVE) -> KnownPlan:
     published = method == "published"
     return planned(
-        AnisotropicAsPublished(sigma**2) if published else Anisotropic(sigma**2, method=method),
+        AnisotropicAsPublished(sigma**2) if published else AnisotropicMean(sigma**2, method=method),
         BUDGET,
         count=n,
         dimension=len(sigma),
@@ -269,7 +269,7 @@ def free_n(make: Callable[[int], KnownPlan], total: float) -> int:
     def free(n: int) -> bool:
         try:
             return make(n).noise_error <= math.sqrt(3 * total / n)
-        except Infeasible:
+        except InfeasibleError:
             return False
 
     low, high = 2, 256
@@ -344,7 +344,7 @@ def unknown_covariance(quick: bool) -> str:
         runs = (40 if d * n < 5e6 else 16) // (4 if quick else 1)
         results = []
         for scale_range in ((2.0**-12, 2.0**3), None):
-            plan = planned(Anisotropic(scale_range=scale_range), BUDGET, persons=n, dimension=d)
+            plan = planned(AnisotropicMean(scale_range=scale_range), BUDGET, persons=n, dimension=d)
             rng = np.random.default_rng(d + n)
             sizes, failed = [], 0
             for k in range(runs):
@@ -355,7 +355,7 @@ def unknown_covariance(quick: bool) -> str:
                 else:
                     sizes.append(float(np.linalg.norm(release.estimate)))
             results.append(cell(summary(sizes), failed, runs))
-        known = planned(Anisotropic(sigma**2), BUDGET, persons=n, dimension=d)
+        known = planned(AnisotropicMean(sigma**2), BUDGET, persons=n, dimension=d)
         rows.append(
             [
                 f"{name} {d}, {n}",
@@ -389,7 +389,7 @@ def spambase(quick: bool, path: Path) -> str:
     n, d = x.shape
     truth, sd = x.mean(axis=0), x.std(axis=0)
     rows, runs = [], 10 if quick else 40
-    data = MatrixPeople(x, columns)
+    data = ArrayPersonTable(x, columns)
 
     def add(name: str, estimates: list[np.ndarray], note: str = "") -> None:
         e = np.array(estimates) - truth
@@ -399,9 +399,9 @@ def spambase(quick: bool, path: Path) -> str:
         rows.append([name, cell(summary(list(whole))), f"{scaled.mean():.3f}", note])
 
     estimators: list[tuple[str, object]] = [
-        ("anisotropic, nothing given", Anisotropic()),
-        ("anisotropic, covariance known (oracle)", Anisotropic(sd**2)),
-        ("coordinate-wise Winsorized", Winsorized(UnknownScale())),
+        ("anisotropic, nothing given", AnisotropicMean()),
+        ("anisotropic, covariance known (oracle)", AnisotropicMean(sd**2)),
+        ("coordinate-wise Winsorized", WinsorizedMean(UnknownScale())),
         ("default", DefaultMean()),
     ]
     for name, estimator in estimators:
@@ -448,7 +448,7 @@ def compute(quick: bool) -> str:
             start = time.perf_counter()
             x @ x.T
             product = time.perf_counter() - start
-        plan = planned(Anisotropic(1.0), BUDGET, persons=n, dimension=d)
+        plan = planned(AnisotropicMean(1.0), BUDGET, persons=n, dimension=d)
         start = time.perf_counter()
         plan.release(people(x), ExactNoise())
         whole = time.perf_counter() - start
@@ -492,7 +492,7 @@ def many(quick: bool) -> str:
         ("known, add-remove", 1.0, ADD_REMOVE),
         ("unknown, replace-one", None, REPLACE_ONE),
     ):
-        plan = planned(Anisotropic(covariance), BUDGET, count=n, dimension=d, relation=relation)
+        plan = planned(AnisotropicMean(covariance), BUDGET, count=n, dimension=d, relation=relation)
         one = min(cpu(lambda: x.T @ x)[0] for _ in range(5))
         whole, release = cpu(lambda plan=plan: plan.release(people(x), ExactNoise()))
         error = float(np.linalg.norm(release.estimate - x.mean(axis=0)))
@@ -525,14 +525,14 @@ def bottom(quick: bool) -> str:
         for method in ("average", "two-phase"):
             try:
                 plan = _plan(sigma, n, method)
-            except Infeasible:
+            except InfeasibleError:
                 row.append("refused when planned")
                 continue
             sizes, failed = errors(plan, sigma, n, runs, n)
             spent = f"error {np.mean(sizes):.2f}" if sizes else "no answer"
             row.append(f"failed {failed}/{runs}, {spent} (predicted rms {plan.error:.2f})")
         rows.append(row)
-    wrong = planned(Anisotropic(1e-6 * sigma**2), BUDGET, persons=2000, dimension=20)
+    wrong = planned(AnisotropicMean(1e-6 * sigma**2), BUDGET, persons=2000, dimension=20)
     release = wrong.release(
         people(normal(np.random.default_rng(1), 2000, sigma)), SimulatedNoise(1)
     )

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from privmean.central.groups.arms import TwoArms
-from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.group_means import GroupMeans
+from privmean.central.groups.two_arms import TwoArms
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.public_shape import PublicShape
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import publish, table
 
@@ -33,11 +33,11 @@ def effect_of(sizes: tuple[int, int]) -> float:
     return float(error * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)))
 
 
-def ends(way: str, pairs: MatrixPairs, epsilon: float, seed: int) -> list[tuple[float, float]]:
+def ends(way: str, pairs: ArrayPairTable, epsilon: float, seed: int) -> list[tuple[float, float]]:
     """The interval without the allowance, and with it; everything where nothing is found."""
     relation = REPLACE_ONE if way == "public arms" else ADD_REMOVE
     budget = Budget(epsilon=epsilon, neighbors=relation)
-    shape = Shape(pairs.columns, pairs.size() if relation == REPLACE_ONE else None)
+    shape = PublicShape(pairs.columns, pairs.size() if relation == REPLACE_ONE else None)
     if way == "public arms":
         made: Any = TwoArms((KEYS[1], KEYS[0])).plan(budget, shape)
         found = made.release(pairs, SimulatedNoise(seed))
@@ -55,7 +55,7 @@ def seen(way: str, sizes: tuple[int, int], epsilon: float, effect: float, runs: 
     place = np.repeat([1, 0], sizes)
     for i in range(runs):
         value = rng.standard_normal(len(place)) + effect * place
-        pairs = MatrixPairs.of(np.arange(len(place)), place, value, ["c", "t"], Weights())
+        pairs = ArrayPairTable.of(np.arange(len(place)), place, value, ["c", "t"], GroupWeights())
         count += [low > 0 or high < 0 for low, high in ends(way, pairs, epsilon, i)]
     return [float(item) for item in count / runs]
 

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.special import gammainccinv, gammaln, ndtri
 
 import report
-from privmean.intervals.boxes import ellipsoid, sidak_box, sidak_level
-from privmean.intervals.mean_interval import NoisySums
-from privmean.mechanisms.ratio import LAMBDA
+from privmean.inference.mean_interval import NoisySums
+from privmean.inference.simultaneous_boxes import ellipsoid, sidak_box, sidak_level
+from privmean.mechanisms.ratio_sums import LAMBDA
 from privmean.privacy.gdp import gaussian_mu
 
 DELTA, LEVEL, CLIP = 1e-6, 0.95, 4.5

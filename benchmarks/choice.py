@@ -15,10 +15,10 @@ import numpy as np
 
 import report
 from plans import planned
-from privmean.central.cheapest import Cheapest
+from privmean.central.choose_vector_method import Cheapest
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 
 BUDGETS = (Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=1.0))
@@ -43,7 +43,7 @@ def measured(plans: dict, law: str, persons: int, dimension: int, runs: int) -> 
     errors: dict[str, list[float]] = {name: [] for name in plans}
     for run in range(runs):
         x, mean, sd = rows_of(law, persons, dimension, run)
-        people = MatrixPeople(x, names)
+        people = ArrayPersonTable(x, names)
         for name, plan in plans.items():
             answer = np.nan_to_num(plan.release(people, SimulatedNoise(run)).estimate)
             errors[name].append(float(((answer - mean) ** 2).sum()) / sd**2)
@@ -59,7 +59,7 @@ def main() -> None:
     losses = []
     for budget in BUDGETS:
         for persons, dimension in SIZES:
-            plans = Cheapest().candidates(budget, Shape.of(dimension, persons))
+            plans = Cheapest().candidates(budget, PublicShape.of(dimension, persons))
             if not plans:
                 rows.append([f"{budget.describe()}", persons, dimension, "refused"] + ["-"] * 4)
                 continue

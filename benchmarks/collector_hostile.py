@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.local.builders import mean_round
-from privmean.local.descriptor import Round
-from privmean.local.many import randomize_many
+from privmean.local.round import Round
+from privmean.local.round_builders import mean_round
+from privmean.local.vectorized import randomize_many
 from report import publish, table
 
 HONEST, HOSTILE = 8, 64

@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
-from privmean.local.aggregators.gate import Gate
-from privmean.local.builders import items_round, mean_round
-from privmean.local.collector.answers import Answers
-from privmean.local.collector.schema import WRITERS
+from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.collector.cached_estimates import Answers
 from privmean.local.collector.store import Offer, Store
-from privmean.local.descriptor import Round
-from privmean.local.many import randomize_many
+from privmean.local.collector.store_schema import WRITERS
+from privmean.local.round import Round
+from privmean.local.round_builders import items_round, mean_round
+from privmean.local.vectorized import randomize_many
 from report import publish, table
 
 RESTARTS, ITEMS, REPORTS = 3300, 1 << 20, 400_000
@@ -35,7 +35,7 @@ RESTARTS, ITEMS, REPORTS = 3300, 1 << 20, 400_000
 def some(round_: Round, n: int) -> list[Offer]:
     values = np.arange(n) % 7
     batch = randomize_many(round_, values, epsilon=1)
-    return [Offer(Gate(round_).parse(batch.to_bytes()).batch)]
+    return [Offer(ReportValidator(round_).parse(batch.to_bytes()).batch)]
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.continual import MeanStream, plan
-from privmean.continual.buffered import fit
-from privmean.continual.error import Goal
-from privmean.continual.loaded_fit import fit_loaded
-from privmean.continual.sensitivity import Participation
-from privmean.continual.strategies import Banded, BandedInverse, MeanToeplitz, PrefixRoot
+from privmean.streams import MeanStream, plan
+from privmean.streams.buffered_toeplitz import fit
+from privmean.streams.fit_front_loaded import fit_loaded
+from privmean.streams.participation_sensitivity import Participation
+from privmean.streams.strategies import Banded, BandedInverse, MeanToeplitz, PrefixRoot
+from privmean.streams.strategy_error import ErrorGoal
 from report import publish, table
 
 SETTINGS = {
@@ -60,8 +60,8 @@ def study(name: str, persons: list[str], values: np.ndarray, quick: bool) -> lis
                 "prefix root inverse p=⌊ln b⌋": BandedInverse(PrefixRoot(), int(math.log(b))),
                 "prefix root banded p=b": Banded(PrefixRoot(), b),
                 "ours: front-loaded": fit_loaded(p, steps),
-                "ours: front-loaded, t≥1000": fit_loaded(p, steps, Goal(1000)),
-                "ours: 3 buffers, t≥1000": fit(p, steps, Goal(1000), buffers=3),
+                "ours: front-loaded, t≥1000": fit_loaded(p, steps, ErrorGoal(1000)),
+                "ours: 3 buffers, t≥1000": fit(p, steps, ErrorGoal(1000), buffers=3),
             }
             for label, strategy in strategies.items():
                 chosen = plan(

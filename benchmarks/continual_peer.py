@@ -107,11 +107,11 @@ def peer(
 
 
 def ours(n: int) -> list[tuple[str, Callable[[], object]]]:
-    from privmean.continual.buffered import fit
-    from privmean.continual.loaded_fit import fit_loaded
-    from privmean.continual.optimize import best_toeplitz
-    from privmean.continual.scaled import fit_scaled
-    from privmean.continual.sensitivity import Participation
+    from privmean.streams.buffered_toeplitz import fit
+    from privmean.streams.fit_front_loaded import fit_loaded
+    from privmean.streams.fit_strategy import best_toeplitz
+    from privmean.streams.participation_sensitivity import Participation
+    from privmean.streams.scaled_toeplitz import fit_scaled
 
     p = Participation(math.ceil(n / BAND), BAND)
     makers: list[tuple[str, Callable[[], object]]] = [
@@ -126,8 +126,8 @@ def ours(n: int) -> list[tuple[str, Callable[[], object]]]:
 
 def study(n: int, arguments: argparse.Namespace) -> list[list[object]]:
     """The rows of the table for one length."""
-    from privmean.continual.sensitivity import Participation
-    from privmean.continual.strategies import Toeplitz
+    from privmean.streams.participation_sensitivity import Participation
+    from privmean.streams.strategies import Toeplitz
 
     p = Participation(math.ceil(n / BAND), BAND)
     results: list[tuple[str, np.ndarray | None, float, float]] = []

@@ -12,25 +12,25 @@ import time
 
 import numpy as np
 
-from privmean.continual.buffered import fit
-from privmean.continual.error import Goal
-from privmean.continual.levels import plan_levels
-from privmean.continual.loaded_fit import fit_loaded
-from privmean.continual.optimize import (
+from privmean.privacy.gdp import gaussian_mu
+from privmean.streams.buffered_toeplitz import fit
+from privmean.streams.fit_front_loaded import fit_loaded
+from privmean.streams.fit_strategy import (
     best_banded_inverse,
     best_decaying,
     best_toeplitz,
 )
-from privmean.continual.scaled import fit_scaled
-from privmean.continual.sensitivity import Participation
-from privmean.continual.strategies import (
+from privmean.streams.participation_sensitivity import Participation
+from privmean.streams.scaled_toeplitz import fit_scaled
+from privmean.streams.strategies import (
     Banded,
     BandedInverse,
     Identity,
     MeanToeplitz,
     PrefixRoot,
 )
-from privmean.privacy.gdp import gaussian_mu
+from privmean.streams.strategy_error import ErrorGoal
+from privmean.streams.withhold_plan import plan_levels
 from report import publish, table
 
 N = 8192
@@ -223,9 +223,9 @@ def figure_3(quick: bool) -> str:
         add("ours: front-loaded", algorithm_1(fit_loaded(p, n), persons, most))
         add(
             "ours: front-loaded, t≥100",
-            algorithm_1(fit_loaded(p, n, Goal(100)), persons, most),
+            algorithm_1(fit_loaded(p, n, ErrorGoal(100)), persons, most),
         )
-        add("ours: 3 buffers, t≥100", algorithm_1(fit(p, n, Goal(100)), persons, most))
+        add("ours: 3 buffers, t≥100", algorithm_1(fit(p, n, ErrorGoal(100)), persons, most))
         add("tree, pure, naive", naive_tree(persons, most))
         levels = most.bit_length()
         root = PrefixRoot().variances(persons)

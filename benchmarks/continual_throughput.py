@@ -107,7 +107,7 @@ def commits() -> float:
 
 
 def stream_of(d: int, strategy, state=None):
-    from privmean.continual import MeanStream
+    from privmean.streams import MeanStream
 
     return MeanStream(
         epsilon=1.0,
@@ -137,9 +137,9 @@ def main() -> None:
         inside()
         return
 
-    from privmean.continual.buffered import Buffered
-    from privmean.continual.strategies import Banded, MeanToeplitz
     from privmean.noise.exact import ExactNoise
+    from privmean.streams.buffered_toeplitz import Buffered
+    from privmean.streams.strategies import Banded, MeanToeplitz
 
     strategies = {
         "2 buffers scaled in time": None,

@@ -21,8 +21,8 @@ import numpy as np
 
 from plans import planned
 from privmean.central.default_mean import DefaultMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from report import few, publish, table
 from study_laws import COLUMNS, DATA, OTHER_COLUMNS, oracle, person_means, synthetic
@@ -59,7 +59,7 @@ def cell(values: np.ndarray, epsilon: float, runs: int, seed: int) -> dict[str, 
     n, mean = len(x), float(x.mean())
     se = float(x.std(ddof=1)) / math.sqrt(n)
     sums = np.concatenate([[0.0], np.cumsum(x)])
-    people = MatrixPeople(x[:, None], ("value",))
+    people = ArrayPersonTable(x[:, None], ("value",))
     plan = planned(DefaultMean(), Budget(epsilon=epsilon), persons=n)
     noise = SimulatedNoise(seed)
     bias, variance, errors, statuses = [], [], [], []

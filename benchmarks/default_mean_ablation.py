@@ -19,11 +19,14 @@ import numpy as np
 
 from default_mean_laws import EPSILON, MORE, NINE, Law, best_of, columns_of
 from plans import planned
-from privmean.central import default_limits, left_behind, locate, log_segments
+from privmean.central import default_bounds as default_limits
+from privmean.central import find_region as locate
+from privmean.central import log_histogram as log_segments
+from privmean.central import overlooked_group as left_behind
 from privmean.central.default_mean import DefaultMean
-from privmean.intervals import missing
+from privmean.data.array_table import ArrayPersonTable
+from privmean.inference import missing_count as missing
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from report import publish, table
 from study_laws import COLUMNS, DATA, OTHER_COLUMNS
@@ -83,7 +86,7 @@ RULES = {
     "step back": ((default_limits, "LEFT_BEHIND", 10.0),),
     "widening": ((default_limits, "WIDEN", 0.0),),
     "trust 2 scales below N = 1500 (1)": ((default_limits, "LEAN_TRUST", 1.0),),
-    "firm belief in nulls (a step)": ((missing.Missing, "believed", property(
+    "firm belief in nulls (a step)": ((missing.MissingCount, "believed", property(
         lambda self: self.number if self.number > missing.FIRM * self.scale else 0.0
     )),),
 }  # fmt: skip
@@ -102,7 +105,7 @@ def without(changes) -> Iterator[None]:
     """The estimator with these names replaced."""
     patches = []
     for where, name, value in changes:
-        if isinstance(where, log_segments.Evidence):  # a frozen value
+        if isinstance(where, log_segments.DetectionRule):  # a frozen value
             made = replace(where, **{name: value})
             patches.append(mock.patch.object(log_segments.read_reach, "__defaults__", (made,)))
         else:
@@ -123,7 +126,7 @@ def ratio(law: Law, n: int, epsilon: float, best: float, runs: int) -> float:
     for run in range(runs):
         g = np.random.default_rng([5, n, run])
         x = law.draw(g, n)
-        value = plan.release(MatrixPeople(x[:, None], ("v",)), SimulatedNoise(g)).estimate[0]
+        value = plan.release(ArrayPersonTable(x[:, None], ("v",)), SimulatedNoise(g)).estimate[0]
         errors.append(((0.0 if np.isnan(value) else value) - np.nanmean(x)) / se)
     return float(np.sqrt(1 + np.mean(np.square(errors))) / np.sqrt(1 + best**2))
 

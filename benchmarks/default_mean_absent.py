@@ -20,15 +20,15 @@ from default_mean_laws import EPSILON, NINE, Law, columns_of
 from plans import planned
 from privmean.central import default_column
 from privmean.central.default_mean import DefaultMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from report import publish, table
 from study_laws import COLUMNS, DATA
 
 LAWS, SHARES, SIZES = ("lognormal 1", "N(1.67, .38)"), (0.0, 0.01, 0.05), (300, 600, 1500, 5000)
 WAYS = ("middle of the limits", "mean of what was seen")
-STEP = default_column.absent_step
+STEP = default_column.missing_step
 
 
 def cell(law: Law, n: int, share: float, way: str, runs: int) -> tuple[float, ...]:
@@ -42,12 +42,12 @@ def cell(law: Law, n: int, share: float, way: str, runs: int) -> tuple[float, ..
         away.append((box.middle + box.radius * at / box.steps - law.mean) / law.sd)
         return at
 
-    with mock.patch.object(default_column, "absent_step", step):
+    with mock.patch.object(default_column, "missing_step", step):
         for run in range(runs):
             g = np.random.default_rng([run, n])
             x = law.draw(g, n)
             x[g.random(n) < share] = np.nan
-            release = plan.release(MatrixPeople(x[:, None], ("v",)), SimulatedNoise(g))
+            release = plan.release(ArrayPersonTable(x[:, None], ("v",)), SimulatedNoise(g))
             interval = release.interval()
             covered += interval.lower[0] <= law.mean <= interval.upper[0]
             lengths.append((interval.upper[0] - interval.lower[0]) / unit)

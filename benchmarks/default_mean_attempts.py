@@ -24,10 +24,13 @@ import numpy as np
 from default_mean_ablation import HARD
 from default_mean_laws import EPSILON, MORE, NINE, Law, best_of, columns_of
 from plans import planned
-from privmean.central import default_column, locate, selected_limits
+from privmean.central import choose_bounds as selected_limits
+from privmean.central import default_column
+from privmean.central import find_region as locate
+from privmean.central.bisect_region import RegionBisection
+from privmean.central.bound_pairs import choice, is_tight, limits_of, scored
 from privmean.central.default_mean import DefaultMean
-from privmean.central.limit_pairs import choice, is_tight, limits_of, scored
-from privmean.central.log_segments import (
+from privmean.central.log_histogram import (
     ATOM_ONLY,
     BEYOND,
     FOUND,
@@ -38,18 +41,17 @@ from privmean.central.log_segments import (
     concentrated,
     lies_far,
 )
-from privmean.central.places import Places
-from privmean.central.wallet import floor_tick
-from privmean.intervals.missing import Missing
+from privmean.central.pure_budget import floor_epsilon
+from privmean.data.array_table import ArrayPersonTable
+from privmean.inference.missing_count import MissingCount
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from report import publish, table
 from study_laws import COLUMNS, DATA
 
 SIZES = (300, 600, 1500, 2800)
 MINORITIES, LATE = ("minority 5 % at 1000", "refunds of -5x, 3 %"), 5000
-READ, LOCATE = locate.read_reach, locate.locate
+READ, LOCATE = locate.read_reach, locate.find_region
 
 
 class _NothingSeen(Exception):
@@ -79,14 +81,14 @@ def _chosen_where_nothing_is_seen(curator, column, schedule, safety, wallet, rel
         lower, upper = limits_of(index)
         inside = math.inf, math.inf
         nulls = ((seen.seen.missing, seen.seen.scale),)
-        return locate.Location(
+        return locate.ClippingRegion(
             FOUND, 0.0, lower, upper, 0, 2, 0, 0.0, seen.seen.scale, inside, nulls
         )
 
 
 LOOKED_FROM = 1100  # persons*epsilon from which one look leads to a choice
 LOOK, LOOK_PART = 80, 0.05  # persons*epsilon of it, and part of epsilon
-DEEPEST = Places(levels=8, shifts=4, narrow=2.0)
+DEEPEST = RegionBisection(levels=8, shifts=4, narrow=2.0)
 
 
 def _chosen_after_a_look(curator, column, schedule, safety, wallet, relation):
@@ -96,15 +98,15 @@ def _chosen_after_a_look(curator, column, schedule, safety, wallet, relation):
     if float(persons * epsilon) < LOOKED_FROM:
         return LOCATE(curator, column, schedule, safety, wallet, relation)
     moved = 2 if relation == REPLACE_ONE else 1
-    price = floor_tick(max(Fraction(LOOK) / persons, epsilon * Fraction(LOOK_PART)))
+    price = floor_epsilon(max(Fraction(LOOK) / persons, epsilon * Fraction(LOOK_PART)))
     seen = locate.histogram(
         curator, column, 0.0, wallet.counts("origin", price, moved, spread=moved)
     )
     nulls = ((seen.missing, seen.scale),)
-    missing = Missing.pooled(nulls)
+    missing = MissingCount.pooled(nulls)
     there = persons - missing.believed
     place = selected_limits._place
-    if locate.almost_nobody(missing, persons, epsilon):
+    if locate.is_nearly_empty(missing, persons, epsilon):
         return place(locate.NOBODY, 0.0, (0.0, 0.0), nulls)
     window = concentrated(seen, locate.FAR_WINDOW)
     everybody = all_around(
@@ -163,7 +165,7 @@ WAYS = {
 def changed(changes) -> Iterator[None]:
     with ExitStack() as stack:
         if isinstance(changes, str):
-            own = locate.Schedule.of.__func__
+            own = locate.RoundSchedule.of.__func__
 
             def cheaper(cls, persons, epsilon, doubt=0.0, **words):
                 made = own(cls, persons, epsilon, doubt, **words)
@@ -173,7 +175,7 @@ def changed(changes) -> Iterator[None]:
                     share = 0.4 if size < 1500 else max(0.1, min(0.4, 0.24 * (4000 / size) ** 0.4))
                 return replace(made, share=share)
 
-            stack.enter_context(mock.patch.object(locate.Schedule, "of", classmethod(cheaper)))
+            stack.enter_context(mock.patch.object(locate.RoundSchedule, "of", classmethod(cheaper)))
         else:
             for where, name, value in changes:
                 stack.enter_context(mock.patch.object(where, name, value))
@@ -187,7 +189,7 @@ def cell(method, law: Law, n: int, epsilon: float, best: float, runs: int) -> tu
     for run in range(runs):
         g = np.random.default_rng([6, n, run])
         x = law.draw(g, n)
-        release = plan.release(MatrixPeople(x[:, None], ("v",)), SimulatedNoise(g))
+        release = plan.release(ArrayPersonTable(x[:, None], ("v",)), SimulatedNoise(g))
         value = release.estimate[0]
         errors.append(((0.0 if math.isnan(value) else value) - np.nanmean(x)) / se)
         shares.append(release.shares.get("mean and square", 0.0))

@@ -21,8 +21,8 @@ import numpy as np
 from default_mean_laws import MORE, NINE, Law, best_of, columns_of
 from plans import planned
 from privmean.central.default_mean import DefaultMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from report import publish, table
 from study_laws import COLUMNS, DATA, synthetic
@@ -62,7 +62,7 @@ def cell(law: Law, n: int, method: str, runs: int) -> dict[str, float]:
     for run in range(runs):
         g = np.random.default_rng([11, n, run])
         x = law.draw(g, n)
-        release = plan.release(MatrixPeople(x[:, None], ("v",)), SimulatedNoise(g))
+        release = plan.release(ArrayPersonTable(x[:, None], ("v",)), SimulatedNoise(g))
         statuses[release.status] += 1
         interval = release.interval()
         holds = interval.lower[0] <= law.mean <= interval.upper[0]

@@ -26,10 +26,10 @@ import numpy as np
 
 from plans import planned
 from privmean.central.default_mean import DefaultMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.release import Release
+from privmean.release.release import Release
 from report import publish, table
 from study_laws import COLUMNS, DATA, OTHER_COLUMNS, oracle, person_means
 
@@ -188,7 +188,7 @@ def cell(
     for run in range(runs):
         g = np.random.default_rng([seed, n, run])
         x = law.draw(g, n)
-        release = plan.release(MatrixPeople(x[:, None], ("v",)), SimulatedNoise(g))
+        release = plan.release(ArrayPersonTable(x[:, None], ("v",)), SimulatedNoise(g))
         interval = release.interval()
         holds = interval.lower[0] <= law.mean <= interval.upper[0]
         covered += holds

@@ -16,17 +16,17 @@ from unittest import mock
 import numpy as np
 
 from plans import planned
-from privmean.central import default_limits
+from privmean.central import default_bounds as default_limits
 from privmean.central.default_mean import DefaultMean
-from privmean.central.groups import tails
-from privmean.central.groups.estimator import GroupMeans
-from privmean.central.heaps import DIGITS, narrow
+from privmean.central.groups import pooled_tail as tails
+from privmean.central.groups.group_means import GroupMeans
+from privmean.central.point_mass import DIGITS, is_narrow
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from report import publish, table
 
@@ -60,11 +60,11 @@ LAWS = {
 def patched(way: str) -> mock._patch:  # type: ignore[type-arg]
     """What the first way takes for one value."""
 
-    def digits(self: default_limits.Widened) -> bool:
-        return narrow(*self.limits, DIGITS)
+    def digits(self: default_limits.WidenedBounds) -> bool:
+        return is_narrow(*self.limits, DIGITS)
 
-    one = default_limits.Widened.one_value if way == WAYS[1] else property(digits)
-    return mock.patch.object(default_limits.Widened, "one_value", one)
+    one = default_limits.WidenedBounds.one_value if way == WAYS[1] else property(digits)
+    return mock.patch.object(default_limits.WidenedBounds, "one_value", one)
 
 
 def means(law: str, n: int, epsilon: float, way: str, runs: int) -> tuple[float, ...]:
@@ -74,7 +74,7 @@ def means(law: str, n: int, epsilon: float, way: str, runs: int) -> tuple[float,
     with patched(way):
         for run in range(runs):
             g = np.random.default_rng([run, n])
-            release = plan.release(MatrixPeople(draw(g, n)[:, None], ("v",)), SimulatedNoise(g))
+            release = plan.release(ArrayPersonTable(draw(g, n)[:, None], ("v",)), SimulatedNoise(g))
             row, ok = release.interval(), release.status == "ok"
             held = row.lower[0] <= mean <= row.upper[0]
             said += ok, ok and not held, release.status == "atom"
@@ -84,13 +84,15 @@ def means(law: str, n: int, epsilon: float, way: str, runs: int) -> tuple[float,
 def groups(law: str, n: int, epsilon: float, way: str, runs: int) -> tuple[float, ...]:
     draw, mean = LAWS[law]
     said = np.zeros(3)
-    never = mock.patch.object(tails, "narrow", narrow if way == WAYS[1] else lambda *_: False)
+    never = mock.patch.object(tails, "narrow", is_narrow if way == WAYS[1] else lambda *_: False)
     with never:
         for run in range(runs):
             g = np.random.default_rng([run, n])
-            pairs = MatrixPairs.of(np.arange(n), g.integers(0, 5, n), draw(g, n), KEYS, Weights())
+            pairs = ArrayPairTable.of(
+                np.arange(n), g.integers(0, 5, n), draw(g, n), KEYS, GroupWeights()
+            )
             plan = GroupMeans(pairs.keys, pairs.weights).plan(
-                Budget(epsilon=epsilon, neighbors=ADD_REMOVE), Shape(pairs.columns)
+                Budget(epsilon=epsilon, neighbors=ADD_REMOVE), PublicShape(pairs.columns)
             )
             release = plan.run(TrustedCurator(pairs, SimulatedNoise(g)))
             if release.status == "atom":

@@ -29,12 +29,12 @@ from scipy.stats import binom
 from default_mean_laws import Law, best_of
 from plans import planned
 from privmean.central.default_mean import DefaultMean
-from privmean.intervals.default_intervals import ColumnIntervals
-from privmean.intervals.interval import Interval
+from privmean.data.array_table import ArrayPersonTable
+from privmean.inference.clipped_intervals import ColumnIntervals
+from privmean.inference.interval import Interval
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
-from privmean.release import Release
+from privmean.release.release import Release
 from report import publish, table
 
 FEWEST, MOST = 1000, 6000
@@ -82,7 +82,7 @@ def releases(x: np.ndarray, epsilon: float, runs: int) -> Iterator[tuple[Release
     for run in range(runs):
         g = np.random.default_rng([run, n, own])
         drawn = x[g.integers(0, len(x), n)]
-        yield plan.release(MatrixPeople(drawn[:, None], ("v",)), SimulatedNoise(g)), drawn
+        yield plan.release(ArrayPersonTable(drawn[:, None], ("v",)), SimulatedNoise(g)), drawn
 
 
 def own_arms(release: Release, interval: Interval) -> tuple[float, float]:

@@ -24,12 +24,14 @@ from unittest import mock
 import numpy as np
 
 from default_mean_laws import EPSILON, MORE, Law, columns_of
-from intervals import Population
+from inference import Population
 from plans import planned
-from privmean.central import default_column, default_limits
+from privmean.central import default_bounds as default_limits
+from privmean.central import default_column
 from privmean.central.default_mean import DefaultMean
-from privmean.intervals import default_intervals
-from privmean.intervals.laplace_normal import (
+from privmean.data.array_table import ArrayPersonTable
+from privmean.inference import clipped_intervals as default_intervals
+from privmean.inference.laplace_normal import (
     _LAPLACE,
     _WEIGHTS,
     allowance_half_length,
@@ -37,9 +39,8 @@ from privmean.intervals.laplace_normal import (
     quantile,
     survival,
 )
-from privmean.intervals.mean_interval import sampling_variance
+from privmean.inference.mean_interval import sampling_variance
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from report import publish, table
 from study_laws import COLUMNS, DATA
@@ -142,7 +143,7 @@ def cell(x: np.ndarray, n: int, way: str, runs: int) -> tuple[float, float, floa
         for run in range(runs):
             g = np.random.default_rng([run, n])
             drawn = g.choice(x, n)
-            release = plan.release(MatrixPeople(drawn[:, None], ("v",)), SimulatedNoise(g))
+            release = plan.release(ArrayPersonTable(drawn[:, None], ("v",)), SimulatedNoise(g))
             interval = release.interval()
             widths.append((interval.upper[0] - interval.lower[0]) / 2 / owed)
             holds = interval.lower[0] <= population.mean <= interval.upper[0]
@@ -178,7 +179,7 @@ def main() -> None:
                     g = np.random.default_rng([run, n, 1])
                     x = g.choice(refunds, n)
                     interval = plan.release(
-                        MatrixPeople(x[:, None], ("v",)), SimulatedNoise(g)
+                        ArrayPersonTable(x[:, None], ("v",)), SimulatedNoise(g)
                     ).interval()
                     held += interval.lower[0] <= refunds.mean() <= interval.upper[0]
             rows.append([

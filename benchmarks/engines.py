@@ -46,7 +46,7 @@ import spark_homes
 import sql_tables
 
 import privmean as pm
-from privmean.people.read import read
+from privmean.data.read import read
 from report import publish, table
 
 HOMES = {"duckdb": "parquet", "polars": "lazy"} | {name: name for name in sql_tables.ENGINES}
@@ -183,7 +183,7 @@ class Timed:
 
             means = pl.scan_parquet(self.path).group_by("who").agg(pl.col("x").mean())
             return float(means.select(pl.col("x").mean()).collect().item())
-        from privmean.people import sqlengines
+        from privmean.data import sql_engines as sqlengines
 
         link = sql_tables.connection(self.home)
         text = PLAIN.format(self.table.get_name())

@@ -17,8 +17,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from privmean.continual.eventlines import Reader
-from privmean.people.textformat import TextFormat
+from privmean.data.text_format import TextFormat
+from privmean.streams.record_lines import Reader
 
 RESULT = Path(__file__).parent / "results" / "event_lines.json"
 PIECES = [

@@ -23,13 +23,16 @@ from typing import Any
 import numpy as np
 
 import privmean as pm
-from privmean.models import magnitudes, own_means, quantiles, tail_means
-from privmean.models.magnitudes import Magnitudes
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.models import mean_coefficients as own_means
+from privmean.models import private_scale as magnitudes
+from privmean.models import quantiles
+from privmean.models import tail_intervals as tail_means
+from privmean.models.center_scale import MedianChoice, grid_around
+from privmean.models.private_scale import PrivateScale
 from privmean.models.quantiles import Quantiles
-from privmean.models.standard import Middle, grid_around
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from report import publish, table
 
@@ -39,14 +42,16 @@ Answer = Callable[[float, int], np.ndarray[Any, Any]]
 
 def column(estimator: Any, relation: Relation = REPLACE_ONE) -> Answer:
     known = PERSONS if relation == REPLACE_ONE else None
-    plan = estimator.plan(Budget(epsilon=1.0, neighbors=relation), Shape.of(1, known, PERSONS))
+    plan = estimator.plan(
+        Budget(epsilon=1.0, neighbors=relation), PublicShape.of(1, known, PERSONS)
+    )
 
     def answer(part: float, seed: int) -> np.ndarray[Any, Any]:
         values = np.full(PERSONS, math.nan)
         k = int(part * PERSONS)
         values[:k] = np.random.default_rng([seed, 1]).normal(1, 1, k)
         noise = SimulatedNoise(np.random.default_rng([seed, 2]))
-        return plan.release(MatrixPeople(values[:, None], ("a",)), noise).estimate
+        return plan.release(ArrayPersonTable(values[:, None], ("a",)), noise).estimate
 
     return answer
 
@@ -64,8 +69,8 @@ def slopes(part: float, seed: int) -> np.ndarray[Any, Any]:
 ANSWERS: dict[str, Answer] = {
     "quartiles": column(Quantiles((0.25, 0.5, 0.75))),
     "quartiles, add-remove": column(Quantiles((0.25, 0.5, 0.75)), ADD_REMOVE),
-    "magnitudes": column(Magnitudes()),
-    "magnitudes about medians, tails counted": column(Magnitudes(target="mean", around="median")),
+    "magnitudes": column(PrivateScale()),
+    "magnitudes about medians, tails counted": column(PrivateScale(target="mean", around="median")),
     "own slopes": slopes,
 }
 
@@ -78,7 +83,7 @@ def rates(answer: Answer, part: float, runs: int) -> str:
 
 
 def without_rules() -> None:
-    Magnitudes.fewest = lambda self, relation: 0.0  # type: ignore[method-assign]
+    PrivateScale.fewest = lambda self, relation: 0.0  # type: ignore[method-assign]
     tail_means.MISSED = magnitudes.MOST = quantiles.SIDE = math.inf
     quantiles.FOUND = dict.fromkeys(quantiles.FOUND, 0.0)
 
@@ -101,11 +106,11 @@ def unchanged(part: float, epsilon: float, runs: int) -> str:
 
 def median(number: int, limit: float, runs: int) -> str:
     far, persons = 0, 400
-    choice = Middle("median", Fraction(number, persons), REPLACE_ONE)
+    choice = MedianChoice("median", Fraction(number, persons), REPLACE_ONE)
     bins = grid_around(-limit, limit)
     for seed in range(runs):
         values = np.random.default_rng([seed, 3]).normal(1, 1, persons)
-        people = MatrixPeople(values[:, None], ("a",))
+        people = ArrayPersonTable(values[:, None], ("a",))
         counts = bins.all_counts(people.uniform_counts(0, bins.half, bins.origin))
         noise = SimulatedNoise(np.random.default_rng([seed, number]))
         found = bins.center(choice.choice.draw(choice.scores(counts), noise))

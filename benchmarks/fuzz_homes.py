@@ -9,7 +9,7 @@ turn) and by Polars (eager or lazy); rows are compared bit for bit, and a few qu
 are asked with random numbers. --all: every question in every home, which takes ten times as long.
 --sql: also in these SQL engines (datafusion, postgres, clickhouse, or all), which must be there.
 --seconds: stop after so long. The exit status is 1 if anything differs. Tables and questions:
-tests/people/random_tables.py.
+tests/data/random_tables.py.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from collections import Counter
 from pathlib import Path
 
 from privmean.cli.app import run
-from privmean.people.read import read
-from privmean.people.text import csv_fields, ended_line, json_fields, number
-from privmean.people.textformat import TextFormat
+from privmean.data.read import read
+from privmean.data.text_format import TextFormat
+from privmean.data.text_record import csv_fields, ended_line, json_fields, number
 
 BATCH = 500  # hostile persons in a file
 RESOLUTION = 2.0**-40

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from panels import PANEL, Bank, reference
+from privmean.data.public_shape import PublicShape
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
-from privmean.models.pooled import Pooled
+from privmean.models.pooled_regression import Pooled
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 from report import publish, table
 
@@ -55,7 +55,7 @@ def lines(name: str, bank: Bank, runs: int) -> list[list[str]]:
     beta, _ = reference(people, asked.design, how)
     private = []
     for budget in BUDGETS:
-        plan = Pooled(asked.design, how).plan(budget, Shape(asked.names, bank.persons, None))
+        plan = Pooled(asked.design, how).plan(budget, PublicShape(asked.names, bank.persons, None))
         off, held = [], []
         for seed in range(runs):
             release = plan.release(people, SimulatedNoise(seed))

@@ -23,21 +23,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-import privmean.central.groups.run as groups_run
+import privmean.central.groups.run_groups as groups_run
 from privmean.central.default_mean import DefaultMean
-from privmean.central.groups.estimator import GroupMeans
-from privmean.central.groups.stages import boxes_of
-from privmean.central.groups.tails import Limits
-from privmean.errors import Infeasible
+from privmean.central.groups.group_means import GroupMeans
+from privmean.central.groups.group_stages import boxes_of
+from privmean.central.groups.pooled_tail import GroupBounds
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.pair_summaries import Pairs
+from privmean.data.public_shape import PublicShape
+from privmean.data.read_pairs import read_pairs
+from privmean.data.table import Table
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.pairings import Pairs
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairread import read_pairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import Shape
-from privmean.people.table import Table
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from report import publish, table
 from study_laws import DATA
@@ -74,7 +74,7 @@ class Study:
     """One table: pairs in memory, and the persons behind them."""
 
     name: str
-    pairs: MatrixPairs
+    pairs: ArrayPairTable
     person: np.ndarray
 
     @property
@@ -87,7 +87,7 @@ class Study:
         square = np.bincount(p.group, (w * (p.values[0] - mean[p.group])) ** 2, len(p.keys))
         return size, mean, np.sqrt(square) / np.maximum(size, 1e-12)
 
-    def drawn(self, rng: np.random.Generator) -> MatrixPairs:
+    def drawn(self, rng: np.random.Generator) -> ArrayPairTable:
         """Persons drawn with replacement."""
         persons, place = np.unique(self.person, return_inverse=True)
         order = np.argsort(place, kind="stable")
@@ -108,27 +108,27 @@ def studies(data: Path) -> list[Study]:
     work = pl.read_parquet(data / "nlswork.parquet")
     ratings = pl.read_parquet(data / "insteval.parquet")
     retail = pl.read_parquet(data / "online_retail.parquet")
-    alone = Weights()
+    alone = GroupWeights()
     return [
         _study("carrier", flights, "arr_delay", "carrier", alone),
         _study("industry", work, "ln_wage", "ind_code", alone),
         _study("occupation", work, "ln_wage", "occ_code", alone),
         _study("department", ratings, "rating", "dept", alone),
         _study("country", retail, "amount", "country", alone),
-        _study("department, k 5", ratings, "rating", "dept", Weights(5, True)),
-        _study("destination, k 4", flights, "arr_delay", "dest", Weights(4, True)),
-        _study("month, k 12", flights, "arr_delay", "month", Weights(12, True)),
+        _study("department, k 5", ratings, "rating", "dept", GroupWeights(5, True)),
+        _study("destination, k 4", flights, "arr_delay", "dest", GroupWeights(4, True)),
+        _study("month, k 12", flights, "arr_delay", "month", GroupWeights(12, True)),
     ]
 
 
-def _study(name: str, frame: pl.DataFrame, value: str, by: str, weights: Weights) -> Study:
+def _study(name: str, frame: pl.DataFrame, value: str, by: str, weights: GroupWeights) -> Study:
     present = frame.filter(pl.col(value).is_not_null() & pl.col(by).is_not_null())[by].unique()
     keys = [str(int(k)) if isinstance(k, float) else str(k) for k in present.to_list()]
     asked = Pairs(value, (by,), tuple((key,) for key in keys), weights)
     inside = read_pairs(asked, Table(frame, person="person_id"))
     rows = inside.frame.select("p", "g", "v", "w", "m").collect().to_native()
     persons = np.asarray(rows["p"].cast(pl.String).rank("dense"), dtype=np.int64)
-    pairs = MatrixPairs(
+    pairs = ArrayPairTable(
         (value,), asked.groups, weights, np.asarray(rows["g"]), (np.asarray(rows["v"]),),
         np.asarray(rows["w"]), np.asarray(rows["m"]), inside.size(), inside.members(),
     )  # fmt: skip
@@ -154,7 +154,7 @@ def errors(
 def _planned(study: Study, epsilon: float) -> Any:
     estimator = GroupMeans(study.pairs.keys, study.pairs.weights)
     budget = Budget(epsilon=epsilon, neighbors=ADD_REMOVE)
-    return estimator.plan(budget, Shape(study.pairs.columns))
+    return estimator.plan(budget, PublicShape(study.pairs.columns))
 
 
 def _table(study: Study, epsilon: float, seed: int) -> np.ndarray:
@@ -165,8 +165,8 @@ def _one_size(study: Study, epsilon: float, seed: int) -> np.ndarray:
     """The same stages with the limits of the location for all groups."""
     usual = groups_run._limits
 
-    def same(settings: Any, eps: Any, left: Any, weight: Any, tail: Any, *rest: Any) -> Limits:
-        return Limits(np.full(len(weight), tail.lower), np.full(len(weight), tail.upper))
+    def same(settings: Any, eps: Any, left: Any, weight: Any, tail: Any, *rest: Any) -> GroupBounds:
+        return GroupBounds(np.full(len(weight), tail.lower), np.full(len(weight), tail.upper))
 
     groups_run._limits = same
     try:
@@ -182,10 +182,10 @@ def _own(study: Study, epsilon: float, seed: int) -> np.ndarray:
     budget = Budget(epsilon=each, neighbors=ADD_REMOVE)
     found = np.full(len(p.keys), np.nan)
     for g in range(len(p.keys)):
-        people = MatrixPeople(p.values[0][p.group == g][:, None], p.columns)
+        people = ArrayPersonTable(p.values[0][p.group == g][:, None], p.columns)
         try:
-            plan = DefaultMean().plan(budget, Shape(p.columns))
-        except Infeasible:
+            plan = DefaultMean().plan(budget, PublicShape(p.columns))
+        except InfeasibleError:
             continue
         release = plan.release(people, SimulatedNoise(seed * 1000 + g))
         found[g] = release.estimate[0] if release.status == "ok" else np.nan
@@ -198,7 +198,9 @@ def _wide(study: Study, epsilon: float, seed: int) -> np.ndarray:
     low, high = np.quantile(p.values[0], [0.005, 0.995])
     middle, radius = (low + high) / 2, 5 * (high - low)
     groups = len(p.keys)
-    boxes = boxes_of(Limits(np.full(groups, middle - radius), np.full(groups, middle + radius)))
+    boxes = boxes_of(
+        GroupBounds(np.full(groups, middle - radius), np.full(groups, middle + radius))
+    )
     cells = GroupCells(
         "wide", ADD_REMOVE, tuple(box.steps for box in boxes), p.weights.parts,
         min(p.weights.most, groups), 3 * groups, Fraction(epsilon),

@@ -17,12 +17,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.group_means import GroupMeans
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import publish, table
 
@@ -84,8 +84,8 @@ TWICE = ("rates .01 and .3", "rates .05")  # measured under replace-one too
 def released(values, place, epsilon, relation, seed):
     """The table of one release."""
     keys = [chr(97 + g) for g in range(len(PARTS))]
-    pairs = MatrixPairs.of(np.arange(len(place)), place, values, keys, Weights())
-    shape = Shape(pairs.columns, len(place) if relation == REPLACE_ONE else None)
+    pairs = ArrayPairTable.of(np.arange(len(place)), place, values, keys, GroupWeights())
+    shape = PublicShape(pairs.columns, len(place) if relation == REPLACE_ONE else None)
     budget = Budget(epsilon=epsilon, neighbors=relation)
     plan = GroupMeans(pairs.keys, pairs.weights).plan(budget, shape)
     return plan.run(TrustedCurator(pairs, SimulatedNoise(seed))).intervals

@@ -19,14 +19,15 @@ from scipy import stats
 import report
 from heavy_data import LAWS, elliptical_t3, geometric, person_means, plus_minus
 from plans import planned
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights, bias
-from privmean.central.heavy_tailed import radius as radii
-from privmean.central.heavy_tailed.coarse import Coarse
-from privmean.central.heavy_tailed.threaded import Problem
-from privmean.errors import Infeasible
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover, RecordWeights
+from privmean.central.heavy_tailed import clipping_bias as bias
+from privmean.central.heavy_tailed import clipping_radius as radii
+from privmean.central.heavy_tailed.clipping_rounds import Problem
+from privmean.central.heavy_tailed.coarse_center import Coarse
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from privmean.privacy.gdp import gaussian_mu
 
@@ -37,8 +38,8 @@ def tails(order: float, records: float, dimension: int = 1):
     return BoundedMoment(order, 1.0, records).tails(dimension)
 
 
-def matrix(rows: np.ndarray) -> MatrixPeople:
-    return MatrixPeople(rows, tuple(f"c{j}" for j in range(rows.shape[1])))
+def matrix(rows: np.ndarray) -> ArrayPersonTable:
+    return ArrayPersonTable(rows, tuple(f"c{j}" for j in range(rows.shape[1])))
 
 
 def two_point_bias(order: float, records: int, radius: float) -> float:
@@ -159,7 +160,11 @@ def item_level(quick: bool) -> str:
 
 
 def ratios(
-    estimator: HeavyTailed, budget: Budget, samples: list[np.ndarray], mean: float = 0.0, m: int = 1
+    estimator: HeavyTailedMean,
+    budget: Budget,
+    samples: list[np.ndarray],
+    mean: float = 0.0,
+    m: int = 1,
 ):
     """l2 error over the non-private one for each sample, and the plan."""
     n, d = samples[0].shape
@@ -185,15 +190,15 @@ def threaded(quick: bool) -> str:
         moment = BoundedMoment(2.5, 1.35, m, range=(-2 * half, 0.0))
         cells = []
         for rounds in (1, 3):
-            estimator = HeavyTailed(
+            estimator = HeavyTailedMean(
                 moment, law="gaussian", start="public", rounds=rounds, private_radius=False
             )
             try:
                 found, _ = ratios(estimator, Budget(1.0, DELTA), samples, m=m)
                 cells.append(plus_minus(found))
-            except Infeasible:
+            except InfeasibleError:
                 cells.append("refused")
-        best = HeavyTailed(moment, law="gaussian", start="public", private_radius=False)
+        best = HeavyTailedMean(moment, law="gaussian", start="public", private_radius=False)
         found, plan = ratios(best, Budget(1.0, DELTA), samples, m=m)
         rows.append(
             [start, cells[0], one, cells[1], three, plus_minus(found), len(plan.schedule.rounds)]
@@ -265,14 +270,14 @@ def composition(quick: bool) -> str:
                     try:
                         found = {
                             key: ratios(
-                                HeavyTailed(moment, law="gaussian", start="public", **extra),
+                                HeavyTailedMean(moment, law="gaussian", start="public", **extra),
                                 budget,
                                 samples,
                                 m=m,
                             )[0]
                             for key, extra in settings.items()
                         }
-                    except Infeasible:
+                    except InfeasibleError:
                         skipped += 1
                         continue
                     found["literal"] = np.array(
@@ -364,7 +369,7 @@ def one_column(quick: bool) -> str:
             for n in (1000, 5000):
                 for epsilon in (0.25, 1.0):
                     moment = BoundedMoment(law.order, law.bound, m, range=(-1000, 1000))
-                    plan = planned(HeavyTailed(moment), Budget(epsilon), persons=n)
+                    plan = planned(HeavyTailedMean(moment), Budget(epsilon), persons=n)
                     ours, theirs = [], []
                     for run in range(runs):
                         x = person_means(law, rng, n, m, 1)
@@ -443,7 +448,9 @@ def unequal(quick: bool) -> str:
     }
     plans = {
         name: planned(
-            HeavyTailed(BoundedMoment(law.order, law.bound, 10, range=(-20, 20)), weights=weights),
+            HeavyTailedMean(
+                BoundedMoment(law.order, law.bound, 10, range=(-20, 20)), weights=weights
+            ),
             Budget(1.0, DELTA),
             persons=n,
         )
@@ -459,7 +466,7 @@ def unequal(quick: bool) -> str:
         with np.errstate(invalid="ignore"):
             means = sums / counts
         errors["non-private, pooled"].append(values.mean())
-        people = MatrixPeople(means[:, None], ("x",), counts[:, None])
+        people = ArrayPersonTable(means[:, None], ("x",), counts[:, None])
         for name, plan in plans.items():
             errors[name].append(float(plan.release(people, SimulatedNoise(run)).estimate[0]))
     rows = []
@@ -492,12 +499,12 @@ def pure(quick: bool) -> str:
         cells = []
         for estimator in (
             PureCover(moment, work=2e7 if quick else 8e7),
-            HeavyTailed(moment, law="k-norm"),
-            HeavyTailed(moment, law="laplace"),
+            HeavyTailedMean(moment, law="k-norm"),
+            HeavyTailedMean(moment, law="laplace"),
         ):
             try:
                 cells.append(plus_minus(ratios(estimator, Budget(1.0), samples, m=10)[0]))
-            except Infeasible:
+            except InfeasibleError:
                 cells.append("refused")
         rows.append([d, n, name, *cells, reference])
     text = (
@@ -516,7 +523,7 @@ def public_bounds(quick: bool) -> str:
         noise = 2 * 100 / n * math.sqrt(2)  # Laplace, clipping to +-100 standard deviations
         moment = BoundedMoment(4, 1.316, m, range=(-100, 100))
         samples = [rng.standard_normal((n, 1)) / math.sqrt(m) for _ in range(60 if quick else 300)]
-        found, _ = ratios(HeavyTailed(moment), Budget(1.0), samples, m=m)
+        found, _ = ratios(HeavyTailedMean(moment), Budget(1.0), samples, m=m)
         ours = math.sqrt(float(np.mean(found**2)))
         rows.append([m, f"{math.hypot(1, noise * math.sqrt(n * m)):.2f}", known, f"{ours:.2f}"])
     text = (

@@ -25,12 +25,12 @@ import numpy as np
 import report
 from heavy_data import LAWS, Law
 from plans import planned
-from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.central.cheapest import Cheapest
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
-from privmean.errors import Infeasible
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.central.choose_vector_method import Cheapest
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from privmean.privacy.gdp import gaussian_mu
 
@@ -84,12 +84,14 @@ def released(setting: Setting, estimator: object) -> list[float] | None:
     names = tuple(f"c{j}" for j in range(setting.dimension))
     try:
         plan = planned(estimator, setting.budget, persons=PERSONS, dimension=setting.dimension)
-    except Infeasible:
+    except InfeasibleError:
         return None
     return [
         setting.error(
             np.nan_to_num(
-                plan.release(MatrixPeople(setting.sample(run), names), SimulatedNoise(run)).estimate
+                plan.release(
+                    ArrayPersonTable(setting.sample(run), names), SimulatedNoise(run)
+                ).estimate
             )
         )
         for run in range(setting.runs)
@@ -137,7 +139,7 @@ def oracle_ball(setting: Setting) -> list[float]:
 def heavy_tailed(setting: Setting) -> list[float] | None:
     """A bound on a directional moment, the same for every direction."""
     moment = BoundedMoment(setting.law.order, setting.law.bound, 1, range=(-REACH, REACH))
-    return released(setting, HeavyTailed(moment, private_radius=False))
+    return released(setting, HeavyTailedMean(moment, private_radius=False))
 
 
 def heavy_tailed_norm(setting: Setting) -> list[float] | None:
@@ -146,7 +148,7 @@ def heavy_tailed_norm(setting: Setting) -> list[float] | None:
     moment = BoundedMoment(
         setting.law.order, setting.law.bound, 1, range=(-REACH, REACH), norm_bound=size
     )
-    return released(setting, HeavyTailed(moment, private_radius=False))
+    return released(setting, HeavyTailedMean(moment, private_radius=False))
 
 
 def heavy_tailed_two(setting: Setting) -> list[float] | None:
@@ -156,13 +158,13 @@ def heavy_tailed_two(setting: Setting) -> list[float] | None:
     moment = BoundedMoment(
         (2, order), (1.0, bound), range=(-REACH, REACH), norm_bound=(size, bound * size)
     )
-    return released(setting, HeavyTailed(moment, private_radius=False))
+    return released(setting, HeavyTailedMean(moment, private_radius=False))
 
 
 def heavy_tailed_private_radius(setting: Setting) -> list[float] | None:
     """Directional bound, and 15 % of epsilon for a private radius."""
     moment = BoundedMoment(setting.law.order, setting.law.bound, 1, range=(-REACH, REACH))
-    return released(setting, HeavyTailed(moment, private_radius=True))
+    return released(setting, HeavyTailedMean(moment, private_radius=True))
 
 
 def nothing_given(setting: Setting) -> list[float] | None:
@@ -172,12 +174,12 @@ def nothing_given(setting: Setting) -> list[float] | None:
 
 def anisotropic_known(setting: Setting) -> list[float] | None:
     """The covariance (a diagonal) is known, the mean and the range are not."""
-    return released(setting, Anisotropic(setting.deviations**2))
+    return released(setting, AnisotropicMean(setting.deviations**2))
 
 
 def anisotropic_unknown(setting: Setting) -> list[float] | None:
     """Nothing is known of the covariance."""
-    return released(setting, Anisotropic(None))
+    return released(setting, AnisotropicMean(None))
 
 
 Method = Callable[[Setting], list[float] | None]

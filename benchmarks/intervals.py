@@ -20,11 +20,11 @@ import numpy as np
 
 from plans import planned
 from privmean.central.default_mean import DefaultMean
-from privmean.intervals.default_intervals import ColumnIntervals
+from privmean.data.array_table import ArrayPersonTable
+from privmean.inference.clipped_intervals import ColumnIntervals
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
-from privmean.release import Release
+from privmean.release.release import Release
 from report import publish, table
 from study_laws import COLUMNS, DATA, oracle, person_means, synthetic
 
@@ -79,7 +79,7 @@ def part(
     rows = []
     for _ in range(CHUNK):
         x = g.choice(population.values, n)
-        release = plan.release(MatrixPeople(x[:, None], ("value",)), SimulatedNoise(g))
+        release = plan.release(ArrayPersonTable(x[:, None], ("value",)), SimulatedNoise(g))
         interval = release.interval(0.95)
         lower, upper = interval.lower[0], interval.upper[0]
         width = (upper - lower) / (2 * 1.96 * x.std(ddof=1) / math.sqrt(n))

@@ -24,17 +24,19 @@ from typing import Any, Protocol
 import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
-from privmean.continual import MeanStream, WithholdRelease, events, sources
-from privmean.continual.buffered import Buffered
-from privmean.continual.eventlines import Reader
-from privmean.continual.feeding import FedMean
-from privmean.continual.planning import plan as plan_mean
 from privmean.errors import PrivmeanError
-from privmean.local.builders import mean_round
 from privmean.local.clients.client import Client
-from privmean.local.clients.ledger import Ledger
+from privmean.local.clients.client_ledger import Ledger
 from privmean.local.collector.store import Offer, Store
-from privmean.local.many import randomize_many
+from privmean.local.round_builders import mean_round
+from privmean.local.vectorized import randomize_many
+from privmean.streams import MeanStream, WithholdRelease
+from privmean.streams import record_sources as sources
+from privmean.streams import run_stream as events
+from privmean.streams.buffered_toeplitz import Buffered
+from privmean.streams.command_adapters import MeanAdapter
+from privmean.streams.plan_stream import plan as plan_mean
+from privmean.streams.record_lines import Reader
 
 Contents = dict[str, str]
 FULL = 3  # exit status of a child that named the full disk
@@ -113,7 +115,7 @@ class Running:
         sys.stdin = open(self._source, "rb")  # noqa: SIM115 (this process ends with os._exit)
         with MeanStream.from_plan(self._plan, state=path) as stream:
             source = sources.StandardInput(Reader("p", ("v",)), complete=True)
-            events.run(FedMean(stream), source, replay=True, output=Said())
+            events.run(MeanAdapter(stream), source, replay=True, output=Said())
 
     def contents(self, path: Path, moved: bool) -> Contents:
         with MeanStream.from_plan(self._plan, state=path, moved=moved) as stream:

@@ -23,7 +23,8 @@ import polars as pl
 
 import privmean as pm
 from panels import PANEL
-from privmean.models import pooled_intervals, radius
+from privmean.models import pooled_intervals
+from privmean.models import row_clipping as radius
 from privmean.models.pooled_intervals import SEEN, Coefficients
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from privmean.local import WinsorizedRounds, ball_round, items_round, lower_bound, mean_round
-from privmean.local.aggregators.scalar import scalar_law
-from privmean.local.choosing import variance_of
+from privmean.local.aggregators.scalar_law import scalar_law
+from privmean.local.choose_mechanism import variance_of
 from privmean.local.reports import report_size
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table
@@ -124,7 +124,7 @@ def two_rounds(runs: int = 200) -> str:
 
 
 def _anywhere() -> Any:
-    from privmean.local.rounds import Location
+    from privmean.local.two_round_mean import Location
 
     one = np.ones(1)
     return Location(np.zeros(1), one, 0 * one, np.ones(1, dtype=bool), 1, levels=(1, 0, 0, 0))

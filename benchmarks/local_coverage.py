@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.builders import ball_round, items_round, mean_round
-from privmean.local.descriptor import Round
-from privmean.local.many import randomize_many
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.round import Round
+from privmean.local.round_builders import ball_round, items_round, mean_round
+from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table
 

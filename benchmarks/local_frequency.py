@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from peers.environments import PURE_LDP
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.aggregators.items import item_law
-from privmean.local.builders import items_round
-from privmean.local.many import tally_many
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.item_law import item_law
+from privmean.local.round_builders import items_round
+from privmean.local.vectorized import tally_many
 from report import publish, table
 
 HERE = Path(__file__).resolve().parent

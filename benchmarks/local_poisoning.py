@@ -21,10 +21,10 @@ from privmean.local.aggregators.batch import (
     tally,
     units,
 )
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.bits import bit_count
-from privmean.local.descriptor import Round
-from privmean.local.many import randomize_many
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.bit_counts import bit_count
+from privmean.local.round import Round
+from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from privmean.local.aggregators.estimate import Estimate
-from privmean.local.aggregators.estimates import estimate
+from privmean.local.aggregators.estimate_dispatch import estimate
 from privmean.local.aggregators.tally import Tally
-from privmean.local.builders import ball_round, items_round, mean_round
-from privmean.local.coins import signal
-from privmean.local.many import tally_many
+from privmean.local.exact_coins import signal
+from privmean.local.round_builders import ball_round, items_round, mean_round
+from privmean.local.vectorized import tally_many
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table
 

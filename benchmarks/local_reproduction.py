@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.builders import ball_round, items_round, mean_round
-from privmean.local.clients.caps import mean_height
-from privmean.local.coins import signal
-from privmean.local.many import tally_many
-from privmean.local.radii import tau_sub_gaussian
-from privmean.local.rounds import WinsorizedRounds
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.clients.cap_geometry import mean_height
+from privmean.local.exact_coins import signal
+from privmean.local.round_builders import ball_round, items_round, mean_round
+from privmean.local.two_round_mean import WinsorizedRounds
+from privmean.local.vectorized import tally_many
+from privmean.local.vote_radii import tau_sub_gaussian
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table
 

@@ -22,14 +22,14 @@ import numpy as np
 
 from privmean.local.aggregators.batch import add
 from privmean.local.aggregators.tally import Tally
-from privmean.local.builders import items_round, mean_round
-from privmean.local.many import randomize_many
+from privmean.local.round_builders import items_round, mean_round
+from privmean.local.vectorized import randomize_many
 from report import publish, table
 
 AGGREGATE = """
 import resource, sys, time
 from privmean.local import Round
-from privmean.local.aggregators.files import aggregate_files
+from privmean.local.aggregators.aggregate_files import aggregate_files
 round_ = Round.from_json(open(sys.argv[1]).read())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start, cpu = time.perf_counter(), time.process_time()

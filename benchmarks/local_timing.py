@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-from privmean.local.clients.laplace import noise_law, noisy
+from privmean.local.clients.laplace_draw import noise_law, noisy
 from privmean.local.entropy import SystemEntropy, below
 from report import publish, table
 

@@ -24,12 +24,12 @@ import privmean as pm
 from panels import PANEL
 from plans import planned
 from privmean.central.concentration import SubGaussian
-from privmean.central.winsorized import Winsorized
-from privmean.intervals.tail_check import TOO_THICK
-from privmean.models.person_fits import Independence, fit_persons
+from privmean.central.winsorized import WinsorizedMean
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_products import Products
+from privmean.inference.outlier_check import TOO_THICK
+from privmean.models.fit_person import Independence, fit_persons
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.products import Products
 from privmean.privacy.budget import Budget
 from privmean.published.winsorized import AsPublished
 from report import publish, table
@@ -63,14 +63,14 @@ def user_means(epsilon, records, n, releases, rng) -> tuple[str, str]:
     proxy = math.sqrt(np.linalg.eigvalsh(matrix)[-1] / records)
     budget, noise = Budget(epsilon=epsilon, delta=1 / n**2), SimulatedNoise(rng)
     published = planned(AsPublished(SubGaussian(proxy)), budget, persons=n)
-    better = planned(Winsorized(SubGaussian(sd)), budget, persons=n)
+    better = planned(WinsorizedMean(SubGaussian(sd)), budget, persons=n)
     tau = proxy * math.sqrt(2 * math.log(2 * n / 0.05))
     cells = []
     for plan in (published, better):
         squares = []
         for _ in range(releases):
             center = 100 + rng.uniform(-tau, tau)
-            people = MatrixPeople((center + sd * rng.standard_normal(n))[:, None], ("x",))
+            people = ArrayPersonTable((center + sd * rng.standard_normal(n))[:, None], ("x",))
             release = plan.release(people, noise)
             if not release.failed:
                 squares.append(float(release.estimate[0] - center) ** 2)
@@ -86,11 +86,11 @@ def figure_six(releases: int, rng) -> str:
     for (epsilon, records), value in RIGHT.items():
         mine, better = user_means(epsilon, records, 1000, releases, rng)
         rows.append([epsilon, records, 1000, mine, f"{value:.2g}", better])
-    header = ["epsilon", "records", "persons", "as published", "reference", "Winsorized"]
+    header = ["epsilon", "records", "persons", "as published", "reference", "WinsorizedMean"]
     return table(header, rows)
 
 
-def people_of_lines(rng, n=2000, records=20, p=3) -> tuple[MatrixPeople, np.ndarray]:
+def people_of_lines(rng, n=2000, records=20, p=3) -> tuple[ArrayPersonTable, np.ndarray]:
     """Own coefficients of persons with standard normal regressors and AR(1) errors."""
     x = rng.standard_normal((n, records, p))
     root = np.linalg.cholesky(correlation(records, 0.5))
@@ -107,7 +107,7 @@ def people_of_lines(rng, n=2000, records=20, p=3) -> tuple[MatrixPeople, np.ndar
         products, working=Independence(), within=False, threshold=0.3, least=p,
         scales=(1.0,) * (p + 1),
     )  # fmt: skip
-    return MatrixPeople(rows, ("a", "b", "c")), beta
+    return ArrayPersonTable(rows, ("a", "b", "c")), beta
 
 
 def regression(releases: int, rng) -> str:
@@ -119,10 +119,10 @@ def regression(releases: int, rng) -> str:
             planned(AsPublished(SubGaussian(sd)), budget, persons=n, dimension=3), 0.90,
         ),
         "Winsorized, same assumption": (
-            planned(Winsorized(SubGaussian(sd)), budget, persons=n, dimension=3), 0.039,
+            planned(WinsorizedMean(SubGaussian(sd)), budget, persons=n, dimension=3), 0.039,
         ),
         "magnitudes found privately": (
-            planned(pm.Magnitudes(), Budget(epsilon=1.0), persons=n, dimension=3), None,
+            planned(pm.PrivateScale(), Budget(epsilon=1.0), persons=n, dimension=3), None,
         ),
     }  # fmt: skip
     errors: dict[str, list[float]] = {name: [] for name in (*plans, "non-private")}
@@ -155,12 +155,12 @@ def groups(releases: int, rng) -> str:
     rows: list[list[object]] = []
     settings = Budget(epsilon=0.5, delta=1 / n**2)
     for name, sd in (("joint", joint), ("marginal", effects.sd)):
-        plan = planned(Winsorized(SubGaussian(sd), gamma=0.05), settings, persons=n)
+        plan = planned(WinsorizedMean(SubGaussian(sd), gamma=0.05), settings, persons=n)
         squares = []
         for _ in range(releases):
             shared = np.repeat(rng.normal(0, 0.5, 20), 100)
             values = 10 + shared + rng.normal(0, math.sqrt(0.1), n)
-            release = plan.release(MatrixPeople(values[:, None], ("x",)), noise)
+            release = plan.release(ArrayPersonTable(values[:, None], ("x",)), noise)
             if not release.failed:
                 squares.append(float(release.estimate[0] - values.mean()) ** 2)
         rows.append([name, f"{sd:.3g}", f"{plan.noise[0]:.3g}", shown(squares)])
@@ -231,7 +231,7 @@ def wages(path: Path, releases: int) -> str:
     covered: list[list[object]] = []
     for effects in (False, True):
         question = pm.Regression(
-            FORMULA, effect="own", fixed_effects=effects, method=pm.Magnitudes(target="mean")
+            FORMULA, effect="own", fixed_effects=effects, method=pm.PrivateScale(target="mean")
         )
         people = pm.Table(str(path), person="person_id").people(question.summary)
         values = people.values
@@ -241,7 +241,7 @@ def wages(path: Path, releases: int) -> str:
             both = [
                 pm.regress(
                     str(path), FORMULA, person="person_id", epsilon=epsilon, effect="own",
-                    method=pm.Magnitudes(target=target), fixed_effects=effects,
+                    method=pm.PrivateScale(target=target), fixed_effects=effects,
                     noise=SimulatedNoise(rng),
                 )
                 for target in ("mean", "clipped")
@@ -282,12 +282,12 @@ def coverage(
     """Coverage of each term's own interval for the mean of the panel's coefficients."""
     n, p = values.shape
     rng = np.random.default_rng(6)
-    plan = planned(pm.Magnitudes(target=target), Budget(epsilon=epsilon), persons=n, dimension=p)
+    plan = planned(pm.PrivateScale(target=target), Budget(epsilon=epsilon), persons=n, dimension=p)
     noise = SimulatedNoise(rng)
     fine = values[np.isfinite(values[:, 0])]
     hits, thick = np.zeros(p), 0
     for _ in range(releases):
-        drawn = MatrixPeople(values[rng.integers(0, n, n)], tuple(map(str, range(p))))
+        drawn = ArrayPersonTable(values[rng.integers(0, n, n)], tuple(map(str, range(p))))
         release = plan.release(drawn, noise)
         for j, row in enumerate(release.rows(0.95)):
             low, high = row.lower, row.upper

@@ -20,10 +20,10 @@ import numpy as np
 import report
 from plans import planned
 from privmean.central.default_mean import DefaultMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
-from privmean.release import Release
+from privmean.release.release import Release
 from study_laws import DATA
 
 LEVEL, BUDGET = 0.95, Budget(epsilon=1.0, delta=1e-6)
@@ -81,7 +81,7 @@ def row(name: str, x: np.ndarray, target: str | None, runs: int) -> list[object]
     for run in range(runs):
         g = np.random.default_rng([run, 1])
         table = x[g.integers(0, n, n)]
-        release = plan.release(MatrixPeople(table, names), SimulatedNoise(g))
+        release = plan.release(ArrayPersonTable(table, names), SimulatedNoise(g))
         shown = np.array([o == "ok" for o in release.diagnostics["outcomes"].values()])
         each = [release.alone(j) for j in np.flatnonzero(shown)]
         is_mean = np.array([item.target == "mean" for item in each])

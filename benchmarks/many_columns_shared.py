@@ -21,8 +21,8 @@ import numpy as np
 from plans import planned
 from privmean.central import vector_rounds
 from privmean.central.default_mean import DefaultMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from report import publish, table
 
@@ -72,7 +72,7 @@ def cell(draws: list[Draw], n: int, way: str, runs: int) -> tuple[float, float]:
         for run in range(runs):
             g = np.random.default_rng([run, n])
             x = np.array([draw(g, n) for draw in draws]).T
-            people = MatrixPeople(x, tuple(f"c{j}" for j in range(d)))
+            people = ArrayPersonTable(x, tuple(f"c{j}" for j in range(d)))
             release = plan.release(people, SimulatedNoise(g))
             unit = x.std(axis=0) / math.sqrt(n)
             errors.append(1 + ((release.estimate - x.mean(axis=0)) / unit) ** 2)

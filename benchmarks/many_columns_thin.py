@@ -19,11 +19,11 @@ import numpy as np
 
 from many_columns import BUDGET, PACKAGED, packaged, spam
 from plans import planned
-from privmean.central import octaves
+from privmean.central import octave_counts as octaves
 from privmean.central.default_mean import DefaultMean
-from privmean.central.log_segments import Segment
+from privmean.central.log_histogram import Segment
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from report import publish, table
 from study_laws import DATA
 
@@ -54,7 +54,7 @@ def row(x: np.ndarray, runs: int) -> list[float]:
         g = np.random.default_rng([run, 1])
         drawn = x[g.integers(0, n, n)]
         names = tuple(f"c{j}" for j in range(d))
-        release = plan.release(MatrixPeople(drawn, names), SimulatedNoise(g))
+        release = plan.release(ArrayPersonTable(drawn, names), SimulatedNoise(g))
         seen = np.array([o == "ok" for o in release.diagnostics["outcomes"].values()])
         answers = np.where(seen, release.estimate, 0.0)
         off = (answers - np.nanmean(drawn, 0)) / se

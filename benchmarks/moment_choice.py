@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 
 from plans import planned
-from privmean.central.cheapest import Cheapest
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
+from privmean.central.choose_vector_method import Cheapest
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from report import publish, table
 
@@ -45,7 +45,7 @@ def measured(plan, draw: Draw, mean: float, m: int, d: int, runs: int) -> tuple[
     names = tuple(f"c{j}" for j in range(d))
     for run in range(runs):
         rows = draw(np.random.default_rng(run), (PERSONS, m, d)).mean(axis=1)
-        release = plan.release(MatrixPeople(rows, names), SimulatedNoise(run))
+        release = plan.release(ArrayPersonTable(rows, names), SimulatedNoise(run))
         ends = release.interval()
         low, high = np.array(ends.lower), np.array(ends.upper)
         errors.append(float(((np.nan_to_num(release.estimate) - mean) ** 2).sum()))
@@ -67,14 +67,14 @@ def main() -> None:
             plain = one * math.sqrt(d)
             row: list[object] = [name, m, d]
             for radius in (False, True):
-                estimator = HeavyTailed(moment, private_radius=radius)
+                estimator = HeavyTailedMean(moment, private_radius=radius)
                 plan = planned(estimator, BUDGET, persons=PERSONS, dimension=d)
                 error, width, held = measured(plan, draw, mean, m, d, runs)
                 row += [
                     f"{error / plain:.2f} ({plan.usual / plain:.2f})",
                     f"{width / one:.0f} ({held}/{runs})",
                 ]
-            plan = planned(HeavyTailed(moment), BUDGET, persons=PERSONS, dimension=d)
+            plan = planned(HeavyTailedMean(moment), BUDGET, persons=PERSONS, dimension=d)
             nothing = planned(Cheapest(), BUDGET, persons=PERSONS, dimension=d)
             error, width, held = measured(nothing, draw, mean, m, d, runs)
             row += [

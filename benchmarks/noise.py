@@ -25,13 +25,14 @@ import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
 from continual_throughput import stream_of
+from privmean.data import clip_rows as balls
+from privmean.data.clip_rows import clip_rows_to_ball
+from privmean.data.person_table import L2Ball
 from privmean.mechanisms import joint_draws, noisy_rows
-from privmean.mechanisms.gaussian import GaussianSums
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.noise import bulk, exact
-from privmean.people import balls
-from privmean.people.balls import clip_rows_to_ball
-from privmean.people.reductions import Ball
+from privmean.mechanisms.gaussian_sums import GaussianSums
+from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.noise import bulk_draws as bulk
+from privmean.noise import exact
 from privmean.privacy.budget import REPLACE_ONE
 from report import publish, table
 
@@ -167,7 +168,7 @@ class Floats:
 
 
 def streams(rounds: int) -> str:
-    from privmean.continual.strategies import Banded, MeanToeplitz
+    from privmean.streams.strategies import Banded, MeanToeplitz
 
     rows = []
     for d, steps, single in ((1, 10_000, 1000), (100, 1000, 300), (10_000, 20, 5)):
@@ -245,7 +246,7 @@ def vectors(rounds: int) -> str:
             )  # fmt: skip
     for n, d in ((1, 100), (1, 10_000), (20, 10_000), (20_000, 20)):
         values = np.random.default_rng(1).normal(size=(n, d))
-        ball = Ball((0.0,) * d, 1.0, 2.0**-20)
+        ball = L2Ball((0.0,) * d, 1.0, 2.0**-20)
         now = lambda v=values, b=ball: clip_rows_to_ball(v, b)  # noqa: E731
 
         def old(now=now):

@@ -18,9 +18,9 @@ import numpy as np
 import polars as pl
 
 import privmean as pm
-from privmean.errors import Infeasible
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from report import publish, table
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -74,18 +74,18 @@ def _rows(release: object, truths: list[float]) -> Rows:
 
 
 def _mean(law: Law, g: np.random.Generator, n: int, epsilon: float) -> Rows:
-    people = MatrixPeople(law.draw(g, n)[:, None], ("x",))
+    people = ArrayPersonTable(law.draw(g, n)[:, None], ("x",))
     return _rows(pm.mean(people, epsilon=epsilon, noise=SimulatedNoise(g)), [law.mean])
 
 
 def _records(law: Law, g: np.random.Generator, n: int, epsilon: float) -> Rows:
     number = np.minimum(1 + g.geometric(0.12, n), 60)
-    people = MatrixPeople(law.draw(g, n)[:, None], ("x",), number[:, None], 20)
+    people = ArrayPersonTable(law.draw(g, n)[:, None], ("x",), number[:, None], 20)
     return _rows(pm.mean(people, epsilon=epsilon, noise=SimulatedNoise(g)), [law.mean])
 
 
 def _variance(law: Law, g: np.random.Generator, n: int, epsilon: float) -> Rows:
-    people = MatrixPeople(law.draw(g, n)[:, None], ("x",))
+    people = ArrayPersonTable(law.draw(g, n)[:, None], ("x",))
     return _rows(pm.variance(people, epsilon=epsilon, noise=SimulatedNoise(g)), [law.variance])
 
 
@@ -203,7 +203,7 @@ def measured(question: str, law: str, n: int, epsilon: float, runs: int) -> Tall
         g = np.random.default_rng([run, n, int(10 * epsilon)])
         try:
             found.add(QUESTIONS[question](LAWS[law], g, n, epsilon))
-        except Infeasible:  # refused before anything is spent
+        except InfeasibleError:  # refused before anything is spent
             found.add([("refused", math.nan, math.nan, 0.0)])
     return found
 

@@ -1,7 +1,7 @@
 """Panels to try regressions of all persons on: drawn persons of a real panel, and simulated ones.
 
 A `Bank` holds records; `people` gives drawn persons as a regression reads them. Sums of products
-are taken in doubles here, without the public grids of `privmean.people`, which are finer than 1e-6.
+are taken in doubles here, without the public grids of `privmean.data`, which are finer than 1e-6.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.models.design import Design
+from privmean.data.person_products import Products
+from privmean.models.mean_coefficients import CoefficientPanel
 from privmean.models.moment_rows import Weighting, entry, person_moments
-from privmean.models.own_means import OwnPanel
-from privmean.models.panel import GRIDS, Own, PanelPeople, PanelSums
-from privmean.people.products import Products
+from privmean.models.panel import GRIDS, PanelSums, PanelTable, PersonMoments
+from privmean.models.polynomial_design import Design
 
 PANEL = Path(__file__).resolve().parents[2] / "shared" / "data" / "nlswork.parquet"
 
@@ -67,9 +67,9 @@ class Bank:
         at = np.repeat(self.starts[drawn] - starts, size) + np.arange(size.sum())
         return Bank({name: x[at] for name, x in self.columns.items()}, starts)
 
-    def people(self, asked: PanelSums | OwnPanel, drawn: np.ndarray) -> PanelPeople:
+    def people(self, asked: PanelSums | CoefficientPanel, drawn: np.ndarray) -> PanelTable:
         """The drawn persons, whole, with replacement."""
-        design, own_fits = asked.design, isinstance(asked, OwnPanel)
+        design, own_fits = asked.design, isinstance(asked, CoefficientPanel)
         trees = dict(design.trees)
         raw = {name: value(tree, self.columns) for name, tree in trees.items()}
         usable = np.all([np.isfinite(x) for x in raw.values()], axis=0)
@@ -83,7 +83,7 @@ class Bank:
                     step = math.ldexp(1.0, grid)
                     z = np.floor(np.clip(x, -limit, limit) / step + 0.5) * step
                     mean, square = self.total(z) / count, self.total(z * z) / count
-                    own[name, grid] = Own(mean[drawn], square[drawn])
+                    own[name, grid] = PersonMoments(mean[drawn], square[drawn])
 
         def again(units):
             made = [
@@ -99,10 +99,10 @@ class Bank:
 
         rows = np.where(count[drawn] > 0, 0.0, np.nan)[:, None]
         rows = np.repeat(rows, len(design.names), axis=1)
-        return PanelPeople(rows, design.names, own=own, again=again)
+        return PanelTable(rows, design.names, own=own, again=again)
 
 
-def reference(people: PanelPeople, design: Design, how: Weighting) -> tuple[np.ndarray, np.ndarray]:
+def reference(people: PanelTable, design: Design, how: Weighting) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients without privacy, and their cluster-robust standard errors."""
     units = {name: (0.0, 1.0) for name in design.numeric}
     for name in design.numeric:  # near enough to standardized to be solved in doubles

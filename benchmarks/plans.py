@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privmean.people.shape import Shape
+from privmean.data.public_shape import PublicShape
 from privmean.privacy.budget import REPLACE_ONE
 
 
@@ -20,4 +20,4 @@ def planned(
     if count is not None:
         persons, n_design = (count, None) if budget.neighbors == REPLACE_ONE else (None, count)
     known = persons if budget.neighbors == REPLACE_ONE else None
-    return estimator.plan(budget, Shape.of(dimension, known, n_design))
+    return estimator.plan(budget, PublicShape.of(dimension, known, n_design))

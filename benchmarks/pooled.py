@@ -25,16 +25,16 @@ from pathlib import Path
 import numpy as np
 
 from panels import PANEL, Bank, reference, trial, wages
-from privmean.errors import Infeasible
+from privmean.data.public_shape import PublicShape
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
+from privmean.models.fit_person import Independence
+from privmean.models.mean_coefficients import CoefficientPanel, MeanCoefficients
 from privmean.models.moment_rows import Weighting, entry, person_moments
-from privmean.models.own_means import OwnMeans, OwnPanel
 from privmean.models.panel import PanelSums
-from privmean.models.person_fits import Independence
-from privmean.models.pooled import Pooled
-from privmean.models.pooled_run import PooledRun
+from privmean.models.pooled_regression import Pooled
+from privmean.models.run_pooled import PooledRun
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 from report import publish, table
 
@@ -126,12 +126,12 @@ def others(people, design, plan, seed) -> list[np.ndarray]:
 
 def own_errors(model, bank, persons, budget, runs, truth_of) -> str:
     """Median error of the mean of own coefficients as an estimate of those of one regression."""
-    asked, errors = OwnPanel(FORMULAS[model], False), []
+    asked, errors = CoefficientPanel(FORMULAS[model], False), []
     least = len(asked.design.terms) + 1
-    estimator = OwnMeans(asked.design, False, Independence(), 0.01, least, "mean", 1.0)
+    estimator = MeanCoefficients(asked.design, False, Independence(), 0.01, least, "mean", 1.0)
     try:
-        plan = estimator.plan(budget, Shape(asked.design.names, persons, None))
-    except Infeasible:
+        plan = estimator.plan(budget, PublicShape(asked.design.names, persons, None))
+    except InfeasibleError:
         return "refused"
     for seed in range(min(runs, 15)):
         some, plain, spread = truth_of(seed)
@@ -146,8 +146,8 @@ def cell(model: str, bank: Bank, persons: int, budget: Budget, runs: int) -> lis
     asked = PanelSums(FORMULAS[model], False)
     name = f"{model}, {persons}, {budget.describe()}"
     try:
-        plan = Pooled(asked.design, HOW).plan(budget, Shape(asked.names, persons, None))
-    except Infeasible:
+        plan = Pooled(asked.design, HOW).plan(budget, PublicShape(asked.names, persons, None))
+    except InfeasibleError:
         return [name, "refused", *[""] * 9]
     truth, _ = reference(bank.people(asked, np.arange(bank.persons)), asked.design, HOW)
     errors, rest, inside, lengths = [], [], [], []

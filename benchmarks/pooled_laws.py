@@ -23,12 +23,12 @@ from unittest.mock import patch
 import numpy as np
 
 from panels import Bank, reference
+from privmean.data.public_shape import PublicShape
 from privmean.models import pooled_intervals
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
-from privmean.models.pooled import Pooled, PooledPlan
+from privmean.models.pooled_regression import Pooled, PooledPlan
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 from report import publish, table
 
@@ -70,7 +70,7 @@ def released(plan: PooledPlan, people, seed: int, factor: float, heavier: float)
 
 
 def row(name: str, bank: Bank, persons: int, budget: Budget, runs: int) -> list[str]:
-    plan = Pooled(ASKED.design, HOW).plan(budget, Shape(ASKED.names, persons, None))
+    plan = Pooled(ASKED.design, HOW).plan(budget, PublicShape(ASKED.names, persons, None))
     truth, _ = reference(bank.people(ASKED, np.arange(bank.persons)), ASKED.design, HOW)
     variants = [(factor, pooled_intervals.HEAVIER) for factor in FACTORS]
     variants += [(1.0, heavier) for heavier in HEAVIER if heavier != pooled_intervals.HEAVIER]

@@ -21,7 +21,7 @@ import numpy as np
 
 import privmean as pm
 from panels import PANEL
-from privmean.models import pooled_run
+from privmean.models import run_pooled as pooled_run
 from report import publish, table
 
 FORMULAS = (

@@ -23,10 +23,10 @@ import numpy as np
 from scipy import stats
 
 import privmean as pm
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
 from privmean.models.quantiles import Quantiles
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 from report import publish, table
 
@@ -85,13 +85,13 @@ def seeded(name, persons, seed) -> tuple[np.random.Generator, SimulatedNoise]:
 
 
 def cell(name, draw, truth, cdf, persons, epsilon, runs) -> list[str]:
-    plan = Quantiles(QUARTILES).plan(Budget(epsilon=epsilon), Shape.of(1, persons))
+    plan = Quantiles(QUARTILES).plan(Budget(epsilon=epsilon), PublicShape.of(1, persons))
     errors: dict[str, list] = {"private": [], "peer": [], "plain": []}
     inside, band, shown = np.zeros(3), 0, 0
     for seed in range(runs):
         rng, noise = seeded(f"{name} {epsilon}", persons, seed)
         values = draw(persons, rng)
-        release = plan.release(MatrixPeople(values[:, None], ("y",)), noise)
+        release = plan.release(ArrayPersonTable(values[:, None], ("y",)), noise)
         if release.status != "ok":
             continue
         shown += 1
@@ -120,12 +120,12 @@ def cell(name, draw, truth, cdf, persons, epsilon, runs) -> list[str]:
 def repeating(name, draw, persons, epsilon, runs) -> list[str]:
     many = np.sort(draw(2_000_001, np.random.default_rng(99)))
     truth = np.array([many[int(np.ceil(q * len(many))) - 1] for q in QUARTILES])
-    plan = Quantiles(QUARTILES).plan(Budget(epsilon=epsilon), Shape.of(1, persons))
+    plan = Quantiles(QUARTILES).plan(Budget(epsilon=epsilon), PublicShape.of(1, persons))
     inside, near, shown, lengths = np.zeros(3), np.zeros(3), np.zeros(3), []
     step = 1.0 if name.startswith("rounded") else 0.0
     for seed in range(runs):
         rng, noise = seeded(name, persons, seed)
-        release = plan.release(MatrixPeople(draw(persons, rng)[:, None], ("y",)), noise)
+        release = plan.release(ArrayPersonTable(draw(persons, rng)[:, None], ("y",)), noise)
         there = np.isfinite(release.estimate)
         one = release.intervals.alone(0.95)
         low, high = np.array(one.lower), np.array(one.upper)
@@ -143,12 +143,12 @@ def repeating(name, draw, persons, epsilon, runs) -> list[str]:
 
 def far(name, law, persons, epsilon, runs) -> list[str]:
     truth = law.ppf(OUTER)
-    plan = Quantiles(OUTER).plan(Budget(epsilon=epsilon), Shape.of(1, persons))
+    plan = Quantiles(OUTER).plan(Budget(epsilon=epsilon), PublicShape.of(1, persons))
     inside, shown, lengths = np.zeros(len(OUTER)), np.zeros(len(OUTER)), []
     for seed in range(runs):
         rng, noise = seeded(name, persons, seed)
         values = law.rvs(persons, random_state=rng)[:, None]
-        release = plan.release(MatrixPeople(values, ("y",)), noise)
+        release = plan.release(ArrayPersonTable(values, ("y",)), noise)
         there = np.isfinite(release.estimate)
         one = release.intervals.alone(0.95)
         low, high = np.array(one.lower), np.array(one.upper)

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 import privmean as pm
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from report import publish, table
 
 CAP, KNOWN = 20, 1_000_000
@@ -47,7 +47,7 @@ def measured(law: str, n: int, epsilon: float, runs: int) -> tuple[float, float,
     for run in range(runs):
         g = np.random.default_rng([run, n])
         x, m = drawn(law, g, n)
-        people = MatrixPeople(x[:, None], ("x",), m[:, None], CAP)
+        people = ArrayPersonTable(x[:, None], ("x",), m[:, None], CAP)
         release = pm.mean(people, epsilon=epsilon, noise=SimulatedNoise(g))
         start = time.process_time()
         interval = release.interval()

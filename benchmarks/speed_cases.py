@@ -123,8 +123,8 @@ def _stream(size: int, _: Path) -> tuple[Job, Job]:
 def _local_clients(size: int, _: Path) -> tuple[Job, Job]:
     import numpy as np
 
-    from privmean.local.builders import items_round
-    from privmean.local.many import randomize_many
+    from privmean.local.round_builders import items_round
+    from privmean.local.vectorized import randomize_many
 
     items = np.random.default_rng(6).zipf(1.5, size) % 1024
     round_ = items_round(1024, epsilon=1, persons=size, mechanism="hadamard")
@@ -138,9 +138,9 @@ def _local_items(size: int, _: Path, mechanism: str = "hadamard") -> tuple[Job, 
     import numpy as np
 
     from privmean.local.aggregators.batch import tally
-    from privmean.local.aggregators.estimates import estimate
-    from privmean.local.builders import items_round
-    from privmean.local.many import randomize_many
+    from privmean.local.aggregators.estimate_dispatch import estimate
+    from privmean.local.round_builders import items_round
+    from privmean.local.vectorized import randomize_many
 
     items = np.random.default_rng(7).zipf(1.5, size) % 1024
     round_ = items_round(1024, epsilon=1, persons=size, mechanism=mechanism)
@@ -152,9 +152,9 @@ def _local_mean(size: int, _: Path) -> tuple[Job, Job]:
     import numpy as np
 
     from privmean.local.aggregators.batch import tally
-    from privmean.local.aggregators.estimates import estimate
-    from privmean.local.builders import mean_round
-    from privmean.local.many import randomize_many
+    from privmean.local.aggregators.estimate_dispatch import estimate
+    from privmean.local.round_builders import mean_round
+    from privmean.local.vectorized import randomize_many
 
     values = np.random.default_rng(8).random(size)
     batch = randomize_many(mean_round(0, 1, epsilon=1, persons=size), values, epsilon=1)

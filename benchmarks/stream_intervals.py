@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from privmean.continual import MeanStream, bands, plan
 from privmean.noise.simulated import SimulatedNoise
+from privmean.streams import MeanStream, plan
+from privmean.streams import confidence_bands as bands
 from report import table
 
 RESULTS = Path(__file__).resolve().parent / "results" / "stream_intervals.json"

@@ -17,16 +17,16 @@ import time
 
 import numpy as np
 
-from privmean.continual.buffered import fit
-from privmean.continual.error import FINAL, Goal, row_norms
-from privmean.continual.loaded_fit import fit_loaded
-from privmean.continual.planning import plan
-from privmean.continual.sensitivity import Participation
-from privmean.continual.shown import clamped_square, first_usable
-from privmean.continual.strategies import Strategy
-from privmean.continual.stream import MeanStream
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu
+from privmean.streams.buffered_toeplitz import fit
+from privmean.streams.clamped_error import clamped_square, first_usable
+from privmean.streams.fit_front_loaded import fit_loaded
+from privmean.streams.mean_stream import MeanStream
+from privmean.streams.participation_sensitivity import Participation
+from privmean.streams.plan_stream import plan
+from privmean.streams.strategies import Strategy
+from privmean.streams.strategy_error import FINAL, ErrorGoal, row_norms
 from report import publish, table
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (0.0, 1.0)}
@@ -57,7 +57,7 @@ def choices() -> str:
         pattern = {"max_participations": k, "min_separation": b, "steps": n}
         before = plan(**BUDGET, **pattern, goal="rmse").noise_sd(n)
         make = fit_loaded if family == "loaded" else fit
-        better = of_strategy(make(p, n, Goal(first)), n, k, b)
+        better = of_strategy(make(p, n, ErrorGoal(first)), n, k, b)
         start = time.process_time()
         after = plan(**BUDGET, **pattern)
         took = time.process_time() - start

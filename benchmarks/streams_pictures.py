@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.continual.drawing import svg, thin
-from privmean.continual.planning import plan
-from privmean.continual.stream import MeanStream
 from privmean.noise.simulated import SimulatedNoise
+from privmean.streams.mean_stream import MeanStream
+from privmean.streams.plan_stream import plan
+from privmean.streams.stream_charts import svg, thin
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 PERSONS, MOST = 512, 16

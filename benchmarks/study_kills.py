@@ -29,11 +29,11 @@ import numpy as np
 import privmean as pm
 import report
 from privmean.errors import PrivmeanError
-from privmean.study.draws import Draws
-from privmean.study.folder import DRAWS, RECEIPT, RESULT, RUN
-from privmean.study.outputs import run_in
-from privmean.study.running import run
+from privmean.study.answer_log import AnswerLog
+from privmean.study.run_folder import DRAWS, RECEIPT, RESULT, RUN
+from privmean.study.run_study import run
 from privmean.study.study import Study
+from privmean.study.write_outputs import run_in
 
 PERSONS = 1500
 ALWAYS = 3  # a folder is killed in at most so often
@@ -168,8 +168,8 @@ def one(place: Path, length: float, steps: int, found: Found, most: int) -> None
         )
 
 
-def _kept_only(path: Path) -> Callable[[str], Draws]:
-    kept = Draws(path)
+def _kept_only(path: Path) -> Callable[[str], AnswerLog]:
+    kept = AnswerLog(path)
 
     class Only:
         def __init__(self, name: str) -> None:

@@ -24,13 +24,13 @@ from unittest import mock
 import numpy as np
 
 from privmean.central import default_column
-from privmean.central.default_limits import Widened, indices
+from privmean.central.default_bounds import WidenedBounds, indices
 from privmean.central.default_mean import DefaultMean
-from privmean.errors import Infeasible
-from privmean.intervals.tail_check import TailCheck
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import InfeasibleError
+from privmean.inference.outlier_check import OutlierCheck
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 from report import table
 from study_laws import COLUMNS, DATA, OTHER_COLUMNS, person_means
@@ -80,14 +80,14 @@ CODED: dict[str, Draw] = {
 }
 
 
-def is_slow(wide: Widened) -> bool:
+def is_slow(wide: WidenedBounds) -> bool:
     """Whether the counts before the limit fall off too slowly for the tail assumption."""
     if not wide.counts or wide.counts[0].beyond <= wide.counts[0].scale:
         return False
     return indices(wide.place, wide.counts[0])[0] <= THINNEST * (1 + 1 / EXCESS)
 
 
-def earlier(check: TailCheck | None, slow: bool) -> bool:
+def earlier(check: OutlierCheck | None, slow: bool) -> bool:
     """Whether the earlier rule says "ok"."""
     if check is None:
         return True
@@ -115,7 +115,7 @@ class Tally:
 def measured(draw: Draw, epsilon: float, runs: int, seed: int) -> Tally:
     """What both rules say of the same releases."""
     found, tally = default_column._found, Tally()
-    seen: list[Widened] = []
+    seen: list[WidenedBounds] = []
 
     def kept(course, wide, *rest):  # type: ignore[no-untyped-def]
         seen[:] = [wide]
@@ -126,11 +126,11 @@ def measured(draw: Draw, epsilon: float, runs: int, seed: int) -> Tally:
             g = np.random.default_rng([seed, run, int(100 * epsilon)])
             x = draw(g)
             try:
-                plan = DefaultMean().plan(Budget(epsilon=epsilon), Shape(("v",), len(x)))
-            except Infeasible:
+                plan = DefaultMean().plan(Budget(epsilon=epsilon), PublicShape(("v",), len(x)))
+            except InfeasibleError:
                 return tally
             seen.clear()
-            release = plan.release(MatrixPeople(x[:, None], ("v",)), SimulatedNoise(g))
+            release = plan.release(ArrayPersonTable(x[:, None], ("v",)), SimulatedNoise(g))
             if not math.isfinite(release.estimate[0]) or not seen:
                 continue
             ends = release.interval()

@@ -23,22 +23,22 @@ from typing import Any
 
 import numpy as np
 
+from privmean.auditing.adversarial_tables import STRANGE, edges
 from privmean.auditing.call_list import CALLS, TERMS, CallCase, called
 from privmean.auditing.calls import Called, Replaying, neighbour, seen
-from privmean.auditing.drawing import ADDITIVE, Draws, Fixed, Request
+from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import STRANGE, edges
-from privmean.auditing.meter import _Proposing, _Steps
+from privmean.auditing.fixed_noise import ADDITIVE, Draws, Fixed, Request
+from privmean.auditing.measure_loss import _Proposing, _Steps
 from privmean.auditing.operands import _common, paid
-from privmean.auditing.same import same
 from privmean.auditing.subjects import budget_of
-from privmean.auditing.tape import Answered, Compared, Parted, Tape
-from privmean.mechanisms.columns import EachColumn
+from privmean.auditing.transcript import Answered, Compared, Parted, Transcript
 from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.key_cells import KeyCells
+from privmean.mechanisms.per_column import EachColumn
 from privmean.mechanisms.weighted_rows import JointSums
 from privmean.noise.simulated import SimulatedNoise
-from privmean.privacy.loss import Loss, Threshold
+from privmean.privacy.privacy_events import PrivacyEvent, Threshold
 from privmean.privacy.threshold_of_sum import ThresholdOfSum
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -82,7 +82,9 @@ def tape_of_plan(case: Case, few: int = FEW, seed: int = 0) -> tuple[dict[str, A
         except Parted:
             pass
         replays.append((item.what, compared.difference or difference, compared.exact))
-    curator = Recorder(rows.people, SimulatedNoise(seed), Tape())  # the same run, for its account
+    curator = Recorder(
+        rows.people, SimulatedNoise(seed), Transcript()
+    )  # the same run, for its account
     plan.run(curator)
     answers, account = recorded.tape.answers, curator.bill
     return written(case.where, case.said, case.relation, answers, account, replays), found
@@ -126,7 +128,7 @@ def written(
     said: Iterable[tuple[str, float]],
     relation: str,
     answers: Sequence[Answered],
-    account: Iterable[Loss],
+    account: Iterable[PrivacyEvent],
     replays: Iterable[tuple[str, str, Sequence[Any]]],
 ) -> dict[str, Any]:
     """The tape, ready for JSON."""
@@ -156,7 +158,7 @@ def written(
     }
 
 
-def _loss(line: Loss) -> dict[str, Any]:
+def _loss(line: PrivacyEvent) -> dict[str, Any]:
     """The parameters of a claimed loss, without what follows from them."""
     made = line.to_dict()
     return {name: value for name, value in made.items() if name not in ("loss", "moved")}

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.many import tally_many
-from privmean.local.rounds import WinsorizedRounds
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.two_round_mean import WinsorizedRounds
+from privmean.local.vectorized import tally_many
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from plans import planned
 from privmean.central.concentration import SubGaussian, UnknownScale
-from privmean.central.winsorized import Winsorized
-from privmean.errors import Infeasible
-from privmean.models.variance import VarianceSearch
+from privmean.central.winsorized import WinsorizedMean
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import InfeasibleError
+from privmean.models.variance_search import VarianceSearch
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from privmean.published.variance import VarianceAsPublished
 from privmean.published.winsorized import AsPublished
@@ -62,7 +62,7 @@ def run(name: str, n: int, releases: int, rng: np.random.Generator) -> tuple[str
     if name != "known":
         step = planned(METHODS[name][0], approximate if published else one, persons=n)
     for _ in range(releases):
-        people = MatrixPeople((CENTER + rng.standard_normal(n))[:, None], ("x",))
+        people = ArrayPersonTable((CENTER + rng.standard_normal(n))[:, None], ("x",))
         sd = 1.0
         if step is not None:
             variance = float(step.release(people, noise).estimate[0])
@@ -82,13 +82,15 @@ def one_plan(n: int, releases: int, rng: np.random.Generator) -> str:
     noise = SimulatedNoise(rng)
     try:
         plan = planned(
-            Winsorized(UnknownScale(SMALL, LARGE)), Budget(epsilon=2.0, delta=1 / n**2), persons=n
+            WinsorizedMean(UnknownScale(SMALL, LARGE)),
+            Budget(epsilon=2.0, delta=1 / n**2),
+            persons=n,
         )
-    except Infeasible:
+    except InfeasibleError:
         return "refused"
     squares = []
     for _ in range(releases):
-        people = MatrixPeople((CENTER + rng.standard_normal(n))[:, None], ("x",))
+        people = ArrayPersonTable((CENTER + rng.standard_normal(n))[:, None], ("x",))
         release = plan.release(people, noise)
         if not release.failed:
             squares.append((release.estimate[0] - CENTER) ** 2)
@@ -106,7 +108,7 @@ def main(quick: bool) -> None:
             known = REFERENCE.get(name)
             rows.append([name, n, error, f"{known[column]:.2g}" if known else "", spread])
     for n in SIZES:
-        rows.append(["Winsorized, UnknownScale", n, one_plan(n, releases, rng), "", ""])
+        rows.append(["WinsorizedMean, UnknownScale", n, one_plan(n, releases, rng), "", ""])
     header = ["scale", "n", "mean squared error", "reference", "variance: 5 / 50 / 95 %"]
     text = (
         f"True variance 1, centre 100, public range of the deviation {SMALL:.3g} to {LARGE:g}, "

@@ -20,8 +20,8 @@ import report
 from many_columns import clipped
 from plans import planned
 from privmean.central.default_mean import DefaultMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 
 LEVEL, BUDGET, FURTHER = 0.95, Budget(epsilon=1.0, delta=1e-6), 20
@@ -62,7 +62,7 @@ def cell(law: str, n: int, d: int, runs: int) -> list[object]:
     hits: list[np.ndarray] = []
     for run in range(runs):
         x = draw(g, n, d)
-        release = plan.release(MatrixPeople(x, names), SimulatedNoise(run))
+        release = plan.release(ArrayPersonTable(x, names), SimulatedNoise(run))
         shown = np.array([o == "ok" for o in release.diagnostics["outcomes"].values()])
         if not shown.any():
             continue

@@ -54,7 +54,7 @@ def study() -> dict[str, object]:
 
 def main() -> None:
     import test_verification as kinds
-    from privmean.verification import verify
+    from privmean.release.verification import verify
 
     other = seconds("-c", "import dp_accounting.pld.privacy_loss_distribution")
 
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def same(one: object, other: object) -> bool:
-    from privmean.privacy.canonical import canonical
+    from privmean.privacy.canonical_json import canonical
 
     return canonical(one) == canonical(other)
 

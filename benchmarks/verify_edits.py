@@ -29,7 +29,7 @@ FILE = Path(__file__).resolve().parent / "results" / "verify_edits.json"
 def tried(every: int) -> tuple[dict[str, dict[str, Any]], float]:
     """Edits, refused and accepted of every class of leaf, and the processor seconds of one."""
     import leaf_edits
-    from privmean.verification import verify
+    from privmean.release.verification import verify
 
     edits: Counter[str] = Counter()
     accepted: Counter[str] = Counter()

@@ -18,8 +18,8 @@ import report
 from default_mean import cell
 from plans import planned
 from privmean.central.default_mean import DefaultMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from study_laws import COLUMNS, DATA, person_means
 
@@ -44,7 +44,7 @@ def offset_row(persons: int, offset: float, earlier: str, runs: int) -> list[obj
     errors, failed = [], 0
     for run in range(runs):
         g = np.random.default_rng([run, persons, int(offset)])
-        people = MatrixPeople((offset + g.normal(size=persons))[:, None], ("value",))
+        people = ArrayPersonTable((offset + g.normal(size=persons))[:, None], ("value",))
         release = plan.release(people, SimulatedNoise(g))
         failed += release.failed
         if not release.failed:

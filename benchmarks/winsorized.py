@@ -22,15 +22,15 @@ from scipy.signal import lfilter
 
 from plans import planned
 from privmean.central.concentration import SubGaussian
-from privmean.central.winsorized import Winsorized
-from privmean.errors import Infeasible
+from privmean.central.winsorized import WinsorizedMean
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.noisy_argmax import Bins, NoisyArgmax
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Laplace
+from privmean.privacy.privacy_events import Laplace
 from privmean.published.winsorized import AsPublished
 from report import publish, table
 
@@ -88,7 +88,7 @@ def run(
     squares, failures = [], 0
     for _ in range(releases):
         center = 21 * half if edge else 100 + rng.uniform(-half, half)
-        people = MatrixPeople((center + draw(n, rng))[:, None], ("x",))
+        people = ArrayPersonTable((center + draw(n, rng))[:, None], ("x",))
         release = plan.release(people, noise)
         if release.failed:
             failures += 1
@@ -110,10 +110,10 @@ def published(n: int, epsilon: float, **settings: object) -> object:
 
 
 def improved(n: int, epsilon: float, **settings: object) -> object | None:
-    estimator = Winsorized(SubGaussian(1.0), **settings)
+    estimator = WinsorizedMean(SubGaussian(1.0), **settings)
     try:
         return planned(estimator, Budget(epsilon=epsilon, delta=1 / n**2), persons=n)
-    except Infeasible:
+    except InfeasibleError:
         return None
 
 
@@ -449,13 +449,13 @@ def dimension_table(scale: float, rng: np.random.Generator) -> str:
     budget = Budget(epsilon=1.0, delta=1e-6)
     for (n, d), values in DIMENSIONS.items():
         row: list[object] = [n, d]
-        for estimator in (AsPublished(SubGaussian(1.0)), Winsorized(SubGaussian(1.0))):
+        for estimator in (AsPublished(SubGaussian(1.0)), WinsorizedMean(SubGaussian(1.0))):
             plan = planned(estimator, budget, persons=n, dimension=d)
             noise = SimulatedNoise(rng)
             total = []
             for _ in range(max(10, int(60 * scale))):
                 center = 100 + rng.uniform(-2, 2, d)
-                people = MatrixPeople(
+                people = ArrayPersonTable(
                     center + rng.standard_normal((n, d)), tuple(f"x{j}" for j in range(d))
                 )
                 release = plan.release(people, noise)
@@ -491,7 +491,7 @@ def argmax_table(scale: float, rng: np.random.Generator) -> str:
         wrong = 0
         for _ in range(releases):
             center = rng.uniform(-half, half)
-            people = MatrixPeople((center + rng.standard_normal(n))[:, None], ("x",))
+            people = ArrayPersonTable((center + rng.standard_normal(n))[:, None], ("x",))
             counts = people.uniform_counts(0, bins.half, bins.origin)
             found = bins.center(mechanism.draw(bins.all_counts(counts), noise))
             wrong += abs(found - center) > 2 * half

@@ -49,14 +49,14 @@ def pytest_unconfigure() -> None:
 @pytest.fixture
 def reused(tmp_path, monkeypatch):
     """Every file has the same inode number, as if it had got that of a deleted one."""
-    from privmean.identity import Identity
+    from privmean.storage.file_identity import Identity
 
     if Identity.of(tmp_path).born is None:
         pytest.skip("this file system tells no time of birth")
-    monkeypatch.setattr("privmean.identity._inode", lambda file: 7)
+    monkeypatch.setattr("privmean.storage.file_identity._inode", lambda file: 7)
 
 
 @pytest.fixture
 def unborn(monkeypatch):
     """A system that tells no time of birth."""
-    monkeypatch.setattr("privmean.identity._born", lambda file: None)
+    monkeypatch.setattr("privmean.storage.file_identity._born", lambda file: None)

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.anisotropic.estimator import Anisotropic
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
-from privmean.central.winsorized import Winsorized
-from privmean.models.magnitudes import Magnitudes
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover
+from privmean.central.winsorized import WinsorizedMean
+from privmean.data.person_products import Products
+from privmean.data.person_table import PersonTable
 from privmean.models.moment_rows import Weighting
-from privmean.models.panel import GRIDS, Own, PanelPeople, PanelSums
-from privmean.models.pooled import Pooled
+from privmean.models.panel import GRIDS, PanelSums, PanelTable, PersonMoments
+from privmean.models.pooled_regression import Pooled
+from privmean.models.private_scale import PrivateScale
 from privmean.models.quantiles import Quantiles
-from privmean.people.products import Products
-from privmean.people.reductions import People
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PURE = Budget(epsilon=2.0)
@@ -49,13 +49,13 @@ class Entry:
     dimensions: tuple[int, ...] = (1, 2)
     ordered: bool = False
     octaves: bool = False
-    people: Callable[[np.ndarray], People] | None = None
+    people: Callable[[np.ndarray], PersonTable] | None = None
 
 
 MEAN = PanelSums("y ~ 1", False)  # a regression whose one coefficient is the mean
 
 
-def one_record_each(values: np.ndarray) -> PanelPeople:
+def one_record_each(values: np.ndarray) -> PanelTable:
     """A panel with one record a person, as a regression reads it."""
     with np.errstate(all="ignore"):
         own = {}
@@ -64,7 +64,7 @@ def one_record_each(values: np.ndarray) -> PanelPeople:
             for grid in GRIDS:
                 step, limit = math.ldexp(1.0, grid), math.ldexp(1.0, grid + 40)
                 z = np.floor(np.clip(values[:, 0], -limit, limit) / step + 0.5) * step
-                own[name, grid] = Own(z, z * z)
+                own[name, grid] = PersonMoments(z, z * z)
 
     def again(units: Mapping[str, tuple[float, float]]) -> Products:
         ((center, scale),) = units.values()
@@ -75,18 +75,18 @@ def one_record_each(values: np.ndarray) -> PanelPeople:
         return Products(one, y[:, None], {(0, 0): y * y}, {}, {})
 
     rows = np.where(there, 0.0, np.nan)[:, None]
-    return PanelPeople(rows, MEAN.names, own=own, again=again)
+    return PanelTable(rows, MEAN.names, own=own, again=again)
 
 
 def _winsorized(assumption: Callable[[float], Any], **settings: Any) -> Callable[[float], Any]:
-    return lambda unit: Winsorized(assumption(unit), **settings)
+    return lambda unit: WinsorizedMean(assumption(unit), **settings)
 
 
 def _heavy(order: Any, bound: Any, reach: float = 0.0, **settings: Any) -> Callable[[float], Any]:
-    def make(unit: float) -> HeavyTailed:
+    def make(unit: float) -> HeavyTailedMean:
         bounds = [unit * item for item in bound] if isinstance(bound, tuple) else unit * bound
         near = (-reach * unit, reach * unit) if reach else None
-        return HeavyTailed(BoundedMoment(order, bounds, range=near), **settings)
+        return HeavyTailedMean(BoundedMoment(order, bounds, range=near), **settings)
 
     return make
 
@@ -116,7 +116,9 @@ REGISTRY: tuple[Entry, ...] = (
     Entry("bounded", lambda unit: BoundedMean((0.0, 8 * unit))),
     Entry("limits", _winsorized(lambda unit: Bounded(0.0, 8 * unit))),
     Entry("sub-Gaussian", _winsorized(lambda unit: SubGaussian(sd=unit)), (MIXED,)),
-    Entry("in a range", lambda unit: Winsorized(SubGaussian(sd=unit), range=(-9 * unit, 9 * unit))),
+    Entry(
+        "in a range", lambda unit: WinsorizedMean(SubGaussian(sd=unit), range=(-9 * unit, 9 * unit))
+    ),
     Entry("bounded moment", _heavy((2, 4), (1.0, 1.4), reach=9.0)),
     Entry("bounded moment, whole line", _heavy(4, 1.4), (MIXED,), BOTH, (1, 3)),
     Entry("one moment, certified", _heavy(2, 1.0, reach=9.0, mode="certified"), (PURE, ZCDP)),
@@ -134,7 +136,7 @@ REGISTRY: tuple[Entry, ...] = (
     ),
     Entry(
         "unknown scale",
-        lambda _: Winsorized(UnknownScale()),
+        lambda _: WinsorizedMean(UnknownScale()),
         (MIXED,),
         (REPLACE_ONE,),
         (1,),
@@ -143,20 +145,20 @@ REGISTRY: tuple[Entry, ...] = (
     ),
     Entry(
         "anisotropic",
-        lambda unit: Anisotropic(unit**2),
+        lambda unit: AnisotropicMean(unit**2),
         (MIXED,),
         dimensions=(1, 2, 5),
         octaves=True,
     ),
     Entry(
         "anisotropic, filtered mean alone",
-        lambda unit: Anisotropic(unit**2, method="average"),
+        lambda unit: AnisotropicMean(unit**2, method="average"),
         (Budget(epsilon=6.0, delta=1e-6),),
         octaves=True,
     ),
     Entry(
         "magnitudes",
-        lambda unit: Magnitudes(unit * 2.0**-10, unit * 2.0**10),
+        lambda unit: PrivateScale(unit * 2.0**-10, unit * 2.0**10),
         ANY,
         (REPLACE_ONE,),
         (1, 3),

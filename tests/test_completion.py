@@ -9,10 +9,10 @@ import jedi
 import pytest
 
 import privmean as pm
-from privmean import continual, local
-from privmean.asking.terms import Terms
-from privmean.local.builders import Options
-from privmean.people.words import Said
+from privmean import local, streams
+from privmean.api.call_options import CallOptions
+from privmean.data.read_options import ReadOptions
+from privmean.local.round_builders import Options
 
 FUNCTIONS = ["ask", "mean", "regress", "curve", "variance", "quantile", "plan", "persons_needed"]
 
@@ -26,7 +26,7 @@ def completed(code, names):
 def test_the_public_names_are_completed():
     assert completed("pm.", {"pm": pm}) >= set(pm.__all__)
     assert completed("pm.SubG", {"pm": pm}) == {"SubGaussian"}
-    for face in (continual, local):
+    for face in (streams, local):
         assert completed("face.", {"face": face}) >= set(face.__all__)
 
 
@@ -40,14 +40,14 @@ def test_a_signature_shows_every_term(name):
     (signature,) = jedi.Interpreter(f"pm.{name}(", [{"pm": pm}]).get_signatures()
     shown = [item.name for item in signature.params]
     assert shown == list(inspect.signature(getattr(pm, name)).parameters)
-    assert shown[-len(Terms.__annotations__) :] == list(Terms.__annotations__)
+    assert shown[-len(CallOptions.__annotations__) :] == list(CallOptions.__annotations__)
     assert "epsilon=" in completed(f"pm.{name}(eps", {"pm": pm})
 
 
 @pytest.mark.parametrize("name", ["read", "group_sizes"])
 def test_readers_show_every_word_and_refuse_others(name):
     (signature,) = jedi.Interpreter(f"pm.{name}(", [{"pm": pm}]).get_signatures()
-    assert {item.name for item in signature.params} > set(Said.__annotations__)
+    assert {item.name for item in signature.params} > set(ReadOptions.__annotations__)
     with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'quotes'"):
         getattr(pm, name)("no such file.csv", person="id", **{"quotes": "'"}, **OWN.get(name, {}))
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from pages import DOCS
+from doc_pages import DOCS
 
 NAMES = sorted(set(pm.__all__) - {"__version__"})
 EXAMPLE = re.compile(r"^Example:\n((?:(?:    .*)?\n)*(?:    .*))", re.MULTILINE)

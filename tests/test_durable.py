@@ -10,9 +10,9 @@ import threading
 
 import pytest
 
-from forking import forked
-from privmean.durable import DurableLog
+from forked_process import forked
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.storage.append_log import DurableLog
 
 ENTRIES = [b"", b"one", b"\n\n\0\xff", b"x" * 300, b"last"]
 
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_written_anew_stays_as_it_is(tmp_path, monkeypatch
         raise OSError(errno.EBUSY, "mounted")
 
     log = DurableLog.create(tmp_path / "log", "test", ENTRIES)
-    monkeypatch.setattr("privmean.durable.os.rename", busy)
+    monkeypatch.setattr("privmean.storage.append_log.os.rename", busy)
     assert not log.replace([b"short"])
     log.append(b"more")
     log.close()
@@ -254,9 +254,9 @@ def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path, monkeypatch, moment)
 
     size = 48 + 1 + 100
     with monkeypatch.context() as patched:
-        patched.setattr("privmean.durable.os.write", full)
+        patched.setattr("privmean.storage.append_log.os.write", full)
         if moment == 2:
-            patched.setattr("privmean.durable.os.fsync", unsynced)
+            patched.setattr("privmean.storage.append_log.os.fsync", unsynced)
         with pytest.raises(PrivmeanError, match="the disk is full; nothing of this batch"):
             log.append(b"x" * 100)
     with pytest.raises(PrivmeanError, match="open it again"):

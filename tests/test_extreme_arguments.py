@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import planned
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local import builders
+from privmean.local import round_builders as builders
 from privmean.local.entropy import SimulatedEntropy
-from privmean.models.magnitudes import Magnitudes
+from privmean.models.private_scale import PrivateScale
 from privmean.privacy.budget import Budget
+from statistics_kit import planned
 
 ENDS = (1e-308, 1e-160, 1e-120, 1.0, 1e120, 1e160, 1e308)
 EXTREME = (
@@ -94,7 +94,7 @@ def regress(**settings):
 
 def winsorized(assumption=None, **settings):
     known = {"range": (-5, 5)} | settings
-    return mean(method=pm.Winsorized(assumption or pm.SubGaussian(sd=1.0), **known))
+    return mean(method=pm.WinsorizedMean(assumption or pm.SubGaussian(sd=1.0), **known))
 
 
 def groups(**settings):
@@ -132,8 +132,12 @@ OF_ONE = {
     "records": lambda x: mean(
         delta=1e-6, concentration=pm.BetweenWithin(between_sd=1.0, within_sd=1.0, records=x)
     ),
-    "smallest scale": lambda x: mean(delta=1e-6, method=pm.Winsorized(pm.UnknownScale(smallest=x))),
-    "largest scale": lambda x: mean(delta=1e-6, method=pm.Winsorized(pm.UnknownScale(largest=x))),
+    "smallest scale": lambda x: mean(
+        delta=1e-6, method=pm.WinsorizedMean(pm.UnknownScale(smallest=x))
+    ),
+    "largest scale": lambda x: mean(
+        delta=1e-6, method=pm.WinsorizedMean(pm.UnknownScale(largest=x))
+    ),
     "moment bound": lambda x: moment(bound=x),
     "moment bound, whole line": lambda x: mean(
         delta=1e-6, moment=pm.BoundedMoment(order=3, bound=x)
@@ -145,7 +149,7 @@ OF_ONE = {
     "covariance matrix": lambda x: rows(covariance=[[1.0, 0.1], [0.1, x]]),
     "excess": lambda x: mean(method=pm.DefaultMean(excess=x)),
     "beta": lambda x: mean(
-        method=pm.HeavyTailed(pm.BoundedMoment(order=3, bound=1.0, range=(-5, 5)), beta=x)
+        method=pm.HeavyTailedMean(pm.BoundedMoment(order=3, bound=1.0, range=(-5, 5)), beta=x)
     ),
     "level": lambda x: mean(bounds=(0, 1), level=x),
     "epsilon": lambda x: mean(epsilon=x, bounds=(0, 1)),
@@ -160,8 +164,8 @@ OF_ONE = {
     "design effect": lambda x: winsorized(design_effect=x),
     "design effect of the default": lambda x: mean(method=pm.DefaultMean(design_effect=x)),
     "center of a variance": lambda x: variance(0.1, 1.0, method="coinpress", center=x),
-    "wanted error": lambda x: pm.persons_needed(UNIT, error=x, guess_sd=1.0, epsilon=1.0),
-    "guessed sd": lambda x: pm.persons_needed(UNIT, error=0.1, guess_sd=x, epsilon=1.0),
+    "wanted error": lambda x: pm.required_n(UNIT, error=x, guess_sd=1.0, epsilon=1.0),
+    "guessed sd": lambda x: pm.required_n(UNIT, error=0.1, guess_sd=x, epsilon=1.0),
     "planned persons": lambda x: pm.plan(UNIT, persons=x, epsilon=1.0).describe(),
     "resolution": lambda x: pm.read(np.zeros(6), person=np.arange(6), resolution=x),
     "cap": lambda x: pm.read(np.zeros(6), person=np.arange(6), estimand="records", cap=x),
@@ -169,10 +173,10 @@ OF_ONE = {
     "sd of a curve": lambda x: curve(concentration=pm.SubGaussian(sd=x)),
     "design effect of a curve": lambda x: curve(bounds=(0, 1), related=x),
     "threshold": lambda x: asked(threshold=x),
-    "residual sd": lambda x: regress(assume=pm.Errors(x)),
-    "between sd": lambda x: regress(assume=pm.Errors(1.0, x)),
+    "residual sd": lambda x: regress(assume=pm.WorkingErrors(x)),
+    "between sd": lambda x: regress(assume=pm.WorkingErrors(1.0, x)),
     "design effect of a regression": lambda x: regress(related=x),
-    "excess of a regression": lambda x: regress(method=Magnitudes(target="mean", excess=x)),
+    "excess of a regression": lambda x: regress(method=PrivateScale(target="mean", excess=x)),
     "scale of a term": lambda x: asked(scales={"x": x}),
     "correlation": lambda x: regress(working=pm.Exchangeable(x)),
     "phi": lambda x: regress(working=pm.AR1(x), time="t"),
@@ -206,12 +210,12 @@ OF_TWO = {
     "range of a moment": lambda a, b: moment(range=(a, b)),
     "variance": variance,
     "variance, coinpress": lambda a, b: variance(a, b, method="coinpress", center=0.5),
-    "magnitudes": lambda a, b: planned(Magnitudes(a, b), Budget(epsilon=2.0), persons=200),
-    "scales of columns": lambda a, b: rows(method=pm.Anisotropic(scale_range=(a, b))),
+    "magnitudes": lambda a, b: planned(PrivateScale(a, b), Budget(epsilon=2.0), persons=200),
+    "scales of columns": lambda a, b: rows(method=pm.AnisotropicMean(scale_range=(a, b))),
     "coefficients": lambda a, b: regress(assume=(a, b)),
     "bounds of a curve": lambda a, b: curve(bounds=(a, b)),
     "range of a curve": lambda a, b: curve(
-        method=pm.Winsorized(pm.SubGaussian(sd=1.0), range=(a, b))
+        method=pm.WinsorizedMean(pm.SubGaussian(sd=1.0), range=(a, b))
     ),
     "fixed design": lambda a, b: fixed((a, b)),
     "bounds of a stream": lambda a, b: stream(bounds=(a, b)),

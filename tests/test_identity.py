@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from privmean import identity
-from privmean.identity import Identity
+from privmean.storage import file_identity as identity
+from privmean.storage.file_identity import Identity
 
 
 def test_an_identity_stays_while_the_file_is_used_and_no_copy_has_it(tmp_path):

@@ -6,36 +6,36 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import planned
-from privmean import continual
-from privmean.central.anisotropic.estimator import Anisotropic
+from privmean import streams
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.concentration import Bounded
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
-from privmean.models.magnitudes import Magnitudes
-from privmean.models.variance import VarianceSearch
+from privmean.models.private_scale import PrivateScale
+from privmean.models.variance_search import VarianceSearch
 from privmean.privacy.budget import ADD_REMOVE
+from statistics_kit import planned
 
 MIXED = pm.Budget(epsilon=1.0, delta=1e-6)
 MADE = {
     "method": [
-        lambda: Anisotropic(method="average"),
-        lambda: Anisotropic(method="two-phase"),
-        lambda: Anisotropic(method="noisy-degree"),
+        lambda: AnisotropicMean(method="average"),
+        lambda: AnisotropicMean(method="two-phase"),
+        lambda: AnisotropicMean(method="noisy-degree"),
     ],
     "sampled_degrees": [
-        lambda: Anisotropic(1.0, method="noisy-degree", sampled_degrees=50),
-        lambda: Anisotropic(sampled_degrees=50),
+        lambda: AnisotropicMean(1.0, method="noisy-degree", sampled_degrees=50),
+        lambda: AnisotropicMean(sampled_degrees=50),
     ],
     "scale_range": [
-        lambda: Anisotropic(1.0, scale_range=(0.1, 10)),
+        lambda: AnisotropicMean(1.0, scale_range=(0.1, 10)),
     ],
-    "range": [lambda: pm.Winsorized(Bounded(0, 1), range=(0, 1))],
-    "gamma": [lambda: pm.Winsorized(Bounded(0, 1), gamma=0.05)],
-    "share": [lambda: pm.Winsorized(Bounded(0, 1), share=0.5)],
-    "recenter": [lambda: pm.Winsorized(Bounded(0, 1), recenter=0.0)],
-    "fallback": [lambda: pm.Winsorized(Bounded(0, 1), fallback=0.5)],
-    "excess": [lambda: Magnitudes(excess=2.0)],
+    "range": [lambda: pm.WinsorizedMean(Bounded(0, 1), range=(0, 1))],
+    "gamma": [lambda: pm.WinsorizedMean(Bounded(0, 1), gamma=0.05)],
+    "share": [lambda: pm.WinsorizedMean(Bounded(0, 1), share=0.5)],
+    "recenter": [lambda: pm.WinsorizedMean(Bounded(0, 1), recenter=0.0)],
+    "fallback": [lambda: pm.WinsorizedMean(Bounded(0, 1), fallback=0.5)],
+    "excess": [lambda: PrivateScale(excess=2.0)],
     "center": [lambda: VarianceSearch(0.1, 10.0, center=3.0)],
 }
 
@@ -50,12 +50,12 @@ def test_a_setting_without_effect_is_refused_when_it_is_said(name, make):
 
 
 def test_a_guess_of_a_public_number_is_refused_in_every_place():
-    known = Anisotropic(1.0, n_design=99)
+    known = AnisotropicMean(1.0, n_design=99)
     with pytest.raises(ArgumentError, match="n_design=99"):
         planned(known, MIXED, persons=2000, dimension=3)
     with pytest.raises(ArgumentError, match="n_design=99"):
         planned(known, MIXED, n_design=2000, dimension=3, relation=ADD_REMOVE)
-    guess = Anisotropic(1.0, n_design=2000)
+    guess = AnisotropicMean(1.0, n_design=2000)
     plan = planned(guess, MIXED, dimension=3, relation=ADD_REMOVE)
     same = planned(guess, MIXED, n_design=2000, dimension=3, relation=ADD_REMOVE)
     assert plan.n_design == same.n_design == 2000
@@ -68,16 +68,16 @@ def test_a_guess_of_a_public_number_is_refused_in_every_place():
 def test_rounds_of_one_column_are_refused_where_there_is_one_sum():
     moment = pm.BoundedMoment(3, 1.0, range=(-10, 10))
     with pytest.raises(ArgumentError, match="rounds=3"):
-        planned(pm.HeavyTailed(moment, rounds=3), pm.Budget(epsilon=1.0), persons=2000)
-    one = planned(pm.HeavyTailed(moment, rounds=1), pm.Budget(epsilon=1.0), persons=2000)
+        planned(pm.HeavyTailedMean(moment, rounds=3), pm.Budget(epsilon=1.0), persons=2000)
+    one = planned(pm.HeavyTailedMean(moment, rounds=1), pm.Budget(epsilon=1.0), persons=2000)
     assert one.error > 0
-    several = pm.HeavyTailed(moment, rounds=2, law="gaussian")
+    several = pm.HeavyTailedMean(moment, rounds=2, law="gaussian")
     plan = planned(several, MIXED, persons=4000)
     assert len(plan.schedule.rounds) == 2
 
 
 def test_a_share_of_a_location_step_has_one():
-    estimator = pm.Winsorized(pm.SubGaussian(sd=1.0), range=(-3, 3), share=0.3)
+    estimator = pm.WinsorizedMean(pm.SubGaussian(sd=1.0), range=(-3, 3), share=0.3)
     plan = planned(estimator, pm.Budget(epsilon=1.0), persons=3000)
     assert plan.stages.location is not None
     assert dict(plan.stages.shares)["location"] == pytest.approx(0.3)
@@ -186,13 +186,13 @@ STREAM = {"max_participations": 1, "min_separation": 1, "steps": 16, "epsilon": 
 def test_persons_of_a_search_are_a_number_of_persons(given):
     """0 was replaced by the usual number, and the others were taken."""
     with pytest.raises(ArgumentError, match="search_persons"):
-        continual.plan(search_persons=given, **STREAM)
+        streams.plan(search_persons=given, **STREAM)
 
 
 def test_a_public_region_needs_no_search():
     with pytest.raises(ArgumentError, match="search_persons=40: goes with a radius"):
-        continual.plan(search_persons=40, bounds=(0.0, 1.0), **STREAM)
-    assert continual.plan(search_persons=40, **STREAM).search.persons == 40
+        streams.plan(search_persons=40, bounds=(0.0, 1.0), **STREAM)
+    assert streams.plan(search_persons=40, **STREAM).search.persons == 40
 
 
 def test_an_empty_word_is_not_a_word_left_out(capsys):

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 import privmean
-from privmean.late import lines_of
+from privmean.lazy_imports import lines_of
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "privmean"
 ENGINES = {
@@ -60,7 +60,7 @@ def test_importing_privmean_loads_no_engine_and_no_noise_library():
 
 
 # what `import privmean` loads of privmean: the names and the table of their homes, nothing else
-LOADED = {"privmean", "privmean._version", "privmean.late"}
+LOADED = {"privmean", "privmean._version", "privmean.lazy_imports"}
 
 
 def loaded(code):
@@ -151,13 +151,14 @@ UNUSED = {
     "pandas", "polars", "pyarrow", "pyspark", "ibis", "matplotlib", "rich", "formulaic", "jinja2",
     "dp_accounting", "cryptography", "scipy.stats", "scipy.optimize", "scipy.signal",
     "scipy.linalg", "scipy.sparse", "scipy.interpolate", "privmean.auditing", "privmean.study",
-    "privmean.continual", "privmean.local", "privmean.models", "privmean.published",
-    "privmean.central.winsorized", "privmean.central.winsorized_plan", "privmean.central.cheapest",
+    "privmean.streams", "privmean.local", "privmean.models", "privmean.published",
+    "privmean.central.winsorized", "privmean.central.winsorized_plan",
+    "privmean.central.choose_vector_method",
     "privmean.central.bounded", "privmean.central.heavy_tailed", "privmean.central.anisotropic",
     "privmean.central.groups", "privmean.central.concentration", "privmean.central.default_vector",
-    "privmean.questions.grouping", "privmean.people.pairs", "privmean.people.textscan",
-    "privmean.people.rosterfiles", "privmean.people.products", "privmean.privacy.ledger",
-    "privmean.privacy.bill", "privmean.signing", "privmean.verification",
+    "privmean.questions.grouping", "privmean.data.group_pairs", "privmean.data.text_scan",
+    "privmean.data.roster_files", "privmean.data.person_products", "privmean.privacy.ledger",
+    "privmean.privacy.stored_events", "privmean.release.signing", "privmean.release.verification",
 }  # fmt: skip
 # packages that a plain `privmean mean` of a Parquet file loads, with what these load themselves
 ENGINE, NUMBERS, NOISE = {"duckdb", "_duckdb", "narwhals"}, {"numpy", "scipy"}, {"opendp"}
@@ -224,7 +225,7 @@ def test_the_version_is_told_by_the_package_alone():
 @pytest.mark.parametrize("said", [["--help"], []], ids=["help", "nothing"])
 def test_the_list_of_commands_loads_none_of_them(said):
     found = loaded(ENDS.format(said, 2 if not said else 0))
-    ours = {"privmean.cli", "privmean.cli.app", "privmean.cli.listed", "privmean.errors"}
+    ours = {"privmean.cli", "privmean.cli.app", "privmean.cli.command_list", "privmean.errors"}
     assert own(found) == LOADED | ours
     names = {name for name in packages_of(found) if not name.startswith("_")}
     assert names & {"numpy", *LATE} <= {"typer", "rich"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kit import (
+from statistics_kit import (
     ALPHA,
     Z,
     assert_law,

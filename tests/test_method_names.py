@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.asking.texts import ESTIMATORS, EXAMPLES
-from privmean.questions.methods import METHODS
-from shell import shell
+from cli_runner import shell
+from privmean.api.parse_assumption import ESTIMATORS, EXAMPLES
+from privmean.questions.choose_estimator import METHODS
 
 API = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 MOMENT = pm.BoundedMoment(order=3, bound=2, range=(0, 10))
@@ -59,11 +59,11 @@ def test_every_estimator_of_the_reference_is_one_of_a_mean():
     made = {
         "DefaultMean": pm.DefaultMean(),
         "BoundedMean": pm.BoundedMean((0, 10)),
-        "Winsorized": pm.Winsorized(pm.SubGaussian(sd=2)),
-        "HeavyTailed": pm.HeavyTailed(MOMENT),
+        "Winsorized": pm.WinsorizedMean(pm.SubGaussian(sd=2)),
+        "HeavyTailed": pm.HeavyTailedMean(MOMENT),
         "PureCover": pm.PureCover(MOMENT),
-        "Anisotropic": pm.Anisotropic(1.0),
-        "Magnitudes": pm.Magnitudes(),
+        "Anisotropic": pm.AnisotropicMean(1.0),
+        "Magnitudes": pm.PrivateScale(),
     }
     assert listed() == [name for name in listed() if name in made]
     assert set(listed()) == set(made)

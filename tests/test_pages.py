@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import DOCS, ROOT, RUN, SHOWN, blocks, pages, run_page
+from doc_pages import DOCS, ROOT, RUN, SHOWN, blocks, pages, run_page
 
 PAGES = pages()
 SAID = re.compile(r"^    \s*(privmean|pip|make|python|import|>>>|\$) ", re.M)

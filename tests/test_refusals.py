@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from doors import FUNCTIONS, Refused, by_file, by_function, by_question, by_shell
-from privmean.asking.moved import MOVED
-from privmean.cli import asking
+from entry_points import FUNCTIONS, Refused, by_file, by_function, by_question, by_shell
+from privmean.api.renamed_arguments import MOVED
+from privmean.cli import question_commands as asking
 from privmean.cli.app import run
 from privmean.noise.simulated import SimulatedNoise
 
@@ -171,7 +171,7 @@ def test_what_is_no_assumption_is_refused(kind, wrong):
 
 
 @pytest.mark.parametrize("kind", ["mean", "regression", "curve"])
-@pytest.mark.parametrize("wrong", ["magic", 3, None, pm.Winsorized, object()])
+@pytest.mark.parametrize("wrong", ["magic", 3, None, pm.WinsorizedMean, object()])
 def test_what_is_no_method_is_refused(kind, wrong):
     with pytest.raises(pm.ArgumentError, match="method"):
         FUNCTIONS[kind](NOWHERE, person="who", **RIGHT[kind], method=wrong, epsilon=1.0)
@@ -184,7 +184,7 @@ def test_bounds_in_an_array_are_bounds():
     with pytest.raises(pm.ArgumentError, match="bounds"):
         pm.mean(values, bounds=limits, method=pm.DefaultMean(), **terms)
     with pytest.raises(pm.ArgumentError, match="assume"):
-        pm.Regression("y ~ a", effect="own", assume=limits, method=pm.Magnitudes())
+        pm.Regression("y ~ a", effect="own", assume=limits, method=pm.PrivateScale())
     assert pm.plan(
         pm.Regression("y ~ a", effect="own", assume=limits), persons=600, epsilon=1.0
     ).losses
@@ -305,7 +305,7 @@ def table(tmp_path_factory):
 @pytest.mark.parametrize(("kind", "words", "terms"), SAME, ids=str)
 def test_three_doors_give_the_same_json(monkeypatch, doors, table, kind, words, terms):
     """With the same draws in place of exact noise, which all doors take where none is said."""
-    monkeypatch.setattr("privmean.road.ExactNoise", lambda: SimulatedNoise(3))
+    monkeypatch.setattr("privmean.pipeline.ExactNoise", lambda: SimulatedNoise(3))
     words = RIGHT[kind] | words
     if set(words) & {"threshold", "scales"}:  # asked by `ask`, not by a function
         doors.pop("function")
@@ -326,7 +326,7 @@ def test_what_names_no_column_is_refused(wrong):
             pm.mean(NOWHERE, person="p", epsilon=1.0, **words)
 
 
-@pytest.mark.parametrize("ask", [pm.plan, pm.persons_needed])
+@pytest.mark.parametrize("ask", [pm.plan, pm.required_n])
 def test_what_is_no_question_is_refused(ask):
     known = {"persons": 9} if ask is pm.plan else {"error": 1.0, "guess_sd": 1.0}
     for wrong in ("mean", pm.Mean, None):

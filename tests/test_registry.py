@@ -10,19 +10,19 @@ from functools import cache
 import numpy as np
 import pytest
 
-from kit import planned
+from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
-from privmean.intervals.interval import FAILED, OK
-from privmean.intervals.tail_check import TAIL_SEEN
-from privmean.noise.base import FromBits
+from privmean.inference.interval import FAILED, OK
+from privmean.inference.outlier_check import TAIL_SEEN
+from privmean.noise.noise_source import FromBits
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.calibrate import within
-from privmean.privacy.curve import Curve
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Gaussian, Laplace, Selection, Threshold
+from privmean.privacy.privacy_events import Gaussian, Laplace, Selection, Threshold
+from privmean.privacy.privacy_profile import PrivacyProfile
 from registry import REGISTRY, Entry
+from statistics_kit import planned
 
 PERSONS = 600
 CASES = [
@@ -49,7 +49,7 @@ def rows(dimension, seed=0):
 def people_of(case, values):
     if case[0].people is not None:
         return case[0].people(values)
-    return MatrixPeople(values, tuple(f"c{j}" for j in range(values.shape[1])))
+    return ArrayPersonTable(values, tuple(f"c{j}" for j in range(values.shape[1])))
 
 
 @cache
@@ -140,7 +140,7 @@ def delta_by_dp_accounting(bill, epsilon):
         elif isinstance(loss, Threshold):
             added += loss.delta
             continue
-        elif isinstance(loss, Curve):
+        elif isinstance(loss, PrivacyProfile):
             piece = distribution_of(loss, **step)
         elif isinstance(loss, Laplace) and not loss.joint:
             shift = int(loss.sensitivity / loss.spread)

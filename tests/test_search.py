@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import pytest
 
 import privmean as pm
-from kit import planned
+from privmean.bisection import smallest_int, smallest_real
 from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed.estimator import persons_for_error
+from privmean.central.heavy_tailed.heavy_tailed_mean import persons_for_error
 from privmean.cli.app import run
-from privmean.search import least_amount, least_number
+from statistics_kit import planned
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def test_every_threshold_is_found_from_every_start(within):
                     asked.append(n)
                     return n >= threshold
 
-                found = least_number(enough, first, within=within)
+                found = smallest_int(enough, first, within=within)
                 least = max(first, threshold)
                 assert least <= found <= max(least, least * (1 + within))
                 assert len(asked) < 40
@@ -49,15 +49,15 @@ def test_every_threshold_is_found_from_every_start(within):
 
 def test_nothing_is_found_where_nothing_is_enough():
     with limit(20):
-        assert least_number(lambda _: False, 3) is None
-        assert least_number(lambda n: n >= 100, 1, most=99) is None
-        assert least_number(lambda n: n >= 99, 1, most=99) == 99
-        assert least_amount(lambda _: False, 0.1, most=100.0) is None
+        assert smallest_int(lambda _: False, 3) is None
+        assert smallest_int(lambda n: n >= 100, 1, most=99) is None
+        assert smallest_int(lambda n: n >= 99, 1, most=99) == 99
+        assert smallest_real(lambda _: False, 0.1, most=100.0) is None
 
 
 @pytest.mark.parametrize("threshold", [0.01, 0.1, 0.1001, 0.77, 31.0, 100.0])
 def test_an_amount_is_found_closely(threshold):
-    found = least_amount(lambda t: t >= threshold, 0.1, most=100.0)
+    found = smallest_real(lambda t: t >= threshold, 0.1, most=100.0)
     least = max(threshold, 0.1)
     assert least <= found <= least * 1.02
 
@@ -65,12 +65,12 @@ def test_an_amount_is_found_closely(threshold):
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
 def test_too_few_persons_for_a_moment_are_refused_with_a_number_that_would_do(epsilon):
     moment = pm.BoundedMoment(4, 1.5, records=10, range=(-10, 10))
-    estimator, budget = pm.HeavyTailed(moment), pm.Budget(epsilon=epsilon)
+    estimator, budget = pm.HeavyTailedMean(moment), pm.Budget(epsilon=epsilon)
     with limit(60):
         for n in range(1, 36):
             try:
                 planned(estimator, budget, persons=n)
-            except pm.Infeasible as error:
+            except pm.InfeasibleError as error:
                 needed = int(error.remedy.split("about ")[1].split()[0])
                 assert needed > n
                 planned(estimator, budget, persons=needed)
@@ -81,16 +81,16 @@ def test_every_way_of_asking_for_persons_ends():
     question, narrow = pm.Mean(assume=moment), pm.Mean(assume=pm.SubGaussian(sd=1.0))
     with limit(60):
         for persons in (1, 2, 4, 8, 9, 11):
-            with pytest.raises(pm.Infeasible, match="would do"):
+            with pytest.raises(pm.InfeasibleError, match="would do"):
                 pm.plan(question, persons=persons, epsilon=1.0)
-        few = pm.persons_needed(question, error=0.3, guess_sd=1.0, epsilon=1.0)
-        assert persons_for_error(pm.HeavyTailed(moment), 10.0, pm.Budget(epsilon=1.0)) <= few
+        few = pm.required_n(question, error=0.3, guess_sd=1.0, epsilon=1.0)
+        assert persons_for_error(pm.HeavyTailedMean(moment), 10.0, pm.Budget(epsilon=1.0)) <= few
         with pytest.raises(pm.ArgumentError, match="not reached"):
-            pm.persons_needed(pm.Mean(), error=1e-9, guess_sd=1.0, epsilon=1.0)
+            pm.required_n(pm.Mean(), error=1e-9, guess_sd=1.0, epsilon=1.0)
         plan = planned(DefaultMean(), pm.Budget(epsilon=1.0), persons=3000)
         with pytest.raises(pm.ArgumentError, match="not reached"):
             plan.persons_needed(1e-90, 1.0)
-        with pytest.raises(pm.Infeasible, match="would do"):
+        with pytest.raises(pm.InfeasibleError, match="would do"):
             pm.plan(narrow, persons=3, epsilon=1.0, delta=1e-6)
 
 

@@ -12,25 +12,25 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import planned
+from cli_runner import shell
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.models.variance import VarianceSearch
-from shell import shell
+from privmean.models.variance_search import VarianceSearch
+from statistics_kit import planned
 
 MOMENT = pm.BoundedMoment(order=3, bound=2, range=(0, 10))
 ESTIMATORS = [
     pm.DefaultMean(),
     pm.DefaultMean(limits="selection"),
     pm.BoundedMean((0, 10)),
-    pm.Winsorized(pm.SubGaussian(sd=1)),
-    pm.HeavyTailed(MOMENT),
-    pm.HeavyTailed(MOMENT, law="gaussian"),
+    pm.WinsorizedMean(pm.SubGaussian(sd=1)),
+    pm.HeavyTailedMean(MOMENT),
+    pm.HeavyTailedMean(MOMENT, law="gaussian"),
     pm.PureCover(MOMENT),
-    pm.Anisotropic(),
-    pm.Anisotropic(1.0),
+    pm.AnisotropicMean(),
+    pm.AnisotropicMean(1.0),
     pm.GroupMeans(keys=(("a",), ("b",))),
     pm.TwoArms(keys=(("a",), ("b",))),
-    pm.Magnitudes(),
+    pm.PrivateScale(),
     pm.FixedDesign((0, 10), cells=5),
     VarianceSearch(0.1, 10),
     VarianceSearch(0.1, 10, method="coinpress", center=0.0),
@@ -44,7 +44,7 @@ ASSUMPTIONS = [
     pm.UnknownScale(),
     MOMENT,
     pm.Covariance(1.0),
-    pm.Errors(residual_sd=1.0),
+    pm.WorkingErrors(residual_sd=1.0),
     pm.RandomEffects(group_sd=0.5, person_sd=0.3, within_sd=1.0, records=10, group_sizes=(5,) * 10),
     pm.Exchangeable(0.3),
     pm.AR1(0.3),
@@ -104,14 +104,14 @@ def test_an_assumption_is_refused_or_planned_with(instance, name):
 def questions(assumption):
     """What makes questions that rest on it."""
     own = partial(pm.Regression, "y ~ x", effect="own")
-    if isinstance(assumption, pm.Errors):
+    if isinstance(assumption, pm.WorkingErrors):
         return [partial(own, assume=assumption)]
     if isinstance(assumption, pm.RandomEffects):
         return [partial(pm.Mean, "x", related=assumption)]
     if isinstance(assumption, pm.Exchangeable | pm.AR1):
         return [partial(own, time="t", working=assumption)]
     if isinstance(assumption, pm.RecordWeights):
-        heavy = pm.HeavyTailed(MOMENT, weights=assumption)
+        heavy = pm.HeavyTailedMean(MOMENT, weights=assumption)
         return [partial(pm.Mean, "x", estimand="records", cap=12, method=heavy)]
     return [partial(pm.Mean, columns, assume=assumption) for columns in ("x", ("x", "y"))]
 
@@ -119,7 +119,7 @@ def questions(assumption):
 @pytest.mark.parametrize(
     ("estimator", "flags"),
     [
-        (pm.HeavyTailed(MOMENT), ("wide_buckets", "clipped_count", "private_radius")),
+        (pm.HeavyTailedMean(MOMENT), ("wide_buckets", "clipped_count", "private_radius")),
         (pm.DefaultMean(), ("complete",)),
         (pm.PureCover(MOMENT), ("proof",)),
         (pm.GroupMeans(keys=(("a",),)), ("simultaneous", "public_groups", "common")),
@@ -138,7 +138,7 @@ def test_record_weights_are_refused_before_anything_is_charged(tmp_path, wrong):
     with pytest.raises(ArgumentError, match=r"weights.*RecordWeights\(cap=12\)"):
         pm.mean(
             np.arange(3000.0),
-            method=pm.HeavyTailed(MOMENT, weights=wrong),
+            method=pm.HeavyTailedMean(MOMENT, weights=wrong),
             epsilon=1.0,
             ledger=book,
         )
@@ -151,7 +151,7 @@ def test_a_fallback_is_checked_before_anything_is_charged(wrong):
     with pytest.raises(ArgumentError, match="fallback"):
         pm.mean(
             np.random.default_rng(1).normal(size=(3000, 3)),
-            method=pm.Winsorized(pm.SubGaussian(sd=1), fallback=wrong),
+            method=pm.WinsorizedMean(pm.SubGaussian(sd=1), fallback=wrong),
             epsilon=1.0,
             delta=1e-6,
         )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from doors import Refused, by_file, by_question, by_shell
-from privmean.asking.declared import QUESTIONS
+from entry_points import Refused, by_file, by_question, by_shell
+from privmean.api.parse_question import QUESTIONS
 from privmean.cli import app as shell
 from privmean.noise.simulated import SimulatedNoise
 
@@ -27,7 +27,7 @@ def test_one_line_opens_every_door_to_a_question(monkeypatch, capsys, tmp_path, 
         by_question(table, *said)
     monkeypatch.setitem(QUESTIONS, "grade", "smallest_question:Grade")
     monkeypatch.setattr(shell.app, "registered_commands", [*shell.app.registered_commands])
-    monkeypatch.setattr("privmean.road.ExactNoise", lambda: SimulatedNoise(3))
+    monkeypatch.setattr("privmean.pipeline.ExactNoise", lambda: SimulatedNoise(3))
     found = [
         by_question(table, *said),
         by_file(tmp_path / "study.toml", table, *said),

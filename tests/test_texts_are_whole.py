@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from cli_runner import shell
 from privmean.noise.simulated import SimulatedNoise
-from privmean.pictures import svg
-from privmean.rows import Row
-from privmean.study.report import page
-from privmean.summary import WIDTH, rests_on
-from shell import shell
+from privmean.release.charts import svg
+from privmean.release.formatting import WIDTH, assumption_text
+from privmean.release.result_rows import Row
+from privmean.study.study_report import page
 
 CUT = re.compile(r"…|(?<![\w(])\.\.\.|\.\.\.$", re.MULTILINE)
 LONG = "a_value_whose_name_is_longer_than_a_label_of_a_picture"
@@ -64,14 +64,14 @@ def test_no_print_of_any_question_is_cut(name, epsilon):
         release = ask(
             table(), value, person="who", epsilon=epsilon, noise=SimulatedNoise(1), **said
         )
-    except pm.Infeasible:
+    except pm.InfeasibleError:
         return
     stored = pm.Release.from_dict(release.to_dict())
     for text in (str(release), release.details(), str(stored), release._repr_html_()):
         assert not CUT.search(text), CUT.findall(text)
     told = " ".join(str(release).split())
     if not release.failed:
-        assert " ".join(rests_on(release).split()) in told
+        assert " ".join(assumption_text(release).split()) in told
     for advice in filter(None, (release.advice, release.interval().advice)):
         if release.status != "ok" or not release.advice:
             assert release.failed or " ".join(advice.split()) in told or "rows:" in told

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from forging import resealed
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
-from privmean.privacy.canonical import canonical
+from privmean.privacy.canonical_json import canonical
 from privmean.privacy.ledger import Ledger
-from privmean.provenance import NAME, digest_of
-from privmean.signing import make_keys
+from privmean.release.provenance import NAME, digest_of
+from privmean.release.signing import make_keys
+from privmean.release.verification import verify
 from privmean.strict_json import parsed
-from privmean.verification import verify
+from tampering import resealed
 
 N, RECORDS = 400, 3
 

@@ -13,9 +13,9 @@ import leaf_edits
 import privmean as pm
 from leaf_edits import KINDS, edited, edits, leaves, place, reason, resealed, stored
 from privmean.errors import ArgumentError
-from privmean.privacy.bill import DEEPEST, loss_from_dict
-from privmean.privacy.bill import KINDS as LOSSES
-from privmean.verification import BEYOND_ARITHMETIC, verify
+from privmean.privacy.stored_events import DEEPEST, loss_from_dict
+from privmean.privacy.stored_events import KINDS as LOSSES
+from privmean.release.verification import BEYOND_ARITHMETIC, verify
 
 SAMPLE = 29  # every so many edits of a leaf; benchmarks/verify_edits.py tries all
 
@@ -239,7 +239,7 @@ def genuine(name):
     for seed in SEEDS:
         try:
             yield ask(**terms, noise=pm.SimulatedNoise(seed))
-        except (ArgumentError, pm.Infeasible):
+        except (ArgumentError, pm.InfeasibleError):
             return
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from peers.environments import FOLDER, PEERS, Peer
 from peers.wire import Task
-from privmean.errors import Infeasible
+from privmean.errors import InfeasibleError
 
 ANSWERS = FOLDER / "answers"
 
@@ -84,7 +84,7 @@ def answer_here(
         found: dict[str, Any] = {"key": task.key}
         try:
             found["estimates"] = [float(x) for x in answer(task)]
-        except Infeasible as refusal:
+        except InfeasibleError as refusal:
             found["error"] = str(refusal)[:300]
         found["seconds"] = time.perf_counter() - start
         add(peer, work, found)

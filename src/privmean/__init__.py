@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from privmean._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from privmean.asking.functions import ask as ask
-    from privmean.asking.functions import compare as compare
-    from privmean.asking.functions import curve as curve
-    from privmean.asking.functions import mean as mean
-    from privmean.asking.functions import quantile as quantile
-    from privmean.asking.functions import regress as regress
-    from privmean.asking.functions import variance as variance
-    from privmean.asking.planning import least_epsilon as least_epsilon
-    from privmean.asking.planning import persons_needed as persons_needed
-    from privmean.asking.planning import plan as plan
+    from privmean.api.functions import ask as ask
+    from privmean.api.functions import compare as compare
+    from privmean.api.functions import curve as curve
+    from privmean.api.functions import mean as mean
+    from privmean.api.functions import quantile as quantile
+    from privmean.api.functions import regress as regress
+    from privmean.api.functions import variance as variance
+    from privmean.api.plan_functions import plan as plan
+    from privmean.api.plan_functions import required_epsilon as required_epsilon
+    from privmean.api.plan_functions import required_n as required_n
     from privmean.auditing.audit import audit as audit
-    from privmean.auditing.report import AuditReport as AuditReport
-    from privmean.central.anisotropic.estimator import Anisotropic as Anisotropic
+    from privmean.auditing.audit_report import AuditReport as AuditReport
+    from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean as AnisotropicMean
     from privmean.central.anisotropic.spectrum import person_covariance as person_covariance
     from privmean.central.bounded import BoundedMean as BoundedMean
     from privmean.central.concentration import BetweenWithin as BetweenWithin
@@ -33,44 +33,41 @@ if TYPE_CHECKING:
     from privmean.central.concentration import SubGaussian as SubGaussian
     from privmean.central.concentration import UnknownScale as UnknownScale
     from privmean.central.default_mean import DefaultMean as DefaultMean
-    from privmean.central.groups.arms import TwoArms as TwoArms
-    from privmean.central.groups.compared import CompareRelease as CompareRelease
+    from privmean.central.groups.compare_release import CompareRelease as CompareRelease
     from privmean.central.groups.effect_release import EffectRelease as EffectRelease
-    from privmean.central.groups.estimator import GroupMeans as GroupMeans
-    from privmean.central.groups.release import GroupRelease as GroupRelease
-    from privmean.central.groups.values_release import ValuesRelease as ValuesRelease
+    from privmean.central.groups.group_means import GroupMeans as GroupMeans
+    from privmean.central.groups.group_release import GroupRelease as GroupRelease
+    from privmean.central.groups.multi_value_release import MultiValueRelease as MultiValueRelease
+    from privmean.central.groups.two_arms import TwoArms as TwoArms
     from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
-    from privmean.central.heavy_tailed import HeavyTailed as HeavyTailed
+    from privmean.central.heavy_tailed import HeavyTailedMean as HeavyTailedMean
     from privmean.central.heavy_tailed import PureCover as PureCover
     from privmean.central.heavy_tailed import RecordWeights as RecordWeights
-    from privmean.central.winsorized import Winsorized as Winsorized
-    from privmean.continual import MeanStream as MeanStream
-    from privmean.continual import MeanStreams as MeanStreams
-    from privmean.continual import WithholdRelease as WithholdRelease
+    from privmean.central.winsorized import WinsorizedMean as WinsorizedMean
+    from privmean.data.groups import group_sizes as group_sizes
+    from privmean.data.read import read as read
+    from privmean.data.table import Resources as Resources
+    from privmean.data.table import Table as Table
     from privmean.errors import ArgumentError as ArgumentError
-    from privmean.errors import BudgetExceeded as BudgetExceeded
-    from privmean.errors import Infeasible as Infeasible
-    from privmean.errors import PrivateFailure as PrivateFailure
+    from privmean.errors import BudgetExceededError as BudgetExceededError
+    from privmean.errors import InfeasibleError as InfeasibleError
+    from privmean.errors import NoEstimateError as NoEstimateError
     from privmean.errors import PrivmeanError as PrivmeanError
     from privmean.errors import PrivmeanWarning as PrivmeanWarning
     from privmean.errors import SchemaError as SchemaError
     from privmean.examples import example as example
-    from privmean.intervals.interval import Interval as Interval
+    from privmean.inference.interval import Interval as Interval
     from privmean.models.curve_release import CurveRelease as CurveRelease
+    from privmean.models.fit_person import AR1 as AR1
+    from privmean.models.fit_person import Exchangeable as Exchangeable
     from privmean.models.fixed_design import FixedDesign as FixedDesign
-    from privmean.models.magnitudes import Magnitudes as Magnitudes
-    from privmean.models.person_fits import AR1 as AR1
-    from privmean.models.person_fits import Exchangeable as Exchangeable
+    from privmean.models.private_scale import PrivateScale as PrivateScale
     from privmean.models.quantile_release import QuantileRelease as QuantileRelease
     from privmean.models.random_effects import RandomEffects as RandomEffects
     from privmean.models.regression_release import RegressionRelease as RegressionRelease
-    from privmean.models.variance import VarianceSearch as VarianceSearch
     from privmean.models.variance_release import VarianceRelease as VarianceRelease
+    from privmean.models.variance_search import VarianceSearch as VarianceSearch
     from privmean.noise.simulated import SimulatedNoise as SimulatedNoise
-    from privmean.people.groups import group_sizes as group_sizes
-    from privmean.people.read import read as read
-    from privmean.people.table import Machine as Machine
-    from privmean.people.table import Table as Table
     from privmean.privacy.budget import Budget as Budget
     from privmean.privacy.guarantee import Guarantee as Guarantee
     from privmean.privacy.ledger import Ledger as Ledger
@@ -78,20 +75,23 @@ if TYPE_CHECKING:
     from privmean.questions.assumptions import Covariance as Covariance
     from privmean.questions.compare import Compare as Compare
     from privmean.questions.curve import Curve as Curve
-    from privmean.questions.errors import Errors as Errors
     from privmean.questions.mean import Mean as Mean
     from privmean.questions.quantile import Quantile as Quantile
     from privmean.questions.regression import Regression as Regression
     from privmean.questions.variance import Variance as Variance
-    from privmean.release import Release as Release
-    from privmean.signing import sign as sign
-    from privmean.study.plan import StudyPlan as StudyPlan
-    from privmean.study.release import StudyRelease as StudyRelease
+    from privmean.questions.working_errors import WorkingErrors as WorkingErrors
+    from privmean.release.release import Release as Release
+    from privmean.release.signing import sign as sign
+    from privmean.release.verification import Verification as Verification
+    from privmean.release.verification import verify as verify
+    from privmean.streams import GroupMeanStream as GroupMeanStream
+    from privmean.streams import MeanStream as MeanStream
+    from privmean.streams import WithholdRelease as WithholdRelease
     from privmean.study.study import Study as Study
-    from privmean.verification import Verification as Verification
-    from privmean.verification import verify as verify
+    from privmean.study.study_plan import StudyPlan as StudyPlan
+    from privmean.study.study_release import StudyRelease as StudyRelease
 else:
-    from privmean.late import names
+    from privmean.lazy_imports import names
 
     _MOVED = {
         "AsPublished": "say privmean.published.AsPublished",
@@ -102,19 +102,19 @@ else:
     __getattr__, __dir__, _listed = names(
         __name__,
         """
-        people.read                    read
-        people.table                   Table Machine
-        people.groups                  group_sizes
-        asking.functions               ask mean regress curve variance quantile compare
-        asking.planning                plan persons_needed least_epsilon
+        data.read                    read
+        data.table                   Table Resources
+        data.groups                  group_sizes
+        api.functions               ask mean regress curve variance quantile compare
+        api.plan_functions                plan required_n required_epsilon
         questions.mean                 Mean
         questions.regression           Regression
         questions.curve                Curve
         questions.variance             Variance
         questions.assumptions          Covariance
-        questions.errors               Errors
+        questions.working_errors               WorkingErrors
         models.random_effects          RandomEffects
-        models.variance                VarianceSearch
+        models.variance_search                VarianceSearch
         models.regression_release      RegressionRelease
         models.curve_release           CurveRelease
         central.concentration          Bounded SubGaussian LogSobolev BetweenWithin BoundedWithin
@@ -122,40 +122,40 @@ else:
         privacy.ledger                 Ledger
         examples                       example
         privacy.policies               Policy
-        verification                   verify Verification
-        signing                        sign
+        release.verification                   verify Verification
+        release.signing                        sign
         central.default_mean           DefaultMean
-        central.winsorized             Winsorized
-        central.heavy_tailed           BoundedMoment HeavyTailed PureCover RecordWeights
-        central.anisotropic.estimator  Anisotropic
+        central.winsorized             WinsorizedMean
+        central.heavy_tailed           BoundedMoment HeavyTailedMean PureCover RecordWeights
+        central.anisotropic.anisotropic_mean  AnisotropicMean
         central.anisotropic.spectrum   person_covariance
         central.bounded                BoundedMean
-        continual                      MeanStream MeanStreams WithholdRelease
-        models.person_fits             Exchangeable AR1
+        streams                      MeanStream GroupMeanStream WithholdRelease
+        models.fit_person             Exchangeable AR1
         models.fixed_design            FixedDesign
-        models.magnitudes              Magnitudes
+        models.private_scale              PrivateScale
         privacy.budget                 Budget
         privacy.guarantee              Guarantee
-        release                        Release
-        intervals.interval             Interval
+        release.release                        Release
+        inference.interval             Interval
         noise.simulated                SimulatedNoise
         errors                         PrivmeanError PrivmeanWarning ArgumentError SchemaError
-        errors                         Infeasible BudgetExceeded PrivateFailure
+        errors                         InfeasibleError BudgetExceededError NoEstimateError
         auditing.audit                 audit
-        auditing.report                AuditReport
-        central.groups.release         GroupRelease
-        central.groups.values_release  ValuesRelease
-        central.groups.estimator       GroupMeans
-        central.groups.compared        CompareRelease
+        auditing.audit_report                AuditReport
+        central.groups.group_release         GroupRelease
+        central.groups.multi_value_release  MultiValueRelease
+        central.groups.group_means       GroupMeans
+        central.groups.compare_release        CompareRelease
         central.groups.effect_release  EffectRelease
-        central.groups.arms            TwoArms
+        central.groups.two_arms            TwoArms
         questions.compare              Compare
         questions.quantile             Quantile
         models.quantile_release        QuantileRelease
         models.variance_release        VarianceRelease
         study.study                    Study
-        study.plan                     StudyPlan
-        study.release                  StudyRelease
+        study.study_plan                     StudyPlan
+        study.study_release                  StudyRelease
         """,
         _MOVED,
     )

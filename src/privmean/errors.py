@@ -67,7 +67,7 @@ class ArgumentError(PrivmeanError, ValueError):
         super().__init__(f"{argument}={text}: {problem}; {remedy}")
 
 
-class Infeasible(PrivmeanError):
+class InfeasibleError(PrivmeanError):
     """The plan cannot work at these public numbers. Raised before any data is read.
 
     `remedy` says which public number would have to change, and to what.
@@ -75,7 +75,7 @@ class Infeasible(PrivmeanError):
     Example:
         try:
             pm.plan(pm.Mean(), persons=50, epsilon=1.0)
-        except pm.Infeasible as error:
+        except pm.InfeasibleError as error:
             print(error)  # says how many persons would do
     """
 
@@ -84,14 +84,14 @@ class Infeasible(PrivmeanError):
         self.problem, self.remedy = problem, remedy
 
 
-class BudgetExceeded(PrivmeanError):
+class BudgetExceededError(PrivmeanError):
     """A ledger has less budget left than a release asks for. Nothing was spent.
 
     Example:
         ledger = pm.Ledger(epsilon=0.5)
         try:
             pm.mean(np.ones(2000), epsilon=1.0, ledger=ledger)
-        except pm.BudgetExceeded as error:  # before any noise
+        except pm.BudgetExceededError as error:  # before any noise
             print(error)
     """
 
@@ -100,7 +100,7 @@ class BudgetExceeded(PrivmeanError):
         self.asked, self.left = asked, left
 
 
-class PrivateFailure(PrivmeanError):
+class NoEstimateError(PrivmeanError):
     """Raised when a number is demanded of a release whose private outcome was a failure.
 
     Example:
@@ -108,7 +108,7 @@ class PrivateFailure(PrivmeanError):
         release = pm.mean(far, epsilon=1.0, noise=pm.SimulatedNoise(1))
         try:
             float(release)
-        except pm.PrivateFailure as error:
+        except pm.NoEstimateError as error:
             assert release.failed
     """
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Gaussian, Laplace, Loss
-from privmean.release_agreement import ATOM, BOUNDED, own_rows
-from privmean.stored_values import Stored, about, items, mapped, number, numbers, text
+from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
+from privmean.release.agreement import ATOM, BOUNDED, own_rows
+from privmean.release.stored_values import Stored, about, items, mapped, number, numbers, text
 
 CLOSE = 1e-3  # relative: equal scales are moved apart by as much where an interval is made
 ROOM = 1e-6  # of a bound
@@ -144,7 +144,12 @@ def recomputed_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], l
 
 
 def _half(
-    column: Column, loss: Loss, count: float, stored: Stored, guarantee: Guarantee, width: int
+    column: Column,
+    loss: PrivacyEvent,
+    count: float,
+    stored: Stored,
+    guarantee: Guarantee,
+    width: int,
 ) -> tuple[float, bool] | None:
     """Half the noise interval of a column, and whether it is that or at least that."""
     low, high = column.limits

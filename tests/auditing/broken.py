@@ -15,8 +15,8 @@ from unittest import mock
 
 import numpy as np
 
-from privmean.auditing.meter import numbers
-from privmean.noise.base import Noise
+from privmean.auditing.measure_loss import numbers
+from privmean.noise.noise_source import Noise
 
 
 class Narrow:

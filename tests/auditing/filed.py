@@ -23,14 +23,14 @@ import polars as pl
 import privmean as pm
 from auditing.rows import Recorder, Replayer
 from privmean.auditing.cases import plan_of
-from privmean.auditing.drawing import Draws
+from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
-from privmean.auditing.replaying import name_of
-from privmean.auditing.same import same
-from privmean.auditing.tape import Compared, Parted, Tape
+from privmean.auditing.fixed_noise import Draws
+from privmean.auditing.replay import name_of
+from privmean.auditing.transcript import Compared, Parted, Transcript
+from privmean.data import engines
+from privmean.data.public_shape import shape_of
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people import engines
-from privmean.people.shape import shape_of
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PERSONS = 41
@@ -134,7 +134,7 @@ class Boundary:
 
         known = {name: watching(getattr(engines, name)) for name in ("fetch", "fetch_matrix")}
         with ExitStack() as stack:  # wherever a room has taken its own name of them
-            for module in [m for n, m in sys.modules.items() if n.startswith("privmean.people.")]:
+            for module in [m for n, m in sys.modules.items() if n.startswith("privmean.data.")]:
                 for name, fetch in known.items():
                     if hasattr(module, name):
                         stack.enter_context(mock.patch.object(module, name, fetch))
@@ -167,7 +167,7 @@ def audited(home: str, cases: int, folder: Path, seed: int = 0) -> tuple[Finding
         people = _people(home, rows, question, folder)
         guess = None if budget.neighbors == REPLACE_ONE else PERSONS
         plan = plan_of(question, budget, shape_of(people, budget.neighbors, guess))
-        tape = Tape()
+        tape = Transcript()
         with boundary.watched():
             outcome = plan.run(Recorder(people, Draws(SimulatedNoise(seed)), tape))
         found.recorded += 1
@@ -183,7 +183,7 @@ def _people(home: str, rows: Records, question: Any, folder: Path) -> Any:
 
 def compared(
     plan: Any,
-    tape: Tape,
+    tape: Transcript,
     outcome: Any,
     people: Any,
     found: Findings,

@@ -20,21 +20,21 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from privmean.central.default_tail import with_absent
-from privmean.continual.sensitivity import Participation, sensitivity
-from privmean.errors import Infeasible
-from privmean.local.coins import flip_threshold, odds_threshold
+from privmean.central.default_outliers import with_missing
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.clip_rows import clip_rows_to_ball
+from privmean.data.person_table import ClipInterval, IntervalSums, L2Ball
+from privmean.errors import InfeasibleError
 from privmean.local.entropy import WORD
-from privmean.mechanisms.filtered.filter import keep_odds
+from privmean.local.exact_coins import flip_threshold, odds_threshold
+from privmean.mechanisms.filtered.random_filter import keep_odds
 from privmean.mechanisms.k_norm import norm_above
-from privmean.mechanisms.ratio import LAMBDA, Answers
+from privmean.mechanisms.ratio_sums import LAMBDA, Answers
 from privmean.mechanisms.stable_histogram import laplace_tail, laplace_threshold
 from privmean.mechanisms.weighted_sums import grid_values
 from privmean.noise.exact import double_above
-from privmean.people.balls import clip_rows_to_ball
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Ball, Box, BoxSums
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from privmean.streams.participation_sensitivity import Participation, sensitivity
 
 ONE = ("x",)
 
@@ -87,7 +87,7 @@ def box_grid(full: bool) -> int:
     numbers = np.concatenate([HALVES, corners()])
     cases = 0
     for lower, upper in LIMITS:
-        box = Box(lower, upper)
+        box = ClipInterval(lower, upper)
         beside = [math.nextafter(x, way) for x in (lower, upper) for way in (-math.inf, math.inf)]
         z = grid_values(np.concatenate([numbers, [lower, upper, *beside]]), box)
         assert z.max() <= box.steps
@@ -99,7 +99,7 @@ def box_grid(full: bool) -> int:
         for k, value in enumerate(some.tolist()):
             if full and k % 13:
                 continue
-            (sums,) = MatrixPeople(np.array([[value]]), ONE).box_sums([box])
+            (sums,) = ArrayPersonTable(np.array([[value]]), ONE).box_sums([box])
             assert sums is not None
             assert abs(sums.z) <= box.steps
             assert sums.zz == sums.z**2
@@ -121,7 +121,7 @@ def ball_grid(full: bool) -> int:
             rows = rng.choice(numbers, (count, d)) if d > 1 else numbers[:, None]
             near = rng.normal(0, radius, (count // 4, d))  # at the edge, where rounding decides
             for x in (rows, near):
-                ball = Ball((0.0,) * d, radius, step)
+                ball = L2Ball((0.0,) * d, radius, step)
                 z, _ = clip_rows_to_ball(x, ball)
                 assert (np.sum(z.astype(object) ** 2, axis=1) <= ball.steps**2).all()
                 cases += len(z)
@@ -132,10 +132,10 @@ def ball_grid(full: bool) -> int:
 def one_cell(full: bool) -> int:
     numbers = np.concatenate([HALVES[:: 1 if full else 37], corners()[:: 1 if full else 11]])
     for origin in (0.0, 3.0, -1e300, 5e-324):
-        whole = MatrixPeople(numbers[:, None], ONE).log_counts(0, origin)
+        whole = ArrayPersonTable(numbers[:, None], ONE).log_counts(0, origin)
         assert whole.sum() == len(numbers)
         for value in numbers[:: 29 if full else 211].tolist():
-            counts = MatrixPeople(np.array([[value]]), ONE).log_counts(0, origin)
+            counts = ArrayPersonTable(np.array([[value]]), ONE).log_counts(0, origin)
             assert sorted(counts.tolist())[-2:] == [0, 1]
     return 4 * len(numbers)
 
@@ -150,7 +150,7 @@ def one_pair(full: bool) -> int:
             other = base.copy()
             other[place] = value
             first, second = (
-                MatrixPeople(x[:, None], ONE).pair_counts(0, -4, 4) for x in (base, other)
+                ArrayPersonTable(x[:, None], ONE).pair_counts(0, -4, 4) for x in (base, other)
             )
             assert first.sum() == second.sum() == n // 2
             assert np.abs(first - second).sum() <= 2
@@ -163,12 +163,12 @@ def one_pair(full: bool) -> int:
 )
 def two_bins(full: bool) -> int:
     numbers = corners()[:: 5 if full else 101].tolist()
-    base = MatrixPeople(np.array([[1.0], [2.0], [math.nan]]), ONE)
+    base = ArrayPersonTable(np.array([[1.0], [2.0], [math.nan]]), ONE)
     cases = 0
     for half, origin in ((0.5, 0.0), (1e-300, 0.0), (1e300, 7.0), (0.1, -0.3)):
         plain = base.uniform_counts(0, half, origin)
         for value in numbers:
-            more = MatrixPeople(np.append(base.values, [[value]], axis=0), ONE)
+            more = ArrayPersonTable(np.append(base.values, [[value]], axis=0), ONE)
             counts = more.uniform_counts(0, half, origin)
             moved = {k: counts.get(k, 0) - plain.get(k, 0) for k in {*counts, *plain}}
             assert sum(map(abs, moved.values())) == (not math.isnan(value))
@@ -177,16 +177,16 @@ def two_bins(full: bool) -> int:
 
 
 # --- joint releases -------------------------------------------------------------------------------
-def persons(steps: int, cap: int | None, absent: int = 0) -> Iterator[BoxSums]:
+def persons(steps: int, cap: int | None, absent: int = 0) -> Iterator[IntervalSums]:
     """The sums of one person, for every value on the grid and every number of records; first those
     of one without a value, who stands at `absent`."""
-    yield with_absent(BoxSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 1, absent)
+    yield with_missing(IntervalSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 1, absent)
     for z in range(-steps, steps + 1):
         for w in [1] if cap is None else range(1, cap + 1):
-            yield BoxSums(1, 0, 0, z, z * z, w, w * z, w * w, w * w * z, w * w * z * z)
+            yield IntervalSums(1, 0, 0, z, z * z, w, w * z, w * w, w * w * z, w * w * z * z)
             if abs(z) == steps and cap is None:  # at a limit, and beyond it
                 above, below = int(z > 0), int(z < 0)
-                yield BoxSums(1, above, below, z, z * z, 1, z, 1, z, z * z)
+                yield IntervalSums(1, above, below, z, z * z, 1, z, 1, z, z * z)
 
 
 def joint(kind: Answers, steps: int) -> tuple[Fraction, int]:
@@ -195,7 +195,7 @@ def joint(kind: Answers, steps: int) -> tuple[Fraction, int]:
     absent = int(kind.absent * steps)
     every = [kind.integers(box, sums) for sums in persons(steps, kind.cap, absent)]
     if kind.apart:  # at the middle, with the largest square; where people may differ, nowhere else
-        far = BoxSums(1, 0, 0, 0, steps * steps, 1, 0, 1, 0, steps * steps)
+        far = IntervalSums(1, 0, 0, 0, steps * steps, 1, 0, 1, 0, steps * steps)
         nowhere = next(persons(steps, None))
         every.append(kind.integers(box, far if kind.relation == REPLACE_ONE else nowhere, 1))
     units = kind.units(steps)
@@ -454,7 +454,7 @@ def worst_pattern(full: bool) -> int:
             for most, apart in itertools.product((1, 2, 3), (1, 2, 3)):
                 try:
                     claimed = sensitivity(np.array(column, float), Participation(most, apart), n)
-                except Infeasible:
+                except InfeasibleError:
                     continue
                 worst = 0
                 for steps in patterns(n, most, apart):

@@ -13,38 +13,38 @@ from typing import Any, cast
 
 import numpy as np
 
+from privmean.auditing.adversarial_tables import STRANGE, edges
 from privmean.auditing.cases import plan_of
 from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
-from privmean.auditing.drawing import Endless
+from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import STRANGE, edges
-from privmean.auditing.meter import troubles
-from privmean.auditing.replaying import few, measured, name_of
-from privmean.auditing.same import same
+from privmean.auditing.fixed_noise import Endless
+from privmean.auditing.measure_loss import troubles
+from privmean.auditing.recording_table import Asking, watched
+from privmean.auditing.replay import few, measured, name_of
 from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
-from privmean.auditing.tape import (
+from privmean.auditing.transcript import (
     Branch,
     Compared,
     Parted,
-    Tape,
+    Transcript,
     given,
     held,
     named,
     parted,
     recorded,
 )
-from privmean.auditing.watched import Asking, watched
-from privmean.errors import Infeasible
-from privmean.mechanisms.curator import Billing, Curator, Exact, Mechanism, Noisy
-from privmean.noise.base import Noise
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.grids import log_edges
+from privmean.data.person_table import Floats, Integers, PersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import InfeasibleError
+from privmean.mechanisms.curator import AccountingCurator, Curator, Exact, Mechanism, Noisy
+from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.grids import log_edges
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Floats, Integers, People
-from privmean.people.shape import Shape
+from privmean.pipeline import Plan
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.guarantee import Guarantee
-from privmean.road import Plan
 
 SPECIAL = 8  # people of a table who are hostile already
 
@@ -63,8 +63,8 @@ class Rows:
         return len(self.values)
 
     @property
-    def people(self) -> MatrixPeople:
-        return MatrixPeople(self.values, self.columns, self.counts, self.cap)
+    def people(self) -> ArrayPersonTable:
+        return ArrayPersonTable(self.values, self.columns, self.counts, self.cap)
 
     def put(self, place: int, row: Floats, records: Integers | None) -> Rows:
         values = self.values.copy()
@@ -127,7 +127,7 @@ class Neighbour:
     what: str
 
 
-def neighbours(rows: Rows, relation: str, tape: Tape, seed: int) -> Iterator[Neighbour]:
+def neighbours(rows: Rows, relation: str, tape: Transcript, seed: int) -> Iterator[Neighbour]:
     """Neighbours of a table without end: every strange value in the place of the first persons, in
     turn with mixtures drawn from a seed; then these alone."""
     rng = np.random.default_rng(seed)
@@ -206,17 +206,19 @@ class Split:
         return self.name
 
 
-class Recorder(Billing):
+class Recorder(AccountingCurator):
     """A curator who draws, and keeps everything."""
 
-    def __init__(self, people: People, noise: Noise, tape: Tape, branch: Branch = ()) -> None:
+    def __init__(
+        self, people: PersonTable, noise: Noise, tape: Transcript, branch: Branch = ()
+    ) -> None:
         super().__init__(watched(people, tape.events.append) if not branch else people)
         self._noise, self._tape, self._branch = noise, tape, branch
 
     def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
         return cast("Noisy", recorded(self._tape, mechanism, exact, self._noise, self._branch))
 
-    def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
+    def _opened(self, name: str, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
         at = len(self._tape.events)
         self._tape.events.append(Split(self._branch, name, len(people)))
         return tuple(
@@ -225,13 +227,13 @@ class Recorder(Billing):
         )
 
 
-class Replayer(Billing):
+class Replayer(AccountingCurator):
     """A curator who gives the answers of a tape, and measures."""
 
     def __init__(
         self,
-        people: People,
-        tape: Tape,
+        people: PersonTable,
+        tape: Transcript,
         found: Compared,
         events: Iterator[Any] | None = None,
         branch: Branch = (),
@@ -255,7 +257,7 @@ class Replayer(Billing):
         item = next(self._events, None)
         return cast("Noisy", given(item, mechanism, exact, self._found, self._branch))
 
-    def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
+    def _opened(self, name: str, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
         item = next(self._events, None)
         if not isinstance(item, Split) or not same(item, Split(self._branch, name, len(people))):
             raise parted(self._found, name, item)
@@ -273,7 +275,7 @@ class Recorded:
 
     plan: Plan
     where: str
-    tape: Tape = field(default_factory=Tape)
+    tape: Transcript = field(default_factory=Transcript)
     outcome: Any = None
 
     @classmethod
@@ -354,11 +356,11 @@ def table_of(subject: Subject, kind: str, dimension: int, seed: int) -> Rows:
     return table(kind, subject.persons, dimension, subject.cap, seed)
 
 
-def shape_of(rows: Rows, relation: Relation) -> Shape:
+def shape_of(rows: Rows, relation: Relation) -> PublicShape:
     """What is public of these rows; under add-remove, a guess of their number."""
     n = rows.count
     public = relation == REPLACE_ONE
-    return Shape(rows.columns, n if public else None, None if public else n, rows.cap)
+    return PublicShape(rows.columns, n if public else None, None if public else n, rows.cap)
 
 
 def run(case: Case, runs: int, seed: int) -> Findings:
@@ -369,7 +371,7 @@ def run(case: Case, runs: int, seed: int) -> Findings:
     found = Findings()
     try:
         plan = plan_of(subject.make(), budget, shape_of(rows, case.relation))
-    except Infeasible as problem:
+    except InfeasibleError as problem:
         found.refused[f"{subject.name} ({case.where})"] = str(problem)
         return found
     follow(plan, rows, case.where, runs, seed, found)

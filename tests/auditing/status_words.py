@@ -14,8 +14,14 @@ APART: dict[tuple[str, str], str] = {
     ("status", "source changed"): "a table that changes while it is read; in tests/models",
     ("status", "own tail"): "needs a table made for it; in tests/central/test_group_tails.py",
     ("status", "thin"): "needs a table made for it; in tests/models/test_curves.py",
-    ("status", "not resolved"): "needs a table made for it; in tests/models/test_spread.py",
-    ("status", "not answered"): "needs a table made for it; in tests/study/test_looks.py",
+    (
+        "status",
+        "not resolved",
+    ): "needs a table made for it; in tests/models/test_moment_variance.py",
+    (
+        "status",
+        "not answered",
+    ): "needs a table made for it; in tests/study/test_shared_locations.py",
     ("status", "noisier than one person"): "of the slow anisotropic estimator on one table",
     ("status", "fallback centre"): "of a plan's stages; no release says it",
     ("status", "two rays"): "of a set of ratios inside an interval; no release says it",

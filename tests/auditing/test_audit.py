@@ -13,15 +13,15 @@ import privmean as pm
 from auditing.rows import every_case, plan_of, run
 from auditing.twins import TwinPlan
 from privmean.auditing.audit import RUNS
+from privmean.auditing.audit_local import audit_local
 from privmean.auditing.findings import Findings
-from privmean.auditing.local import audit_local
 from privmean.auditing.subjects import SUBJECTS
 from privmean.central.concentration import SubGaussian
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.cli.app import run as command
+from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, SchemaError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.people.matrix import MatrixPeople
 from privmean.published.winsorized import AsPublished
 from registry import REGISTRY
 
@@ -124,7 +124,7 @@ def test_the_command_prints_one_object(tmp_path, capsys):
 
 def test_the_command_ends_with_1_where_something_is_violated(monkeypatch, capsys):
     from privmean.auditing import audit
-    from privmean.auditing.report import AuditReport
+    from privmean.auditing.audit_report import AuditReport
 
     broken = Findings(runs=1)
     broken.violated("here", "a test of the exit status")
@@ -254,7 +254,7 @@ def test_every_question_can_be_audited_on_a_table(asked):
 
 HALVES = {
     "as published": AsPublished(SubGaussian(1.0), splitting=True),
-    "blocks of the roster": HeavyTailed(BoundedMoment(4, 1.4, range=(-9, 9)), split="disjoint"),
+    "blocks of the roster": HeavyTailedMean(BoundedMoment(4, 1.4, range=(-9, 9)), split="disjoint"),
 }
 TERMS = {"epsilon": 6.0, "delta": 1e-6, "neighbors": "replace-one"}
 
@@ -263,14 +263,14 @@ TERMS = {"epsilon": 6.0, "delta": 1e-6, "neighbors": "replace-one"}
 def test_one_person_in_two_parts_that_are_billed_as_disjoint_is_found(halves, monkeypatch):
     """A twin whose curator lets every person into each part."""
     assert pm.audit(HALVES[halves], runs=60, **TERMS).violations == 0
-    apart, part = TrustedCurator.apart, MatrixPeople.part
+    apart, part = TrustedCurator.apart, ArrayPersonTable.part
     if halves == "as published":
         twin = lambda self, name, people, **more: apart(  # noqa: E731
             self, name, [self.people] * len(people), **more
         )
         monkeypatch.setattr(TrustedCurator, "apart", twin)
     else:  # each stage takes its own block of everybody
-        monkeypatch.setattr(MatrixPeople, "part", lambda self, index, _: part(self, 0, 1))
+        monkeypatch.setattr(ArrayPersonTable, "part", lambda self, index, _: part(self, 0, 1))
     report = pm.audit(HALVES[halves], runs=60, **TERMS)
     words = {item.what for item in report.findings.violations}
     assert "one person is in two parts that are billed as disjoint" in words
@@ -295,6 +295,6 @@ def test_a_question_to_people_that_follows_private_values_is_found():
 
 def test_coins_and_noise_of_a_filter_that_are_not_seen_are_no_violation():
     """A filter has coins for some people only, and its last scale follows its noisy count."""
-    report = pm.audit(pm.Anisotropic(1.0), runs=30, epsilon=60.0, delta=1e-6)
+    report = pm.audit(pm.AnisotropicMean(1.0), runs=30, epsilon=60.0, delta=1e-6)
     assert report
     assert report.violations == 0, report.findings.violations

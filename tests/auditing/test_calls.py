@@ -20,7 +20,7 @@ from privmean.auditing.calls import Called, Table, built, neighbour
 from privmean.auditing.findings import Findings
 from privmean.auditing.subjects import GENEROUS, PURE
 from privmean.cli.app import run as command
-from privmean.study.outputs import run_in
+from privmean.study.write_outputs import run_in
 
 EACH = 4  # neighbours of one call from one source
 NAMES = [call.name for call in CALLS]
@@ -189,7 +189,7 @@ def test_files_of_a_study_hold_nothing_else(tmp_path):
 def test_the_exit_status_and_output_of_a_command_are_the_same(tmp_path):
     def ask(source, noise, _):
         words = ["mean", source, "--person", "person", "--value", "y", "--epsilon", "2"]
-        with mock.patch("privmean.road.ExactNoise", return_value=noise):
+        with mock.patch("privmean.pipeline.ExactNoise", return_value=noise):
             return Shown(status=command([*words, "--bounds", "0,8", "--json"]))
 
     found = replayed(ask, 4, source=in_source("CSV", tmp_path))

@@ -28,10 +28,10 @@ def test_values_that_leave_an_engine_would_be_seen(tmp_path):
 
     import privmean as pm
     from auditing.filed import base, polars
-    from privmean.people.frame import FramePeople
+    from privmean.data.engine_table import EnginePersonTable
 
     people = pm.read(polars(base(np.random.default_rng(0)), tmp_path), person="id", values="x")
-    assert isinstance(people, FramePeople)
+    assert isinstance(people, EnginePersonTable)
     boundary = Boundary()
     with boundary.watched():
         people.matrix()

@@ -8,31 +8,31 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.auditing.meter import troubles
+from privmean.auditing.measure_loss import troubles
 from privmean.auditing.operands import paid
-from privmean.auditing.tape import Tape, recorded
+from privmean.auditing.transcript import Transcript, recorded
 from privmean.central.heavy_tailed.private_radius import ClippedCount
+from privmean.data.person_table import ClipInterval, IntervalSums, L2BallSums
+from privmean.mechanisms.below_threshold import FirstBelow
+from privmean.mechanisms.clipped_row_tails import TailRows
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.columns import EachColumn
-from privmean.mechanisms.counts import GaussianCounts, NoisyCounts, counted
-from privmean.mechanisms.first_below import FirstBelow
-from privmean.mechanisms.gaussian import GaussianSums
-from privmean.mechanisms.laplace import JointLaplace
+from privmean.mechanisms.gaussian_sums import GaussianSums
+from privmean.mechanisms.laplace_sums import JointLaplace
 from privmean.mechanisms.noisy_argmax import Choice, GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
+from privmean.mechanisms.per_column import EachColumn
 from privmean.mechanisms.row_sums import RowSums
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
-from privmean.mechanisms.tail_rows import TailRows
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.reductions import BallSums, Box, BoxSums
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 E = Fraction(3, 7)
-BOX = Box(-1.0, 3.0)
+BOX = ClipInterval(-1.0, 3.0)
 K = BOX.steps
-LOW = BoxSums(9, 0, 0, -3 * K, 9 * K, 9, -3 * K, 9, -3 * K, 9 * K * K)
-HIGH = BoxSums(9, 0, 0, -K, 9 * K, 9, -K, 9, -K, 9 * K * K)
+LOW = IntervalSums(9, 0, 0, -3 * K, 9 * K, 9, -3 * K, 9, -3 * K, 9 * K * K)
+HIGH = IntervalSums(9, 0, 0, -K, 9 * K, 9, -K, 9, -K, 9 * K * K)
 
 
 def sums(relation, **settings):
@@ -49,11 +49,11 @@ ADDED = {
     ),
     "Gaussian sums": (GaussianSums("g", (3.0, 5.5), 0.7), (3, 4), (5, -1)),
     "Gaussian sums, coarse": (GaussianSums("g", (2.0**70,), 2.0**-20), (2**75,), (2**75 + 2**50,)),
-    "counts": (NoisyCounts.at("c", E, REPLACE_ONE, 2, 2), counted(3, 4, 5), counted(2, 5, 5)),
+    "counts": (NoisyCounts.at("c", E, REPLACE_ONE, 2, 2), as_counts(3, 4, 5), as_counts(2, 5, 5)),
     "Gaussian counts": (
         GaussianCounts.at("c", 0.3, REPLACE_ONE, 4),
-        [counted(3, 4), counted(1, 9)],
-        [counted(2, 5), counted(1, 9)],
+        [as_counts(3, 4), as_counts(1, 9)],
+        [as_counts(2, 5), as_counts(1, 9)],
     ),
     "clipped sums": sums(REPLACE_ONE, epsilon=E),
     "clipped sums, added": sums(ADD_REMOVE, epsilon=E),
@@ -62,13 +62,13 @@ ADDED = {
     "clipped sums, tail": sums(REPLACE_ONE, epsilon=E, jumps=(0.5, 0.5)),
     "rows": (
         RowSums("rows", 2.0, (3.0, 3.0), 0.4, "squares"),
-        BallSums((400_000, 7), 5, (10**11, 10**10)),
-        BallSums((-400_000, 9), 5, (10**11, 10**9)),
+        L2BallSums((400_000, 7), 5, (10**11, 10**10)),
+        L2BallSums((-400_000, 9), 5, (10**11, 10**9)),
     ),
     "rows with tails": (
         TailRows("rows", 2.0, (3.0, 3.0), 0.4, ((-3.0, 3.0), (-3.0, 3.0)), 0.9),
-        BallSums((400_000, 7), 5, (10**11, 10**10), (10**5, 0)),
-        BallSums((-400_000, 9), 5, (10**11, 10**9), (0, 10**5)),
+        L2BallSums((400_000, 7), 5, (10**11, 10**10), (10**5, 0)),
+        L2BallSums((-400_000, 9), 5, (10**11, 10**9), (0, 10**5)),
     ),
     "weighted rows": (
         JointSums("w", "gaussian", 2, (0, UNIT), (0.0, 1.0), 0.4, REPLACE_ONE),
@@ -84,19 +84,19 @@ ADDED = {
     "weights, pure": (WeightSum("k-norm", E, ADD_REMOVE), 9 * UNIT, 8 * UNIT),
     "clipped persons": (ClippedCount("laplace", E, REPLACE_ONE), 9, 8),
     "clipped persons, Gaussian": (ClippedCount("gaussian", 0.3, REPLACE_ONE), 9, 8),
-    "choice": (Choice("c", E, REPLACE_ONE, 4, ""), counted(3, 4, 5), counted(5, 4, 3)),
-    "fullest bin": (NoisyArgmax.of(E, REPLACE_ONE), counted(3, 4, 5), counted(2, 4, 6)),
+    "choice": (Choice("c", E, REPLACE_ONE, 4, ""), as_counts(3, 4, 5), as_counts(5, 4, 3)),
+    "fullest bin": (NoisyArgmax.of(E, REPLACE_ONE), as_counts(3, 4, 5), as_counts(2, 4, 6)),
     "columns": (
         EachColumn(NoisyArgmax.of(E, REPLACE_ONE), 2),
-        [counted(3, 4), counted(1, 9)],
-        [counted(2, 5), counted(2, 8)],
+        [as_counts(3, 4), as_counts(1, 9)],
+        [as_counts(2, 5), as_counts(2, 8)],
     ),
 }
 
 
 def shift(mechanism, exact, other):
     """What the operands of the draws cost, over the bill."""
-    tape = Tape()
+    tape = Transcript()
     recorded(tape, mechanism, exact, SimulatedNoise(1))
     found = paid(tape.answers[0], other)
     assert not found.trouble
@@ -122,10 +122,10 @@ def test_moved_is_what_the_draws_cost(name):
 
 def test_exact_shares_are_exact():
     """The sensitivities of the proofs, reached: 1 and not 1 - 1e-16."""
-    plus, zero = counted(1, 0), counted(0, 1)
+    plus, zero = as_counts(1, 0), as_counts(0, 1)
     assert NoisyCounts.at("c", E, REPLACE_ONE, 2, 2).moved(plus, zero) == (1,)
     assert NoisyArgmax.of(E, REPLACE_ONE).moved(plus, zero) == (1,)
-    assert NoisyArgmax.of(E, ADD_REMOVE).moved(plus, counted(0, 0)) == (1,)
+    assert NoisyArgmax.of(E, ADD_REMOVE).moved(plus, as_counts(0, 0)) == (1,)
     assert FirstBelow("f", 3, E, REPLACE_ONE, "").moved((3, 2, 1), (4, 3, 1)) == (1,)
     assert FirstBelow("f", 3, E, REPLACE_ONE, "").moved((3, 2), (4, 1)) == (2,)
     assert StableHistogram.of(E, 1e-6, REPLACE_ONE).moved({0: 1, 2: 5}, {2: 5, 7: 1}) == (1, 1)
@@ -145,7 +145,7 @@ def test_gaussian_sensitivities_are_never_understated():
     for columns in range(1, 60):
         for relation in (REPLACE_ONE, ADD_REMOVE):
             cells = 2 if relation == REPLACE_ONE else 1
-            one, two = counted(1, 0), counted(0, 1 if cells == 2 else 0)
+            one, two = as_counts(1, 0), as_counts(0, 1 if cells == 2 else 0)
             argmax = EachColumn(GaussianArgmax.of(0.3, columns, relation), 1)
             (share,) = argmax.moved([one] * columns, [two] * columns)
             assert 1 - 1e-15 < share <= 1
@@ -154,7 +154,7 @@ def test_gaussian_sensitivities_are_never_understated():
             assert 1 - 1e-15 < shares[0] <= 1
             assert shares[1] == 1
         scale = EachColumn(PairScale.gaussian(0.3, DyadicBins(-3, 3), columns), 1)
-        (share,) = scale.moved([counted(1, 0)] * columns, [counted(0, 1)] * columns)
+        (share,) = scale.moved([as_counts(1, 0)] * columns, [as_counts(0, 1)] * columns)
         assert 1 - 1e-15 < share <= 1
 
 
@@ -175,6 +175,6 @@ def test_k_norm_costs_its_norm():
 
 def test_arrays_and_lists_are_told_apart_from_shapes():
     counts = NoisyCounts.at("c", E, REPLACE_ONE)
-    assert counts.moved(counted(1, 2), counted(1)) == (2,)
+    assert counts.moved(as_counts(1, 2), as_counts(1)) == (2,)
     with pytest.raises(ValueError, match="zip"):
         EachColumn(counts, 1).moved([np.zeros(2, dtype=int)], [])

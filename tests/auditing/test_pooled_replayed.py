@@ -17,11 +17,11 @@ import privmean as pm
 from auditing.filed import compared
 from auditing.rows import Recorder
 from privmean.auditing.cases import plan_of
-from privmean.auditing.drawing import Draws
 from privmean.auditing.findings import Findings
-from privmean.auditing.tape import Tape
+from privmean.auditing.fixed_noise import Draws
+from privmean.auditing.transcript import Transcript
+from privmean.data.public_shape import shape_of
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.shape import shape_of
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PERSONS = 150
@@ -73,7 +73,7 @@ def test_one_persons_records_move_it_as_billed(effect, relation, said):
     guess = None if relation == REPLACE_ONE else PERSONS
     budget = Budget(**said, neighbors=relation)
     plan = plan_of(question, budget, shape_of(people, relation, guess))
-    tape, found = Tape(), Findings()
+    tape, found = Transcript(), Findings()
     outcome = plan.run(Recorder(people, Draws(SimulatedNoise(1)), tape))
     assert len(tape.answers) > 5
     for _ in range(6):

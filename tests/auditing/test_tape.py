@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from auditing.rows import TABLES, Neighbour, Recorded, Recorder, Replayer, Rows, neighbours, table
-from privmean.auditing.drawing import Draws, Endless, Fixed
+from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
-from privmean.auditing.same import same
-from privmean.auditing.tape import Compared, Parted, Tape
+from privmean.auditing.fixed_noise import Draws, Endless, Fixed
+from privmean.auditing.transcript import Compared, Parted, Transcript
 from privmean.central.bounded import BoundedMean
-from privmean.mechanisms.counts import NoisyCounts, counted
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 BUDGET = Budget(epsilon=1.0)
@@ -27,7 +27,7 @@ ROWS = Rows(np.array([[0.0], [8.0], [3.0], [np.nan]]), ("x",))
 
 def recorded(rows=ROWS, seed=0):
     found = Findings()
-    plan = BoundedMean((0.0, 8.0)).plan(Budget(epsilon=2.0), Shape(("x",), len(rows.values)))
+    plan = BoundedMean((0.0, 8.0)).plan(Budget(epsilon=2.0), PublicShape(("x",), len(rows.values)))
     return Recorded.of(plan, rows, "here", seed, found), found
 
 
@@ -80,7 +80,7 @@ class Asks:
         found = []
         for limit in limits:
             _, above = curator.people.beyond(0, -np.inf, limit)
-            found.append(int(curator.ask(self.counts, counted(above))[0]))
+            found.append(int(curator.ask(self.counts, as_counts(above))[0]))
         return tuple(found)
 
 
@@ -94,7 +94,7 @@ def test_a_branch_on_private_values_shows():
 
 
 def test_what_is_no_longer_asked_shows():
-    tape = Tape()
+    tape = Transcript()
     Asks((1.0, 2.0)).run(Recorder(ROWS.people, SimulatedNoise(0), tape))
     found = Compared()
     curator = Replayer(ROWS.people, tape, found)  # of a plan that asks once, at another price
@@ -139,7 +139,7 @@ def test_a_run_without_end_is_a_violation_and_no_crash():
 
     class Runs(Asks):
         def run(self, curator):
-            return curator.ask(Suits(self.counts.loss), counted(curator.people.size()))
+            return curator.ask(Suits(self.counts.loss), as_counts(curator.people.size()))
 
     found = Findings()
     Recorded.of(Runs((1.0,)), ROWS, "", 0, found)
@@ -150,7 +150,7 @@ def test_a_run_without_end_is_a_violation_and_no_crash():
 def test_noisy_answers_are_frozen_against_those_who_write_into_them():
     class Writes(Asks):
         def run(self, curator):
-            noisy = curator.ask(self.counts, counted(curator.people.size()))
+            noisy = curator.ask(self.counts, as_counts(curator.people.size()))
             before = noisy.copy()
             noisy += 100
             return tuple(before.tolist())
@@ -177,7 +177,7 @@ def test_same_tells_what_everybody_can_tell():
 @pytest.mark.parametrize("cap", [None, 3])
 def test_neighbours_differ_in_one_person(relation, cap):
     rows = table("heavy", 30, 2, cap, 1)
-    tape = Tape()
+    tape = Transcript()
     for _, item in zip(range(300), neighbours(rows, relation, tape, 2), strict=False):
         other = item.rows
         if relation == REPLACE_ONE:
@@ -197,7 +197,7 @@ def test_neighbours_differ_in_one_person(relation, cap):
 def test_tables_hold_strange_persons_and_both_relations_reach_them():
     for kind in TABLES:
         rows = table(kind, 20, 1, None, 0)
-        assert isinstance(rows.people, MatrixPeople)
+        assert isinstance(rows.people, ArrayPersonTable)
         assert rows.people.size() == 20
     assert np.isinf(table("normal", 20, 1, None, 0).values).any()
 

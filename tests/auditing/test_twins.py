@@ -6,8 +6,8 @@ import pytest
 
 from auditing import twins
 from auditing.rows import every_case
+from privmean.auditing.audit_streams import STREAMED, audit_streams
 from privmean.auditing.findings import Findings
-from privmean.auditing.streams import STREAMED, audit_streams
 
 TRIED = {
     "NoisyCounts": "default",

@@ -16,22 +16,22 @@ from typing import Any
 import numpy as np
 
 from auditing.rows import Case, Recorded, every_case, neighbours, plan_of, shape_of, table_of
+from privmean.auditing.audit_local import audit_local
+from privmean.auditing.audit_streams import STREAMED, audit_streams
 from privmean.auditing.findings import Findings
-from privmean.auditing.local import audit_local
-from privmean.auditing.meter import PROCEDURES, numbers
-from privmean.auditing.replaying import name_of
-from privmean.auditing.streams import STREAMED, audit_streams
+from privmean.auditing.measure_loss import PROCEDURES, numbers
+from privmean.auditing.replay import name_of
 from privmean.auditing.subjects import budget_of
-from privmean.errors import Infeasible
+from privmean.errors import InfeasibleError
 from privmean.local.clients.client import RANDOMIZERS, Randomizer
-from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.exponential import Exponential, choose
-from privmean.models.panel import PanelPeople
-from privmean.noise.base import Noise
+from privmean.mechanisms.per_column import EachColumn
+from privmean.models.panel import PanelTable
+from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.outcome import Outcome
-from privmean.privacy.loss import Threshold
+from privmean.privacy.privacy_events import Threshold
 from privmean.privacy.threshold_of_sum import ThresholdOfSum
+from privmean.release.outcome import Outcome
 
 PERCENT = Fraction(101, 100)
 
@@ -216,7 +216,7 @@ class Breaking:
     def _peek(self) -> None:
         """Ask with a limit that follows private values."""
         people = self.people
-        if isinstance(people, PanelPeople):
+        if isinstance(people, PanelTable):
             (name, _), *_ = people.own
             people.of(name, float(np.sum(people.sizes(name) > 3.0)))
         else:
@@ -323,7 +323,7 @@ def specimens() -> dict[str, list[Case]]:
             rows = table_of(case.of, case.table, case.dimension, 0)
             budget = budget_of(case.said, case.relation)
             plan = plan_of(case.of.make(), budget, shape_of(rows, case.relation))
-        except Infeasible:
+        except InfeasibleError:
             continue
         recorded = Recorded.of(plan, rows, case.where, 0, Findings())
         for name in {name_of(item.mechanism) for item in recorded.tape.answers}:

@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 import privmean as pm
-from kit import ALPHA, assert_mean, assert_variance
 from peers import accuracy, answers, baselines, environments, ours
 from peers.tables import Table
 from peers.wire import Records, Task
+from statistics_kit import ALPHA, assert_mean, assert_variance
 
 DRAWS = 4000
 

@@ -1,6 +1,6 @@
 """docs/peers.md shows our call beside each other package's; tests/test_pages.py runs ours."""
 
-from pages import DOCS, blocks
+from doc_pages import DOCS, blocks
 
 
 def test_every_peer_has_a_block_of_ours():

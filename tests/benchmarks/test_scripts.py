@@ -116,7 +116,7 @@ LEFT_OUT = {
     "audit": "`privmean audit` is tried in tests/auditing",
     "bench_speed": "a module of speed_cases.py",
     "collector_hostile": "serves a collector to 10 hostile clients: 10 s",
-    "continual_kill": "kills processes for 6 s; tests/continual has its cases",
+    "continual_kill": "kills processes for 6 s; tests/streams has its cases",
     "engines": "needs the environment of `make engines`, which runs it",
     "file_to_number": "spawns a pool of processes; its audit is tried in tests/auditing",
     "fuzz": "runs the test suite with fresh cases; tests/benchmarks/test_fuzz.py",

@@ -10,16 +10,16 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_least, assert_rate_at_most
-from privmean.central.groups.arms import TwoArms
+from privmean.central.groups.two_arms import TwoArms
 from privmean.cli.app import run
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 KEYS = (("t",), ("c",))
 
@@ -43,12 +43,12 @@ def pairs_of(treated, control):
     """Pairs of two arms; NaN is a person without a value."""
     value = np.concatenate([treated, control])
     place = np.repeat([1, 0], [len(treated), len(control)])  # "c", "t"
-    return MatrixPairs.of(np.arange(len(value)), place, value, ["c", "t"], Weights())
+    return ArrayPairTable.of(np.arange(len(value)), place, value, ["c", "t"], GroupWeights())
 
 
 def plan_for(pairs, epsilon=2.0, **said):
     budget = Budget(epsilon=epsilon, neighbors=REPLACE_ONE)
-    return TwoArms(KEYS, **said).plan(budget, Shape(pairs.columns, pairs.size()))
+    return TwoArms(KEYS, **said).plan(budget, PublicShape(pairs.columns, pairs.size()))
 
 
 def test_an_effect_at_less_noise_than_that_of_two_means():
@@ -183,10 +183,10 @@ def test_public_sizes_that_cannot_work_are_refused_before_the_charge(sizes, tmp_
     arm = np.repeat([1, 0], sizes)
     frame = pl.DataFrame({"who": range(len(arm)), "arm": arm, "y": arm + 0.5})
     ledger = pm.Ledger(tmp_path / "ledger", epsilon=5.0)
-    with pytest.raises(pm.Infeasible):
+    with pytest.raises(pm.InfeasibleError):
         asked(frame, ledger=ledger)
     if min(sizes):
-        with pytest.raises(pm.Infeasible):
+        with pytest.raises(pm.InfeasibleError):
             pm.mean(
                 frame, "y", person="who", by="arm", keys=[0, 1], membership="public", epsilon=1,
                 ledger=ledger,
@@ -203,7 +203,7 @@ def test_public_arms_are_for_replace_one():
             trial(50), "y", by="arm", pair=["1", "0"], membership="public", person="who", epsilon=1
         )
     with pytest.raises(ArgumentError):
-        TwoArms(KEYS).plan(Budget(epsilon=1.0, neighbors=ADD_REMOVE), Shape(("y",)))
+        TwoArms(KEYS).plan(Budget(epsilon=1.0, neighbors=ADD_REMOVE), PublicShape(("y",)))
 
 
 def test_the_command(tmp_path, capsys):

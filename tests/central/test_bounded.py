@@ -8,22 +8,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import kit
-from kit import planned
+import statistics_kit
 from privmean.central.bounded import BoundedMean
-from privmean.errors import ArgumentError, Infeasible
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon
+from statistics_kit import planned
 
 
 class OnlySums:
     """People that refuse every question but their public number and the box sums."""
 
     def __init__(self, x):
-        self.inner = MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+        self.inner = ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
         self.columns, self.cap = self.inner.columns, None
 
     def size(self):
@@ -67,7 +67,7 @@ def test_coverage_of_the_mean_within_bounds(relation, n, epsilon):
         low, high = interval.lower[0], interval.upper[0]
         assert 0 <= low <= high <= 1 or interval.status == "at the limits"
         hits += interval.lower[0] <= 2 / 7 <= interval.upper[0]
-    kit.assert_rate_at_least(hits, runs, 0.94)
+    statistics_kit.assert_rate_at_least(hits, runs, 0.94)
 
 
 def test_add_remove_plans_do_not_depend_on_persons():
@@ -131,17 +131,17 @@ def test_noise_scale_is_that_of_the_width():
     plan = planned(BoundedMean((1, 5)), Budget(epsilon=1.0), persons=100)
     people, noise = OnlySums(x), SimulatedNoise(9)
     errors = np.array([plan.release(people, noise).estimate[0] for _ in range(4000)]) - x.mean()
-    kit.assert_mean(errors, 0.0, slack=1e-5)
-    kit.assert_variance(errors, 2 * (4 / 100) ** 2, kurtosis=6.0)
+    statistics_kit.assert_mean(errors, 0.0, slack=1e-5)
+    statistics_kit.assert_variance(errors, 2 * (4 / 100) ** 2, kurtosis=6.0)
     assert plan.losses[0].pure == Fraction(1)
 
 
 def test_noise_that_fills_the_bounds_is_refused_before_anything_is_spent():
     plan = BoundedMean((0.0, 1.0)).plan
     for persons in (1, 5):
-        with pytest.raises(Infeasible, match=r"at least 6 persons, or more epsilon"):
-            plan(Budget(epsilon=1.0), Shape(("x",), persons))
-    made = plan(Budget(epsilon=1.0), Shape(("x",), 6))
+        with pytest.raises(InfeasibleError, match=r"at least 6 persons, or more epsilon"):
+            plan(Budget(epsilon=1.0), PublicShape(("x",), persons))
+    made = plan(Budget(epsilon=1.0), PublicShape(("x",), 6))
     assert 1.96 * made.sums.value_sd <= 6  # in units of the radius: its interval is no longer
 
 
@@ -157,12 +157,12 @@ def test_values_in_other_units_than_the_bounds_are_said_to_be_at_one(bounds, sid
     for seed in range(200):
         for given in (bounds, (0, 10_000)):
             plan = planned(BoundedMean(given), budget, persons=public)
-            release = plan.release(MatrixPeople(x, ("v",)), SimulatedNoise(seed))
+            release = plan.release(ArrayPersonTable(x, ("v",)), SimulatedNoise(seed))
             told = release.status == "at the limits"
             assert told == (f"at or near the {side}" in release.advice)
             assert not told or given == bounds
             missed += given == bounds and not told
-    kit.assert_rate_at_most(missed, 200, 0.007)
+    statistics_kit.assert_rate_at_most(missed, 200, 0.007)
 
 
 def test_a_few_persons_away_from_a_bound_end_that_status():
@@ -171,4 +171,4 @@ def test_a_few_persons_away_from_a_bound_end_that_status():
     x[:200] = 1
     plan = planned(BoundedMean((0, 1)), Budget(epsilon=1.0), persons=2000)
     for seed in range(50):
-        assert plan.release(MatrixPeople(x, ("v",)), SimulatedNoise(seed)).status == "ok"
+        assert plan.release(ArrayPersonTable(x, ("v",)), SimulatedNoise(seed)).status == "ok"

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import planned
-from privmean.central.cheapest import ALONE, TOGETHER, WINSORIZED, Cheapest
+from privmean.central.choose_vector_method import ALONE, TOGETHER, WINSORIZED, Cheapest
 from privmean.central.default_mean import DefaultMean
-from privmean.errors import Infeasible
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import InfeasibleError
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
+from statistics_kit import planned
 
 MIXED, PURE = Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=1.0)
 
@@ -41,13 +41,13 @@ def test_choice_from_public_numbers(budget, persons, dimension, name):
 
 
 def test_candidates_that_the_numbers_rule_out_are_left_out():
-    five, hidden = Shape.of(5, 4000), Shape.of(5, None, 4000)
+    five, hidden = PublicShape.of(5, 4000), PublicShape.of(5, None, 4000)
     assert TOGETHER not in Cheapest().candidates(PURE, five)  # needs delta
     assert TOGETHER not in Cheapest().candidates(replace(MIXED, neighbors=ADD_REMOVE), hidden)
-    assert ALONE not in Cheapest().candidates(MIXED, Shape.of(5, 1000))
-    first = Cheapest(DefaultMean(target="mean")).candidates(MIXED, Shape.of(2, 4000))
+    assert ALONE not in Cheapest().candidates(MIXED, PublicShape.of(5, 1000))
+    first = Cheapest(DefaultMean(target="mean")).candidates(MIXED, PublicShape.of(2, 4000))
     assert WINSORIZED not in first  # it has no interval for the mean
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         planned(Cheapest(), PURE, persons=500, dimension=5)
 
 
@@ -76,6 +76,6 @@ def test_a_choice_survives_pickling_and_statuses_of_columns_keep_their_advice():
     assert pickle.loads(pickle.dumps(plan)).predicted == plan.predicted
     assert plan.name == ALONE
     x = np.random.default_rng(1).normal(size=(1500, 2))
-    interval = plan.release(MatrixPeople(x, ("a", "b")), pm.SimulatedNoise(2)).interval()
+    interval = plan.release(ArrayPersonTable(x, ("a", "b")), pm.SimulatedNoise(2)).interval()
     assert "tail unchecked" in interval.status  # 750 persons*epsilon a column
     assert "give bounds" in interval.advice

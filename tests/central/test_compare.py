@@ -11,15 +11,15 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_least, assert_rate_at_most
-from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.group_means import GroupMeans
 from privmean.cli.app import run
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, Budget
+from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 
 def trial(persons=2000, effect=0.5, seed=1):
@@ -107,12 +107,16 @@ def test_tails_that_limits_cut_make_no_effect(membership):
     public = membership == "public"
     question = pm.Compare("y", arms="arm", membership=membership)
     budget = Budget(epsilon=1.0, neighbors=question.usual_neighbors)
-    plan = question.estimator(1, None, budget).plan(budget, Shape(("y",), 3000 if public else None))
+    plan = question.estimator(1, None, budget).plan(
+        budget, PublicShape(("y",), 3000 if public else None)
+    )
     rng = np.random.default_rng(8)
     seen, draws = 0, 150
     for i in range(draws):
         arm = (rng.random(3000) < 0.1).astype(int)
-        pairs = MatrixPairs.of(np.arange(3000), arm, rng.pareto(2.5, 3000), ["0", "1"], Weights())
+        pairs = ArrayPairTable.of(
+            np.arange(3000), arm, rng.pareto(2.5, 3000), ["0", "1"], GroupWeights()
+        )
         pairs = replace(pairs, columns=("y",))
         seen += question.told(plan.release(pairs, SimulatedNoise(i))).p_value < 0.05
     assert_rate_at_most(seen, draws, 0.06)
@@ -121,7 +125,7 @@ def test_tails_that_limits_cut_make_no_effect(membership):
 def test_size_and_power_of_two_arms():
     rng = np.random.default_rng(2)
     plan = GroupMeans((("0",), ("1",)), common=True).plan(
-        Budget(epsilon=2.0, neighbors=ADD_REMOVE), Shape(("x",))
+        Budget(epsilon=2.0, neighbors=ADD_REMOVE), PublicShape(("x",))
     )
     told = {}
     for effect in (0.0, 0.35):
@@ -129,7 +133,7 @@ def test_size_and_power_of_two_arms():
         for i in range(120):
             arm = np.repeat([0, 1], 300)
             value = rng.standard_normal(600) + effect * arm
-            pairs = MatrixPairs.of(np.arange(600), arm, value, ["0", "1"], Weights())
+            pairs = ArrayPairTable.of(np.arange(600), arm, value, ["0", "1"], GroupWeights())
             table = plan.release(pairs, SimulatedNoise(i)).intervals
             p = table.p_value(np.array([1.0, -1.0]))
             hits += bool(p < 0.05)
@@ -177,8 +181,8 @@ def test_the_paired_question_is_the_mean_of_the_differences_to_the_digit():
 
 
 def test_persons_of_a_roster_without_records_stay_as_nulls():
-    from privmean.people.pairings import Difference
-    from privmean.people.pairread import read_differences
+    from privmean.data.pair_summaries import Difference
+    from privmean.data.read_pairs import read_differences
 
     frame = twice(10)
     table = pm.Table(frame, person="who", roster=[1, 2, 5, 99])

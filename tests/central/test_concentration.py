@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kit import assert_rate_at_most
 from privmean.central.concentration import (
     BetweenWithin,
     Bounded,
@@ -19,6 +18,7 @@ from privmean.central.concentration import (
     clipped_at,
 )
 from privmean.errors import ArgumentError
+from statistics_kit import assert_rate_at_most
 
 
 @pytest.mark.parametrize("n", [10, 1000, 10**6])

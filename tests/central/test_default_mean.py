@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import planned
 from privmean.central.default_mean import DefaultMean
-from privmean.central.locate import Schedule, locate
-from privmean.central.log_segments import (
+from privmean.central.find_region import RoundSchedule, find_region
+from privmean.central.log_histogram import (
     CELLS,
     FOUND,
     LAPLACE,
@@ -22,22 +21,23 @@ from privmean.central.log_segments import (
     best_segment,
     read_reach,
 )
-from privmean.central.wallet import Wallet, floor_tick
-from privmean.errors import ArgumentError, Infeasible
+from privmean.central.pure_budget import PureBudgetSpender, floor_epsilon
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.grids import LOG_BINS, LOG_CELLS, LOG_ZERO
+from privmean.data.person_table import ClipInterval
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.grids import LOG_BINS, LOG_CELLS, LOG_ZERO
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon
-from privmean.privacy.loss import Selection
+from privmean.privacy.privacy_events import Selection
+from statistics_kit import planned
 
 ONE = ("value",)
 
 
 def people(x):
-    return MatrixPeople(np.asarray(x, float)[:, None], ONE)
+    return ArrayPersonTable(np.asarray(x, float)[:, None], ONE)
 
 
 def draws(seed=0, n=4000):
@@ -198,7 +198,7 @@ def test_replacing_one_person_moves_two_cells_and_one_box():
             assert after.sum() == before.sum() == 60
             added = people(np.append(base, value)).log_counts(0, origin)
             assert np.abs(added - before).sum() == 1
-    box = Box(-1.5, 2.25)
+    box = ClipInterval(-1.5, 2.25)
     (before,) = start.box_sums([box])
     for value in NEIGHBOURS:
         other = base.copy()
@@ -375,11 +375,11 @@ def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
                 counts[1] = 4000  # 2^-39 away from it: far below the spacing of doubles
             return counts
 
-    wallet = Wallet(Fraction(1), "replace-one")
-    place = locate(
+    wallet = PureBudgetSpender(Fraction(1), "replace-one")
+    place = find_region(
         TrustedCurator(Collapsed(), SimulatedNoise(1)),
         0,
-        Schedule.of(4000, Fraction(1)),
+        RoundSchedule.of(4000, Fraction(1)),
         1.2,
         wallet,
         REPLACE_ONE,
@@ -449,9 +449,9 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
     assert between["epsilon a choice after the first round"] == pytest.approx(50 / 2600, rel=1e-6)
     assert "epsilon a choice after a new start" not in between
     assert words not in short
-    with pytest.raises(Infeasible, match="at least 1500 persons"):
+    with pytest.raises(InfeasibleError, match="at least 1500 persons"):
         planned(estimator, Budget(epsilon=0.1), persons=1000)
-    with pytest.raises(Infeasible, match="too small for prices"):
+    with pytest.raises(InfeasibleError, match="too small for prices"):
         planned(estimator, Budget(epsilon=1e-6), persons=10**10, dimension=3)
     tiny = planned(estimator, Budget(epsilon=1e-5), persons=10**9)
     assert sum((loss.pure for loss in tiny.losses), Fraction(0)) == tiny.budget.pure_epsilon()
@@ -468,17 +468,17 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
 
 
 def test_schedule_constants():
-    schedule = Schedule.of(4000, Fraction(1))
+    schedule = RoundSchedule.of(4000, Fraction(1))
     assert schedule.rounds == 8
     assert schedule.share == pytest.approx(0.3)
     assert float(schedule.price) == pytest.approx(80 / 4000)
     assert schedule.price.denominator <= 2**40
-    assert Schedule.of(500, Fraction(1)).rounds == 0
-    assert Schedule.of(600, Fraction(1)).rounds == 3
-    assert Schedule.of(10**6, Fraction(1)).share == pytest.approx(0.1)
-    assert floor_tick(Fraction(1, 3)) <= Fraction(1, 3)
+    assert RoundSchedule.of(500, Fraction(1)).rounds == 0
+    assert RoundSchedule.of(600, Fraction(1)).rounds == 3
+    assert RoundSchedule.of(10**6, Fraction(1)).share == pytest.approx(0.1)
+    assert floor_epsilon(Fraction(1, 3)) <= Fraction(1, 3)
     with pytest.raises(AssertionError):
-        Wallet(Fraction(1), "replace-one").take(Fraction(2))
+        PureBudgetSpender(Fraction(1), "replace-one").take(Fraction(2))
 
 
 def test_rho_runs_at_the_pure_epsilon_inside_it():
@@ -524,7 +524,7 @@ def test_release_is_complete_and_marked():
 def test_two_columns_share_epsilon_and_many_share_mu():
     g = np.random.default_rng(19)
     x = g.normal([0, 50], [1, 3], (4000, 2))
-    matrix = MatrixPeople(x, ("a", "b"))
+    matrix = ArrayPersonTable(x, ("a", "b"))
     release = planned(DefaultMean(), Budget(epsilon=1.0), persons=4000, dimension=2).release(
         matrix, SimulatedNoise(0)
     )
@@ -532,7 +532,7 @@ def test_two_columns_share_epsilon_and_many_share_mu():
     assert np.abs(release.estimate - x.mean(axis=0)).max() < 0.8
     box = release.interval(0.95)
     assert all(a < m < b for a, m, b in zip(box.lower, x.mean(axis=0), box.upper, strict=True))
-    many = MatrixPeople(np.column_stack([x, np.zeros(4000), x, x]), tuple("abcdefg"))
+    many = ArrayPersonTable(np.column_stack([x, np.zeros(4000), x, x]), tuple("abcdefg"))
     plan = planned(DefaultMean(), Budget(epsilon=1.0, delta=1e-6), persons=4000, dimension=7)
     release = plan.release(many, SimulatedNoise(0))
     assert release.guarantee.verify()
@@ -541,7 +541,7 @@ def test_two_columns_share_epsilon_and_many_share_mu():
     assert abs(release.estimate[0]) < 0.5
     assert np.isinf(release.interval().upper[2])
     assert np.isfinite(release.interval().upper[0])
-    with pytest.raises(Infeasible, match="delta"):
+    with pytest.raises(InfeasibleError, match="delta"):
         planned(DefaultMean(), Budget(epsilon=1.0), persons=4000, dimension=7)
-    with pytest.raises(Infeasible, match="column must show"):
+    with pytest.raises(InfeasibleError, match="column must show"):
         planned(DefaultMean(), Budget(epsilon=0.2, delta=1e-6), persons=900, dimension=50)

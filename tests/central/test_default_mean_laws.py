@@ -7,22 +7,22 @@ from fractions import Fraction
 
 import numpy as np
 
-import kit
-from kit import planned
+import statistics_kit
 from privmean.central.default_mean import DefaultMean
-from privmean.central.locate import histogram
+from privmean.central.find_region import histogram
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.grids import LOG_BINS, LOG_ZERO
+from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.counts import NoisyCounts
 from privmean.mechanisms.curator import TrustedCurator
+from privmean.mechanisms.noisy_counts import NoisyCounts
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.grids import LOG_BINS, LOG_ZERO
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from statistics_kit import planned
 
 
 def people(x):
-    return MatrixPeople(np.asarray(x, float)[:, None], ("value",))
+    return ArrayPersonTable(np.asarray(x, float)[:, None], ("value",))
 
 
 class Half(SimulatedNoise):
@@ -57,7 +57,7 @@ def test_histogram_stage_stays_below_its_own_epsilon_and_a_twin_does_not():
             histogram_hits(x, event, source(seed), REPLACE_ONE, epsilon, runs)
             for seed, x in enumerate((one, other))
         ]
-        bounds[name] = kit.epsilon_lower_bound(*hits, runs)
+        bounds[name] = statistics_kit.epsilon_lower_bound(*hits, runs)
     assert people(other).log_counts(0, 0.0)[cell] == 1
     assert people(one).log_counts(0, 0.0)[LOG_ZERO] == n
     assert bounds["right"] < float(epsilon)
@@ -79,12 +79,12 @@ def test_add_remove_histogram_stage():
             histogram_hits(x, event, source(seed), ADD_REMOVE, epsilon, runs)
             for seed, x in enumerate((more, fewer))
         ]
-        assert (kit.epsilon_lower_bound(*hits, runs) > float(epsilon)) == caught
+        assert (statistics_kit.epsilon_lower_bound(*hits, runs) > float(epsilon)) == caught
 
 
 def test_last_stage_stays_below_its_own_epsilon_and_a_twin_does_not():
     epsilon, runs = Fraction(2), 12_000
-    box = Box(-1.0, 1.0)
+    box = ClipInterval(-1.0, 1.0)
     neighbours = [people(np.append(np.zeros(9), value)).box_sums([box])[0] for value in (1, -1)]
     for source, caught in ((SimulatedNoise, False), (Half, True)):
         hits = []
@@ -94,7 +94,7 @@ def test_last_stage_stays_below_its_own_epsilon_and_a_twin_does_not():
             exact = last.exact([sums])
             values = [last.draw(exact, noise)[0].value for _ in range(runs)]
             hits.append(int(np.sum(np.array(values) >= 1)))
-        bound = kit.epsilon_lower_bound(*hits, runs)
+        bound = statistics_kit.epsilon_lower_bound(*hits, runs)
         assert (bound > float(epsilon)) == caught
         assert bound > 0.8 * float(epsilon)
 
@@ -114,7 +114,7 @@ def test_whole_path_stays_below_epsilon():
     for cut in (np.nanmedian(a), np.nanmedian(b), 1e5, 4e5):
         for first, second in ((a, b), (b, a)):
             high, other = int(np.sum(first > cut)), int(np.sum(second > cut))
-            assert kit.epsilon_lower_bound(high, other, runs) < epsilon
+            assert statistics_kit.epsilon_lower_bound(high, other, runs) < epsilon
 
 
 def releases(draw, n, epsilon, runs, target=None, seed=0, **plan):
@@ -191,7 +191,7 @@ def test_intervals_cover_the_mean_end_to_end_where_the_assumption_holds():
     )
     for draw, truth, target, relation, runs in cases:
         hits = coverage(draw, truth, 3000, 1.0, runs, target, relation=relation)
-        kit.assert_rate_at_least(hits, runs, 0.93)
+        statistics_kit.assert_rate_at_least(hits, runs, 0.93)
 
 
 def test_a_clipped_interval_sold_for_the_mean_misses():
@@ -216,7 +216,9 @@ def test_a_heavy_tail_that_is_seen_is_named():
     assert np.mean(named) > 0.9
     # nobody is there: false alarms of the count far out, 0.5 exp(-1.3), and of the other, 0.05
     quiet = releases(lambda g, n: g.normal(size=n), 4000, 1.0, runs)
-    kit.assert_rate_at_most(sum(item.interval().status != "ok" for item in quiet), runs, 0.19)
+    statistics_kit.assert_rate_at_most(
+        sum(item.interval().status != "ok" for item in quiet), runs, 0.19
+    )
 
 
 def test_runaways_stay_bounded():

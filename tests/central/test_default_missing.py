@@ -10,25 +10,25 @@ import numpy as np
 import polars as pl
 import pytest
 
-import kit
 import privmean as pm
-from kit import planned
+import statistics_kit
+from privmean.central.clipping_region import ClippingRegion
 from privmean.central.default_mean import DefaultMean
-from privmean.central.default_tail import absent_step, with_absent
-from privmean.central.location import Location
-from privmean.central.log_segments import CELLS, Histogram, Reach, cells_of, seen_mean
-from privmean.intervals.missing import FIRM, Missing
+from privmean.central.default_outliers import missing_step, with_missing
+from privmean.central.log_histogram import CELLS, Histogram, HistogramExtent, cells_of, seen_mean
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.grids import LOG_CELLS, LOG_ZERO
+from privmean.data.person_table import ClipInterval
+from privmean.inference.missing_count import FIRM, MissingCount
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.grids import LOG_CELLS, LOG_ZERO
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from statistics_kit import planned
 
 WHY = "is the column numeric"
 
 
 def people(x):
-    return MatrixPeople(np.asarray(x, float)[:, None], ("v",))
+    return ArrayPersonTable(np.asarray(x, float)[:, None], ("v",))
 
 
 def releases(draw, n, epsilon, runs, relation=REPLACE_ONE, target=None):
@@ -84,7 +84,7 @@ def test_the_engine_counts_the_same_persons():
 def test_belief_is_firm_continuous_and_at_most_what_was_seen():
     for scale in (0.5, 3.0):
         number = np.linspace(-20 * scale, 40 * scale, 4001)
-        believed = np.array([Missing(x, scale).believed for x in number])
+        believed = np.array([MissingCount(x, scale).believed for x in number])
         assert (believed[number <= FIRM * scale] == 0).all()
         assert (believed <= np.maximum(number, 0) + 1e-12).all()
         assert np.abs(np.diff(believed)).max() <= 2 * (number[1] - number[0]) + 1e-9
@@ -94,10 +94,10 @@ def test_belief_is_firm_continuous_and_at_most_what_was_seen():
 
 
 def test_numbers_are_pooled_by_precision():
-    pooled = Missing.pooled([(10.0, 2.0), (16.0, 4.0)])
+    pooled = MissingCount.pooled([(10.0, 2.0), (16.0, 4.0)])
     assert pooled.number == pytest.approx((10 * 4 + 16) / 5)
     assert pooled.scale == pytest.approx((1 / 4 + 1 / 16) ** -0.5)
-    assert Missing.pooled([]).believed == 0
+    assert MissingCount.pooled([]).believed == 0
 
 
 def test_complete_columns_lose_hardly_anything_by_mistake():
@@ -112,7 +112,7 @@ def test_complete_columns_lose_hardly_anything_by_mistake():
     runs, n = 600, 3000
     found = releases(lambda g, n: g.normal(1.67, 0.38, n), n, 1.0, runs)
     believed = [item for item in found if not counted_in(item)]
-    kit.assert_rate_at_most(len(believed), runs, 0.01)
+    statistics_kit.assert_rate_at_most(len(believed), runs, 0.01)
 
 
 @pytest.mark.parametrize(("n", "epsilon"), [(300, 0.5), (1200, 0.5), (10_000, 0.5), (10**5, 1.0)])
@@ -193,7 +193,7 @@ def test_the_rest_of_the_budget_counts_who_is_away_from_an_atom():
     scales = [item.diagnostics["noise scale of that number"] for item in found]
     assert {item.status for item in found} == {"atom"}
     assert max(scales) < 4
-    kit.assert_mean(np.array(counts) - 30, 0.0)
+    statistics_kit.assert_mean(np.array(counts) - 30, 0.0)
     for item in found:
         assert sum((loss.pure for loss in item.guarantee.mechanisms), Fraction(0)) == 1
         assert "bounds" in item.advice
@@ -209,11 +209,11 @@ def test_few_missing_of_a_skewed_column_are_in_the_interval(share):
     for item in releases(draw, 3000, 0.5, runs):
         low, high = item.interval().lower[0], item.interval().upper[0]
         hits += low <= math.exp(0.5) <= high
-    kit.assert_rate_at_least(hits, runs, 0.93)
+    statistics_kit.assert_rate_at_least(hits, runs, 0.93)
 
 
 # --- where persons without a value stand ----------------------------------------------------------
-PLACE = Location("ok", 0.0, 0.0, 10.0, 0, 0, 0, 0.0, 1.0)
+PLACE = ClippingRegion("ok", 0.0, 0.0, 10.0, 0, 0, 0, 0.0, 1.0)
 
 
 def counted(draw, share, n, epsilon, runs, beside=False):
@@ -223,7 +223,7 @@ def counted(draw, share, n, epsilon, runs, beside=False):
     found = []
     with pytest.MonkeyPatch.context() as patch:
         if beside:
-            patch.setattr("privmean.central.default_column.absent_step", lambda *_: 0)
+            patch.setattr("privmean.central.default_column.missing_step", lambda *_: 0)
         for _ in range(runs):
             x = draw(g, n)
             x[g.random(n) < share] = np.nan
@@ -246,19 +246,19 @@ def test_a_few_persons_without_a_value_hardly_move_the_mean():
 
 
 def test_they_stand_next_to_the_mean_of_what_was_seen_and_never_at_a_limit():
-    box = Box(0.0, 10.0)
-    assert absent_step(PLACE, box, REPLACE_ONE) == 0  # nothing is known of where the others are
+    box = ClipInterval(0.0, 10.0)
+    assert missing_step(PLACE, box, REPLACE_ONE) == 0  # nothing is known of where the others are
     for typical, z in ((5.0, 0.0), (2.0, -0.6), (9.0, 0.8), (10.0, 15 / 16), (-7.0, -15 / 16)):
         seen = replace(PLACE, typical=typical)
-        assert absent_step(seen, box, REPLACE_ONE) / box.steps == pytest.approx(z, abs=1e-5)
-        assert absent_step(seen, box, ADD_REMOVE) == 0  # they are in no cell there
+        assert missing_step(seen, box, REPLACE_ONE) / box.steps == pytest.approx(z, abs=1e-5)
+        assert missing_step(seen, box, ADD_REMOVE) == 0  # they are in no cell there
 
 
 def test_sums_with_them_are_those_of_persons_at_that_value():
-    box, x = Box(0.0, 8.0), [1.0, 7.5, math.nan, 100.0, math.nan]
+    box, x = ClipInterval(0.0, 8.0), [1.0, 7.5, math.nan, 100.0, math.nan]
     (sums,) = people(x).box_sums([box])
-    at = absent_step(replace(PLACE, typical=2.0), box, REPLACE_ONE)
-    found = with_absent(sums, 2, at)
+    at = missing_step(replace(PLACE, typical=2.0), box, REPLACE_ONE)
+    found = with_missing(sums, 2, at)
     (filled,) = people(np.where(np.isnan(x), 2.0, x)).box_sums([box])
     assert (found.z, found.zz, found.above) == (filled.z, filled.zz, filled.above)
     assert found.present == found.w == 3
@@ -269,10 +269,12 @@ def test_the_mean_of_what_was_seen():
     x = np.array([1.1] * 300 + [-3.1] * 100 + [900.0] * 5 + [0.0] * 200 + [math.nan] * 77)
     table = people(x)
     cells = cells_of(table.log_counts(0, 0.0), table.missing(0))
-    reach = Reach("ok", -8.0, 8.0)
+    reach = HistogramExtent("ok", -8.0, 8.0)
     middles = 1.1 * 300, -3.1 * 100
     found = seen_mean(Histogram.of(cells, 1.0), reach)
     assert found == pytest.approx(sum(middles) / 600, abs=0.2)  # a bin is half an octave wide
-    assert seen_mean(Histogram.of(cells, 1.0), Reach("ok", -8.0, 1000.0)) > 5  # 900 is within
+    assert (
+        seen_mean(Histogram.of(cells, 1.0), HistogramExtent("ok", -8.0, 1000.0)) > 5
+    )  # 900 is within
     assert seen_mean(Histogram.of(cells, 60.0), reach) == pytest.approx(1.2 * 300 / 500, abs=0.1)
     assert seen_mean(Histogram.of(0 * cells, 1.0), reach) is None

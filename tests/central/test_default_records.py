@@ -9,27 +9,27 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import kit
 import privmean as pm
-from kit import drawn_sums
+import statistics_kit
 from privmean.central.default_mean import DefaultMean
-from privmean.intervals.laplace_normal import margin_of
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import ClipInterval
+from privmean.inference.laplace_normal import margin_of
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.ratio import Answers
+from privmean.mechanisms.ratio_sums import Answers
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.compose import pure_epsilon
+from statistics_kit import drawn_sums
 
 CAP = 5
-BOX = Box(-2.0, 5.0)
+BOX = ClipInterval(-2.0, 5.0)
 VALUES = (-1e300, -2.0, -1.9, 0.0, 1.5, 1.6, 4.9, 5.0, math.inf, math.nan)
 
 
 def people(values, records, cap=CAP):
     counts = np.asarray(records, dtype=np.int64)[:, None]
-    return MatrixPeople(np.asarray(values, float)[:, None], ("x",), counts, cap)
+    return ArrayPersonTable(np.asarray(values, float)[:, None], ("x",), counts, cap)
 
 
 def change_costs(relation, multiples=None):
@@ -125,8 +125,8 @@ def test_nothing_given_covers_the_mean_over_records(neighbors):
         errors.append(float(release) - truth)
         clipped = release.interval(target="clipped")
         assert clipped.upper[0] - clipped.lower[0] < inner.upper[0] - inner.lower[0]
-    kit.assert_rate_at_least(hits, runs, 0.94)
-    kit.assert_rate_at_least(own_hits, runs, 0.94)
+    statistics_kit.assert_rate_at_least(hits, runs, 0.94)
+    statistics_kit.assert_rate_at_least(own_hits, runs, 0.94)
     assert abs(np.mean(errors)) < 0.3
     # over persons it is another number: those with many records have larger values
     assert abs(truth - population(np.random.default_rng(99), 10**6)[0].mean()) > 0.2
@@ -148,11 +148,11 @@ def test_what_is_not_offered_over_records_is_refused_before_anything_is_spent():
     ledger = pm.Ledger(epsilon=2, delta=1e-6)
     with pytest.raises(pm.ArgumentError, match="mean over records"):
         pm.mean(people(x, m), epsilon=1, method=DefaultMean(target="mean"), ledger=ledger)
-    wide = MatrixPeople(np.c_[x, x, x, x, x], tuple("abcde"), np.c_[m, m, m, m, m], CAP)
+    wide = ArrayPersonTable(np.c_[x, x, x, x, x], tuple("abcde"), np.c_[m, m, m, m, m], CAP)
     with pytest.raises(pm.ArgumentError, match="mean over records"):
         pm.mean(wide, epsilon=1, delta=1e-7, method="default", ledger=ledger)
     assert float(ledger.spent().epsilon) == 0
-    three = MatrixPeople(np.c_[x, x + 1], ("a", "b"), np.c_[m, m], CAP)
+    three = ArrayPersonTable(np.c_[x, x + 1], ("a", "b"), np.c_[m, m], CAP)
     release = pm.mean(three, epsilon=2, noise=SimulatedNoise(5))
     assert release.estimate[1] - release.estimate[0] == pytest.approx(1, abs=0.5)
     assert len(release.interval().lower) == 2
@@ -169,8 +169,8 @@ def test_the_margin_of_several_noises_is_theirs_together():
             noise = sum(g.laplace(0, scale, 400_000) for scale in scales)
             found = margin_of(kappa, scales)
             beyond = int((noise > found).sum())
-            kit.assert_rate_at_most(beyond, len(noise), math.exp(-kappa) / 2)
-            kit.assert_rate_at_least(beyond, len(noise), 0.93 * math.exp(-kappa) / 2)
+            statistics_kit.assert_rate_at_most(beyond, len(noise), math.exp(-kappa) / 2)
+            statistics_kit.assert_rate_at_least(beyond, len(noise), 0.93 * math.exp(-kappa) / 2)
             assert found < 0.95 * kappa * sum(scales)
 
 
@@ -181,7 +181,7 @@ def test_the_allowance_of_records_is_that_of_persons():
         x = np.random.default_rng(seed).normal(10, 1, n)
         one = pm.mean(people(x, np.ones(n), 1), epsilon=1, noise=SimulatedNoise(seed)).interval()
         two = pm.mean(
-            MatrixPeople(x[:, None], ("x",)), epsilon=1, noise=SimulatedNoise(seed)
+            ArrayPersonTable(x[:, None], ("x",)), epsilon=1, noise=SimulatedNoise(seed)
         ).interval()
         held += one.lower[0] <= 10 <= one.upper[0]
         long.append((one.upper[0] - one.lower[0]) / (two.upper[0] - two.lower[0]))

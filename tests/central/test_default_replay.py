@@ -13,16 +13,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import planned
-from privmean.central import limit_pairs
+from privmean.central import bound_pairs as limit_pairs
 from privmean.central.default_mean import DefaultMean
-from privmean.mechanisms.counts import NoisyCounts
+from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.noisy_argmax import Choice
-from privmean.mechanisms.ratio import Answers
+from privmean.mechanisms.noisy_counts import NoisyCounts
+from privmean.mechanisms.ratio_sums import Answers
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from statistics_kit import planned
 
 
 class Recording(TrustedCurator):
@@ -92,7 +92,7 @@ BESIDE = 80.0  # where the new starts here choose a part, in another bin than mo
 
 def people(x, cap):
     counts = None if cap is None else np.full((len(x), 1), 9, dtype=np.int64)
-    return MatrixPeople(np.asarray(x, float)[:, None], ("v",), counts, cap)
+    return ArrayPersonTable(np.asarray(x, float)[:, None], ("v",), counts, cap)
 
 
 def values_for(outcome, x):
@@ -168,8 +168,8 @@ FEW = ("one side", "several rounds", "step back", "half missing", "nobody", "new
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 def test_with_chosen_limits_too(relation, cap, complete, moved, monkeypatch):
     if moved:  # limits are moved by another choice whatever is counted beyond
-        monkeypatch.setattr("privmean.central.default_limits.LOST", -1.0)
-        monkeypatch.setattr("privmean.central.default_limits.LOST_WITHIN", -1.0)
+        monkeypatch.setattr("privmean.central.default_bounds.LOST", -1.0)
+        monkeypatch.setattr("privmean.central.default_bounds.LOST_WITHIN", -1.0)
     worst, asked = {}, set()
     said = {"limits": "selection", "complete": complete}
     for table in FEW:
@@ -186,8 +186,8 @@ def test_with_chosen_limits_too(relation, cap, complete, moved, monkeypatch):
 @pytest.mark.parametrize("table", ["choices", "choices at once"])
 def test_back_from_what_was_chosen_too(relation, table, monkeypatch):
     # whatever is counted beyond
-    monkeypatch.setattr("privmean.central.default_limits.THICK", -1.0)
-    monkeypatch.setattr("privmean.central.default_limits.AT_ONCE", (-1.0, 3.0))
+    monkeypatch.setattr("privmean.central.default_bounds.THICK", -1.0)
+    monkeypatch.setattr("privmean.central.default_bounds.AT_ONCE", (-1.0, 3.0))
     found = [item for seed in range(3) for item in losses(table, None, relation, None, seed)]
     assert max(cost for cost, _ in found) <= 1
     assert any(choice for _, statuses in found for *_, choice in statuses)
@@ -202,12 +202,12 @@ def test_a_twin_whose_scores_count_a_person_twice_is_caught(monkeypatch):
 
 
 def test_a_twin_that_counts_a_person_twice_in_a_part_is_caught(monkeypatch):
-    counts = MatrixPeople.uniform_counts
+    counts = ArrayPersonTable.uniform_counts
 
     def twice(self, column, half, origin):
         return {index: 2 * count for index, count in counts(self, column, half, origin).items()}
 
-    monkeypatch.setattr(MatrixPeople, "uniform_counts", twice)
+    monkeypatch.setattr(ArrayPersonTable, "uniform_counts", twice)
     for relation in (REPLACE_ONE, ADD_REMOVE):
         seeds = range(4)
         found = [
@@ -234,6 +234,6 @@ def test_a_twin_that_counts_nulls_in_two_cells_is_caught(monkeypatch):
     def twice(logarithmic, missing):
         return np.append(logarithmic, np.int64(missing))
 
-    monkeypatch.setattr("privmean.central.locate.cells_of", twice)
+    monkeypatch.setattr("privmean.central.find_region.cells_of", twice)
     found = [cost for cost, _ in losses("half missing", None, REPLACE_ONE, None, 0)]
     assert max(found) > 1

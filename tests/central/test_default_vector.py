@@ -9,18 +9,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-import kit
 import privmean as pm
-from kit import planned
+import statistics_kit
 from privmean.central.default_mean import DefaultMean
-from privmean.central.octaves import CELLS
-from privmean.central.vector_bill import bill
+from privmean.central.octave_counts import CELLS
+from privmean.central.vector_accounting import bill
 from privmean.central.vector_rounds import SHELLS
+from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
-from privmean.privacy.loss import Gaussian
+from privmean.privacy.privacy_events import Gaussian
+from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
@@ -39,7 +39,7 @@ def release(x, seed=0, budget=BUDGET):
     persons, dimension = x.shape
     plan = planned(DefaultMean(), budget, persons=persons, dimension=dimension)
     noise = Recorder(seed)
-    people = MatrixPeople(x, tuple(f"c{j}" for j in range(dimension)))
+    people = ArrayPersonTable(x, tuple(f"c{j}" for j in range(dimension)))
     return plan, plan.release(people, noise), noise
 
 
@@ -201,7 +201,7 @@ def test_engines_give_the_same_release():
 
 def test_every_target_of_many_columns_is_honoured():
     x = cloud([5.0] * 8, [1.0] * 8, 20_000)
-    people = MatrixPeople(x, tuple("abcdefgh"))
+    people = ArrayPersonTable(x, tuple("abcdefgh"))
     found = {}
     for target in (None, "mean", "clipped"):
         plan = planned(DefaultMean(target=target), BUDGET, persons=len(x), dimension=8)
@@ -225,7 +225,7 @@ def test_every_target_of_many_columns_is_honoured():
 
 def test_few_persons_name_the_clipped_mean_and_say_why():
     x = cloud([5.0] * 30, [1.0] * 30, 3000)
-    people = MatrixPeople(x, tuple(f"c{j}" for j in range(30)))
+    people = ArrayPersonTable(x, tuple(f"c{j}" for j in range(30)))
     plan = planned(DefaultMean(), BUDGET, persons=len(x), dimension=30)
     assert plan.tail_check is not None
     assert plan.tail_check.planned == "tail unchecked"
@@ -243,7 +243,7 @@ def test_a_column_with_a_far_group_is_named_and_the_others_stand():
     x = 5 + g.normal(size=(20_000, 6))
     x[:, 2] = np.where(g.random(20_000) < 0.02, 1e5, x[:, 2])
     for seed in range(5):
-        people = MatrixPeople(x, tuple("abcdef"))
+        people = ArrayPersonTable(x, tuple("abcdef"))
         plan = planned(DefaultMean(), BUDGET, persons=len(x), dimension=6)
         release = plan.release(people, SimulatedNoise(seed))
         assert release.statuses[2] == release.alone(2).status == "tail seen"
@@ -264,14 +264,14 @@ def test_intervals_of_many_columns_hold_the_mean_alone_and_together(target):
     alone = together = 0
     for run in range(runs):
         x = np.exp(0.8 * np.random.default_rng(run).normal(size=(n, d)))
-        release = plan.release(MatrixPeople(x, tuple("abcdefghijkl")), SimulatedNoise(run))
+        release = plan.release(ArrayPersonTable(x, tuple("abcdefghijkl")), SimulatedNoise(run))
         ends = release.conf_int()
         assert {release.alone(j).target for j in range(d)} == {"mean"}
         alone += int(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).sum())
         box = release.conf_int(simultaneous=True)
         together += bool(((box[:, 0] <= truth) & (truth <= box[:, 1])).all())
-    kit.assert_rate_at_least(alone, runs * d, 0.95)
-    kit.assert_rate_at_least(together, runs, 0.95)
+    statistics_kit.assert_rate_at_least(alone, runs * d, 0.95)
+    statistics_kit.assert_rate_at_least(together, runs, 0.95)
 
 
 @pytest.mark.parametrize("persons", [3000, 10_000])

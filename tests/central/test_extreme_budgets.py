@@ -45,7 +45,7 @@ def test_released_or_refused_in_words(method, budget):
                 release = pm.mean(
                     table, **budget, **given, **more, ledger=ledger, noise=SimulatedNoise(1)
                 )
-            except (pm.Infeasible, pm.ArgumentError):
+            except (pm.InfeasibleError, pm.ArgumentError):
                 assert not ledger.entries
                 continue
             assert release.guarantee.verify()
@@ -63,10 +63,10 @@ def test_budgets_that_mean_nothing_are_refused(budget):
 def test_a_plan_whose_bill_breaks_the_budget_is_infeasible():
     """The same answer from planning and from the call that would release."""
     budget = {"epsilon": 1.0, "delta": 1e-30}
-    with pytest.raises(pm.Infeasible):
+    with pytest.raises(pm.InfeasibleError):
         pm.mean(
             ROWS, **budget, covariance=np.ones(2), method="anisotropic", noise=SimulatedNoise(1)
         )
     question = pm.Mean(assume=pm.Covariance(np.ones(1)), method="anisotropic")
-    with pytest.raises(pm.Infeasible):
+    with pytest.raises(pm.InfeasibleError):
         pm.plan(question, persons=3000, **budget)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import planned
-from privmean.intervals.interval import FAILED
-from privmean.models.variance import VarianceSearch
+from privmean.data.array_table import ArrayPersonTable
+from privmean.inference.interval import FAILED
+from privmean.models.variance_search import VarianceSearch
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from statistics_kit import planned
 from test_registry import CASES, PERSONS, named, people_of, plan_of, rows
 
 PLACES = np.arange(PERSONS)
@@ -130,7 +130,7 @@ VARIANCES = [
 @pytest.mark.parametrize(("estimator", "relation"), VARIANCES)
 def test_nobody_has_no_variance(estimator, relation):
     plan = planned(estimator, pm.Budget(epsilon=2.0), count=PERSONS, relation=relation)
-    people = MatrixPeople(np.full((PERSONS, 1), np.nan), ("c0",))
+    people = ArrayPersonTable(np.full((PERSONS, 1), np.nan), ("c0",))
     for seed in range(5):
         release = plan.release(people, SimulatedNoise(seed))
         assert release.failed
@@ -143,7 +143,7 @@ def test_nobody_has_no_variance(estimator, relation):
 
 def test_an_estimate_of_a_failed_column_is_masked_whatever_an_estimator_says():
     """The last wall: what an outcome shows is NaN where its status is a failure."""
-    from privmean.outcome import Outcome, overall
+    from privmean.release.outcome import Outcome, overall
 
     outcome = Outcome(np.array([1.0, 2.0]), None, statuses=("ok", FAILED))
     assert outcome.shown[0] == 1.0

@@ -9,30 +9,30 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.group_means import GroupMeans
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights, PairSums
+from privmean.data.person_table import ClipInterval
+from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import PairSums, Weights
-from privmean.people.reductions import Box
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
-BOXES = [Box(1.0 - 2.0**20, 2.0**20 - 1), Box(0.0, 1.0), Box(-3.0, 7.0)]
+BOXES = [ClipInterval(1.0 - 2.0**20, 2.0**20 - 1), ClipInterval(0.0, 1.0), ClipInterval(-3.0, 7.0)]
 
 
-def pairs_of(persons=3000, groups=4, most=1, weights=Weights(), seed=2):  # noqa: B008
+def pairs_of(persons=3000, groups=4, most=1, weights=GroupWeights(), seed=2):  # noqa: B008
     rng = np.random.default_rng(seed)
     mine = [rng.choice(groups, rng.integers(1, most + 1), replace=False) for _ in range(persons)]
     who = np.repeat(np.arange(persons), [len(item) for item in mine])
     place = np.concatenate(mine)
     value = 0.2 * place + rng.standard_normal(len(place))
     keys = [chr(97 + g) for g in range(groups)]
-    return MatrixPairs.of(who, place, value, keys, weights)
+    return ArrayPairTable.of(who, place, value, keys, weights)
 
 
 def plan_for(pairs, relation=ADD_REMOVE, **budget):
-    shape = Shape(pairs.columns, pairs.size() if relation == REPLACE_ONE else None)
+    shape = PublicShape(pairs.columns, pairs.size() if relation == REPLACE_ONE else None)
     made = Budget(neighbors=relation, **budget)
     return GroupMeans(pairs.keys, pairs.weights).plan(made, shape)
 
@@ -40,7 +40,7 @@ def plan_for(pairs, relation=ADD_REMOVE, **budget):
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 @pytest.mark.parametrize("budget", [{"rho": 0.5}, {"epsilon": 1.0, "delta": 1e-6}])
 def test_the_bill_keeps_the_budget_on_every_path(relation, budget):
-    many = pairs_of(groups=14, most=14, weights=Weights(12, True))
+    many = pairs_of(groups=14, most=14, weights=GroupWeights(12, True))
     plan = plan_for(many, relation, **budget)
     assert plan.gaussian
     worst = pm.Guarantee.of(plan.budget, relation, plan.losses)
@@ -76,7 +76,7 @@ def test_a_rho_budget_is_worth_more_than_its_pure_epsilon():
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 @pytest.mark.parametrize("most", [1, 2, 9])
 def test_one_person_moves_the_cells_by_mu(relation, most):
-    weights = Weights(most, most > 1)
+    weights = GroupWeights(most, most > 1)
     step = GaussianCells(
         "cells", relation, tuple(b.steps for b in BOXES), weights.parts, min(most, 3), 9, 0.5
     )

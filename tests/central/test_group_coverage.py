@@ -7,23 +7,23 @@ import pytest
 from scipy import stats
 
 import privmean as pm
-from kit import assert_rate_at_least, assert_rate_at_most
-from privmean.central.groups.estimator import GroupMeans
-from privmean.central.groups.words import ARMS
-from privmean.intervals.group_table import FEW, IMPRECISE, NEAR
-from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
+from privmean.central.groups.group_means import GroupMeans
+from privmean.central.groups.group_texts import ARMS
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.public_shape import PublicShape
+from privmean.inference.group_table import FEW, IMPRECISE, NEAR
+from privmean.inference.outlier_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, Budget
+from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 DRAWS = 300
 
 
 def plan_for(pairs, epsilon, target=None):
     budget = Budget(epsilon=epsilon, neighbors=ADD_REMOVE)
-    return GroupMeans(pairs.keys, pairs.weights, target).plan(budget, Shape(pairs.columns))
+    return GroupMeans(pairs.keys, pairs.weights, target).plan(budget, PublicShape(pairs.columns))
 
 
 def test_differences_of_shares_of_a_fixed_total_are_covered():
@@ -34,7 +34,7 @@ def test_differences_of_shares_of_a_fixed_total_are_covered():
     for i in range(DRAWS):
         share = 0.6 + 0.1 * rng.standard_normal(persons)
         value = np.stack([share, 1 - share], axis=1).ravel()
-        pairs = MatrixPairs.of(who, place, value, ["a", "b"], Weights(2, True))
+        pairs = ArrayPairTable.of(who, place, value, ["a", "b"], GroupWeights(2, True))
         table = plan_for(pairs, 8.0, "clipped").release(pairs, SimulatedNoise(i)).intervals
         difference = np.array([1.0, -1.0])
         line = table.line(difference, 0.95, clipped=True)
@@ -53,7 +53,7 @@ def test_a_group_of_twice_the_usual_spread_is_covered(size):
     held = said = 0
     for i in range(DRAWS):
         value = rng.standard_normal(len(place)) * np.where(place == 0, 2.0, 1.0)
-        pairs = MatrixPairs.of(np.arange(len(place)), place, value, list("abcd"), Weights())
+        pairs = ArrayPairTable.of(np.arange(len(place)), place, value, list("abcd"), GroupWeights())
         found = plan_for(pairs, 1.0).release(pairs, SimulatedNoise(i))
         line = found.intervals.row(0, 0.95)
         said += line.status not in ("too few persons", "tail too thick", "failed")
@@ -71,7 +71,7 @@ def test_weights_of_a_group_are_never_taken_to_be_those_of_all():
     place = np.concatenate([np.zeros(alone, dtype=int), np.tile(np.arange(1, 9), many)])
     for i in range(DRAWS):
         value = rng.standard_normal(len(who))
-        pairs = MatrixPairs.of(who, place, value, list("abcdefghi"), Weights(2, True))
+        pairs = ArrayPairTable.of(who, place, value, list("abcdefghi"), GroupWeights(2, True))
         table = plan_for(pairs, 16.0, "clipped").release(pairs, SimulatedNoise(i)).intervals
         line = table.row(0, 0.95, clipped=True)
         held += line.lower <= 0.0 <= line.upper
@@ -87,7 +87,7 @@ def seeded_tables(law, runs, epsilon=2.0):
     for seed in range(runs):
         group, value = law(np.random.default_rng(seed))
         keys = [f"k{g}" for g in range(int(group.max()) + 1)]
-        pairs = MatrixPairs.of(np.arange(len(group)), group, value, keys, Weights())
+        pairs = ArrayPairTable.of(np.arange(len(group)), group, value, keys, GroupWeights())
         yield plan_for(pairs, epsilon).release(pairs, SimulatedNoise(seed)).intervals
 
 

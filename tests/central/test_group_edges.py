@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_least
-from privmean.central.groups.arms import TwoArms
-from privmean.central.groups.estimator import GroupMeans
-from privmean.central.groups.release import group_release
-from privmean.intervals.contrasts import contrasts_of
-from privmean.intervals.ratios import RAYS, UNBOUNDED
+from privmean.central.groups.group_means import GroupMeans
+from privmean.central.groups.group_release import group_release
+from privmean.central.groups.two_arms import TwoArms
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.public_shape import shape_of
+from privmean.inference.contrasts import contrasts_of
+from privmean.inference.ratios import RAYS, UNBOUNDED
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import shape_of
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from statistics_kit import assert_rate_at_least
 
 SIZE = 3000
 HOSTILE = {
@@ -36,12 +36,12 @@ HOSTILE = {
 }
 
 
-def pairs_of(kind, groups=3, weights=Weights(), value=None):  # noqa: B008
+def pairs_of(kind, groups=3, weights=GroupWeights(), value=None):  # noqa: B008
     rng = np.random.default_rng(3)
     g = rng.integers(0, groups, SIZE)
     x = HOSTILE[kind](rng, g) if value is None else value
     keys = [chr(97 + k) for k in range(groups)]
-    return MatrixPairs.of(np.arange(SIZE), g, x, keys, weights)
+    return ArrayPairTable.of(np.arange(SIZE), g, x, keys, weights)
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -76,18 +76,18 @@ def test_nothing_raises_after_the_charge(kind, way):
 @pytest.mark.parametrize("kind", ["alike in each group", "one far group"])
 def test_groups_are_recentred_in_finite_units_alone(kind, monkeypatch):
     units = []
-    usual = MatrixPairs.centred_counts
+    usual = ArrayPairTable.centred_counts
 
     def kept(self, asked, column=0):
         units.append(asked)
         return usual(self, asked, column)
 
-    monkeypatch.setattr(MatrixPairs, "centred_counts", kept)
+    monkeypatch.setattr(ArrayPairTable, "centred_counts", kept)
     rng = np.random.default_rng(1)
     spread = 1e-12 if kind == "alike in each group" else 1.0
     g = rng.integers(0, 3, SIZE)
     value = 50.0 * g + spread * rng.standard_normal(SIZE)
-    pairs = MatrixPairs.of(np.arange(SIZE), g, value, list("abc"), Weights())
+    pairs = ArrayPairTable.of(np.arange(SIZE), g, value, list("abc"), GroupWeights())
     for seed in range(8):
         budget = Budget(epsilon=8.0, neighbors=ADD_REMOVE)
         plan = GroupMeans(pairs.keys).plan(budget, shape_of(pairs, ADD_REMOVE, None))

@@ -9,10 +9,10 @@ import pytest
 
 import privmean as pm
 from privmean.cli.app import run
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
 
 QUESTION = pm.Mean(("x",), by=("key",), keys=("a", "b", "c", "d"))
 SIZES = {"a": 2000, "b": 700, "c": 250, "d": 90}
@@ -21,7 +21,7 @@ SIZES = {"a": 2000, "b": 700, "c": 250, "d": 90}
 def test_predicted_noise_is_near_that_of_releases():
     group = np.repeat(np.arange(4), list(SIZES.values()))
     value = np.random.default_rng(1).standard_normal(len(group))
-    pairs = MatrixPairs.of(np.arange(len(group)), group, value, list(SIZES), Weights())
+    pairs = ArrayPairTable.of(np.arange(len(group)), group, value, list(SIZES), GroupWeights())
     plan = pm.plan(QUESTION, persons=len(group), epsilon=1.0)
     made = [plan.release(pairs, SimulatedNoise(i)).intervals.scales for i in range(15)]
     noise = np.median([np.sqrt(2 * (scales**2).sum(axis=1)) for scales in made], axis=0)
@@ -44,7 +44,7 @@ def test_small_groups_are_told_before():
 
 
 def test_the_least_epsilon_is_enough_and_no_more():
-    least = pm.least_epsilon(QUESTION, sizes=SIZES, error=0.15, guess_sd=1.0)
+    least = pm.required_epsilon(QUESTION, sizes=SIZES, error=0.15, guess_sd=1.0)
 
     def worst(epsilon):
         return max(
@@ -53,9 +53,9 @@ def test_the_least_epsilon_is_enough_and_no_more():
 
     assert worst(least) <= 0.15 < worst(least * 0.97)
     with pytest.raises(ArgumentError, match="any epsilon"):
-        pm.least_epsilon(QUESTION, sizes=SIZES, error=0.01, guess_sd=1.0)
+        pm.required_epsilon(QUESTION, sizes=SIZES, error=0.01, guess_sd=1.0)
     with pytest.raises(ArgumentError, match="by group"):
-        pm.least_epsilon(pm.Mean(("x",)), sizes=SIZES, error=1.0, guess_sd=1.0)
+        pm.required_epsilon(pm.Mean(("x",)), sizes=SIZES, error=1.0, guess_sd=1.0)
 
 
 def test_the_command_tells_every_group(capsys):
@@ -63,7 +63,7 @@ def test_the_command_tells_every_group(capsys):
     assert run([*known, "--sizes", "2000,700,250,90", "--error", "0.15", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [item["key"] for item in told["groups"]] == ["a", "b", "c", "d"]
-    assert told["least_epsilon"] == pm.least_epsilon(
+    assert told["least_epsilon"] == pm.required_epsilon(
         QUESTION, sizes=[2000, 700, 250, 90], error=0.15, guess_sd=1.0
     )
     assert run([*known, "--sizes", "2000,700,40,5"]) == 0

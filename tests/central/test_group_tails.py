@@ -9,27 +9,27 @@ import polars as pl
 from scipy.stats import norm
 
 import privmean as pm
-from kit import assert_rate_at_least, assert_rate_at_most
-from privmean.central.groups.estimator import GroupMeans
-from privmean.central.groups.fading import Fading
-from privmean.central.groups.tails import PooledTail, far_together
-from privmean.central.log_segments import Histogram
-from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL, few_unseen
+from privmean.central.groups.group_means import GroupMeans
+from privmean.central.groups.pooled_tail import PooledTail, far_together
+from privmean.central.groups.tail_decay import TailDecay
+from privmean.central.log_histogram import Histogram
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.grids import LOG_BINS, LOG_CELLS
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.public_shape import PublicShape
+from privmean.inference.outlier_check import FAR_SEEN, OWN_TAIL, undetected_text
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.grids import LOG_BINS, LOG_CELLS
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, Budget
+from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 DRAWS = 60
 
 
 def released(place, value, seed, epsilon=1.0):
     keys = [f"k{g}" for g in range(place.max() + 1)]
-    pairs = MatrixPairs.of(np.arange(len(place)), place, value, keys, Weights())
+    pairs = ArrayPairTable.of(np.arange(len(place)), place, value, keys, GroupWeights())
     budget = Budget(epsilon=epsilon, neighbors=ADD_REMOVE)
-    plan = GroupMeans(pairs.keys, pairs.weights).plan(budget, Shape(pairs.columns))
+    plan = GroupMeans(pairs.keys, pairs.weights).plan(budget, PublicShape(pairs.columns))
     return plan.release(pairs, SimulatedNoise(seed)).intervals
 
 
@@ -144,7 +144,7 @@ def test_a_curve_goes_on_as_lognormal_counts_do_and_not_as_normal_ones():
         cells[:LOG_BINS] = 20_000 * np.diff(law(edges))
         seen = Histogram.of(np.round(cells), 1.0)
         tail = PooledTail.of(seen, 0.0, 0.0, limit)
-        return Fading.of(seen, tail, 1.0).excess(np.zeros(1), np.array([limit]))[0][0]
+        return TailDecay.of(seen, tail, 1.0).excess(np.zeros(1), np.array([limit]))[0][0]
 
     true = math.exp(0.5) * norm.sf(math.log(16) - 1) - 16 * norm.sf(math.log(16))
     assert abs(beyond(lambda x: norm.cdf(np.log(x)), 16.0) / true - 1) < 1 / 3
@@ -163,7 +163,7 @@ def test_how_many_persons_beyond_may_go_unseen_is_said():
     )  # fmt: skip
     for said in (table.assumption, variance.interval().assumption, line.interval().assumption):
         assert "persons beyond may go unseen" in said
-    assert few_unseen(0.0) == few_unseen(math.inf) == ""
+    assert undetected_text(0.0) == undetected_text(math.inf) == ""
 
 
 def test_a_long_tailed_group_that_lies_at_its_limit_is_told():

@@ -12,20 +12,20 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import assert_rate
-from privmean.central.groups.estimator import GroupMeans
-from privmean.central.groups.release import GroupRelease
-from privmean.central.groups.settings import GroupSettings
-from privmean.central.groups.stages import boxes_of
-from privmean.central.groups.tails import Limits
+from privmean.central.groups.group_means import GroupMeans
+from privmean.central.groups.group_release import GroupRelease
+from privmean.central.groups.group_settings import GroupSettings
+from privmean.central.groups.group_stages import boxes_of
+from privmean.central.groups.pooled_tail import GroupBounds
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import Weights
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
+from statistics_kit import assert_rate
 
 KEYS = ["a", "b", "c", "d"]
 
@@ -50,7 +50,7 @@ def asked(frame, seed=1, **said):
     return pm.mean(frame, "x", **known | said, noise=SimulatedNoise(seed))
 
 
-def pairs_of(persons=3000, groups=4, seed=2, weights=Weights(), spread=0.0, most=1):  # noqa: B008
+def pairs_of(persons=3000, groups=4, seed=2, weights=GroupWeights(), spread=0.0, most=1):  # noqa: B008
     """Pairs in memory: persons in up to `most` groups."""
     rng = np.random.default_rng(seed)
     who, place = [], []
@@ -60,14 +60,14 @@ def pairs_of(persons=3000, groups=4, seed=2, weights=Weights(), spread=0.0, most
         place += mine.tolist()
     value = spread * np.array(place) + rng.standard_normal(len(place))
     keys = [chr(97 + g) for g in range(groups)]
-    return MatrixPairs.of(np.array(who), np.array(place), value, keys, weights)
+    return ArrayPairTable.of(np.array(who), np.array(place), value, keys, weights)
 
 
 def plan_for(pairs, epsilon=2.0, relation=ADD_REMOVE, **said):
     estimator = GroupMeans(pairs.keys, pairs.weights, **said)
     persons = pairs.size() if relation == REPLACE_ONE else None
     budget = Budget(epsilon=epsilon, neighbors=relation)
-    return estimator.plan(budget, Shape(pairs.columns, persons))
+    return estimator.plan(budget, PublicShape(pairs.columns, persons))
 
 
 # --- what is released -----------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_small_and_far_groups_are_marked():
     far = np.flatnonzero(group == 1)
     group[far[60:]] = 0
     value[far[:60]] += 12.0
-    moved = MatrixPairs.of(np.arange(4000), group, value, list("abcd"), pairs.weights)
+    moved = ArrayPairTable.of(np.arange(4000), group, value, list("abcd"), pairs.weights)
     release = plan_for(moved).release(moved, SimulatedNoise(4))
     table = release.intervals
     assert table.status[3] == "too few persons"
@@ -265,8 +265,8 @@ def test_small_and_far_groups_are_marked():
 PATHS = {
     "usual": {},
     "heavy": {"groups": 1},
-    "split": {"weights": Weights(2, True), "most": 3},
-    "one vote": {"weights": Weights(1, True), "most": 3},
+    "split": {"weights": GroupWeights(2, True), "most": 3},
+    "one vote": {"weights": GroupWeights(1, True), "most": 3},
     "many groups": {"groups": 20},
     "recentred": {"spread": 40.0, "groups": 6},
 }
@@ -374,7 +374,7 @@ def pairs_without_the_first(pairs):
     """The pairs of `pairs_of` without its first person."""
     groups = pairs.weights.mass // int(pairs.mass[0]) if pairs.weights.split else 1
     rows = slice(groups, None)
-    return MatrixPairs(
+    return ArrayPairTable(
         pairs.columns, pairs.keys, pairs.weights, pairs.group[rows], (pairs.values[0][rows],),
         pairs.weight[rows], pairs.mass[rows], pairs.persons - 1, pairs.known - 1,
     )  # fmt: skip
@@ -395,7 +395,7 @@ def test_unlisted_keys_empty_groups_and_several_keys_change_nothing_but_their_ow
 
 
 def test_settings_state_what_a_change_moves():
-    settings = GroupSettings((("a",), ("b",)), Weights(5, True), REPLACE_ONE)
+    settings = GroupSettings((("a",), ("b",)), GroupWeights(5, True), REPLACE_ONE)
     assert (settings.most, settings.moves, settings.affected) == (2, 2, 6)
     assert settings.strength(Fraction(3)) == 1.5
 
@@ -432,13 +432,13 @@ def test_margins_of_crossed_columns_are_sums_of_their_cells():
 
 def test_many_groups_share_few_scales_of_noise():
     rng = np.random.default_rng(1)
-    limits = Limits(rng.standard_normal(500), 5 + rng.exponential(3, 500))
+    limits = GroupBounds(rng.standard_normal(500), 5 + rng.exponential(3, 500))
     boxes = boxes_of(limits)
     assert len({box.steps for box in boxes}) <= 65
     for box, low, high in zip(boxes, limits.lower, limits.upper, strict=True):
         assert box.lower <= low < high <= box.upper
         assert box.upper - box.lower <= 1.017 * (high - low)
-    few = Limits(limits.lower[:64], limits.upper[:64])
+    few = GroupBounds(limits.lower[:64], limits.upper[:64])
     assert [box.lower for box in boxes_of(few)] == few.lower.tolist()
     pairs = pairs_of(60_000, 3000)
     release = plan_for(pairs).release(pairs)  # exact noise, thousands of keys

@@ -10,14 +10,14 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import assert_rate
-from privmean.errors import ArgumentError, Infeasible
+from privmean.data.person_table import ClipInterval
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.key_cells import KeyCells
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.reductions import Box
-from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from privmean.privacy.stored_events import loss_from_dict
 from privmean.privacy.threshold_of_sum import ThresholdOfSum, scales_needed, three_laplace_tail
+from statistics_kit import assert_rate
 
 STEPS = 2**20 - 1
 
@@ -180,7 +180,7 @@ def test_nothing_else_depends_on_which_keys_are_hidden():
 
 def test_private_keys_need_a_delta_and_texts_that_part_in_one_way():
     for said in ({"delta": 0.0}, {"rho": 0.5, "epsilon": None, "delta": 0.0}):
-        with pytest.raises(Infeasible):
+        with pytest.raises(InfeasibleError):
             asked(records(), **said)
     for wrong in ("big", "a - b - c", 3):
         with pytest.raises(ArgumentError):
@@ -188,13 +188,13 @@ def test_private_keys_need_a_delta_and_texts_that_part_in_one_way():
 
 
 def test_which_pairs_a_person_keeps_depends_on_that_person_alone():
-    from privmean.people.pairings import Pairs
-    from privmean.people.pairread import read_pairs
-    from privmean.people.pairs import Weights
-    from privmean.people.table import Table
+    from privmean.data.group_pairs import GroupWeights
+    from privmean.data.pair_summaries import Pairs
+    from privmean.data.read_pairs import read_pairs
+    from privmean.data.table import Table
 
     rows = [(1, f"k{g:02d}", 1.0) for g in range(20)] + [(2, "zz", 1.0), (2, "a", 2.0)]
-    weights = Weights(2, True)  # up to 512 groups have a weight
+    weights = GroupWeights(2, True)  # up to 512 groups have a weight
 
     def kept(rows):
         frame = pl.DataFrame(
@@ -204,7 +204,7 @@ def test_which_pairs_a_person_keeps_depends_on_that_person_alone():
         for source in (frame, frame.to_arrow()):
             found = read_pairs(Pairs("x", ("key",), None, weights), Table(source, person="who"))
             weight = dict(zip(found.keys, found.group_weights(), strict=True))
-            answers.append((weight, found.group_sums([Box(-2.0, 4.0)] * len(found.keys))))
+            answers.append((weight, found.group_sums([ClipInterval(-2.0, 4.0)] * len(found.keys))))
         assert answers[0] == answers[1]
         return answers[0][0]
 

@@ -11,16 +11,20 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from privmean.data.group_pairs import GroupWeights, PairSums
+from privmean.data.pair_summaries import Pairs
+from privmean.data.person_table import ClipInterval
+from privmean.data.read_pairs import read_pairs
+from privmean.data.table import Table
 from privmean.errors import ArgumentError
 from privmean.mechanisms.group_sums import GroupSums
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairings import Pairs
-from privmean.people.pairread import read_pairs
-from privmean.people.pairs import PairSums, Weights
-from privmean.people.reductions import Box
-from privmean.people.table import Table
 
-BOXES = [Box(1.0 - 2.0**20, 2.0**20 - 1), Box(0.0, 1.0), Box(1.0, 1.0 + 2.0**-51)]
+BOXES = [
+    ClipInterval(1.0 - 2.0**20, 2.0**20 - 1),
+    ClipInterval(0.0, 1.0),
+    ClipInterval(1.0, 1.0 + 2.0**-51),
+]
 
 
 def sums_of(weights, values):
@@ -35,7 +39,7 @@ def sums_of(weights, values):
 
 @pytest.mark.parametrize("most", [1, 2, 9])
 def test_a_replaced_person_moves_the_sums_by_what_is_billed(most):
-    weights = Weights(most, True)
+    weights = GroupWeights(most, True)
     k = min(most, len(BOXES))
     step = GroupSums("sums", Fraction(1, 2), tuple(box.steps for box in BOXES), weights.parts, k, 9)
     largest = Fraction(0)
@@ -65,7 +69,7 @@ def records(nulls=0):
 
 
 def test_a_value_that_becomes_null_changes_no_weight():
-    for weights in (Weights(), Weights(2, True)):
+    for weights in (GroupWeights(), GroupWeights(2, True)):
         asked = Pairs("x", ("key",), (("a",), ("b",), ("c",)), weights, public=True)
         found = {}
         for nulls in (0, 400):
@@ -73,8 +77,8 @@ def test_a_value_that_becomes_null_changes_no_weight():
                 frame = records(nulls)
                 source = frame if home == "polars" else frame.to_arrow()
                 people = read_pairs(asked, Table(source, person="who"))
-                sums = people.group_sums([Box(0.0, 9.0)] * 3)
-                assert sums == people.collect().group_sums([Box(0.0, 9.0)] * 3)
+                sums = people.group_sums([ClipInterval(0.0, 9.0)] * 3)
+                assert sums == people.collect().group_sums([ClipInterval(0.0, 9.0)] * 3)
                 log = people.log_counts(0, 1.0).tolist()
                 assert log == people.collect().log_counts(0, 1.0).tolist()
                 found[nulls, home] = people.group_weights(), sums, log

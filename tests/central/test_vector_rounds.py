@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from privmean.central.parts import Parts
+from privmean.central.gdp_budget import GdpBudgetSpender
 from privmean.central.vector_rounds import (
     SHELLS,
     Norms,
@@ -16,19 +16,19 @@ from privmean.central.vector_rounds import (
     narrowed,
     norm_counts,
 )
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import Standardization
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.row_sums import NoisyRows
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Standard
 
 
 def people(rows):
-    return MatrixPeople(rows, tuple(f"c{j}" for j in range(rows.shape[1])))
+    return ArrayPersonTable(rows, tuple(f"c{j}" for j in range(rows.shape[1])))
 
 
 def test_parts_are_spent_once_and_no_more_than_there_is():
-    parts = Parts(0.5)
+    parts = GdpBudgetSpender(0.5)
     assert math.isclose(parts.take(0.25), 0.25)
     assert math.isclose(parts.take(parts.left), 0.5 * math.sqrt(0.75))
     assert parts.left == 0
@@ -66,7 +66,7 @@ def test_columns_are_narrowed_to_their_values():
     """Normal columns at various places: centres are exact, scales within the square root of two."""
     g = np.random.default_rng(4)
     z = g.normal(size=(50_000, 3)) * [0.05, 0.8, 1.0] + [0.9, 0.2, 0.0]
-    unit = Standard(-100.0, 300.0, 100.0, 40.0)
+    unit = Standardization(-100.0, 300.0, 100.0, 40.0)
     sums = tuple(float(x) for x in z.sum(axis=0))
     sizes = tuple(float(x) for x in np.abs(z).sum(axis=0))
     for sd in (1.0, 500.0):
@@ -82,7 +82,7 @@ def test_columns_are_narrowed_to_their_values():
 
 def test_scales_never_vanish():
     still = NoisyRows((0.0, 0.0), (0.0, 0.0), 1e-12, (1e-12,) * 2)
-    unit = Standard(0.0, 2.0, 1.0, 0.5)
+    unit = Standardization(0.0, 2.0, 1.0, 0.5)
     new = narrowed((unit, unit), still, 1.0, np.full(2, 10.0), np.array([0.0, 0.5]))
     assert [u.scale for u in new] == [0.5 / 16, 0.5]
     for _ in range(50):
@@ -117,8 +117,8 @@ def test_rows_far_apart_are_named_and_called_back():
 
 
 def test_columns_that_fell_far_are_called_back_and_others_stay():
-    first = tuple(Standard(-100.0, 100.0, 0.0, 10.0) for _ in range(4))
-    now = tuple(Standard(-100.0, 100.0, 1.0, s) for s in (0.001, 1.9, 2.1, 30.0))
+    first = tuple(Standardization(-100.0, 100.0, 0.0, 10.0) for _ in range(4))
+    now = tuple(Standardization(-100.0, 100.0, 1.0, s) for s in (0.001, 1.9, 2.1, 30.0))
     back = called_back(now, first, 64.0)
     assert [unit.scale for unit in back] == [0.064, 10.0, 2.1, 30.0]
     assert all(unit.center == 1.0 for unit in back)

@@ -8,20 +8,20 @@ from fractions import Fraction
 
 import pytest
 
-from kit import planned
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
-from privmean.central.winsorized import Winsorized
-from privmean.central.winsorized_stages import Facts, predicted_failure, shortfall
-from privmean.errors import ArgumentError, Infeasible
+from privmean.central.winsorized import WinsorizedMean
+from privmean.central.winsorized_stages import PublicFacts, predicted_failure, shortfall
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_delta
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Laplace
+from privmean.privacy.privacy_events import Laplace
+from statistics_kit import planned
 
-NORMAL = Winsorized(SubGaussian(1.0))
-RANGED = Winsorized(SubGaussian(1.0), range=(-50.0, 50.0))
+NORMAL = WinsorizedMean(SubGaussian(1.0))
+RANGED = WinsorizedMean(SubGaussian(1.0), range=(-50.0, 50.0))
 APPROXIMATE = Budget(epsilon=1.0, delta=1e-6)
 
 
@@ -38,9 +38,9 @@ def plan(estimator=NORMAL, budget=APPROXIMATE, n=5000, d=1, relation=REPLACE_ONE
         (NORMAL, 1e-6),
         (RANGED, 0.0),
         (RANGED, 1e-9),
-        (Winsorized(Bounded(0.0, 1.0)), 0.0),
-        (Winsorized(SubGaussian(1.0), share=0.3, recenter=0.0), 1e-6),
-        (Winsorized(UnknownScale()), 1e-6),
+        (WinsorizedMean(Bounded(0.0, 1.0)), 0.0),
+        (WinsorizedMean(SubGaussian(1.0), share=0.3, recenter=0.0), 1e-6),
+        (WinsorizedMean(UnknownScale()), 1e-6),
     ],
 )
 def test_one_column_spends_epsilon_exactly_by_basic_composition(
@@ -61,7 +61,7 @@ def test_one_column_spends_epsilon_exactly_by_basic_composition(
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("d", [2, 5, 8, 30])
-@pytest.mark.parametrize("estimator", [NORMAL, RANGED, Winsorized(Bounded(0.0, 9.0))])
+@pytest.mark.parametrize("estimator", [NORMAL, RANGED, WinsorizedMean(Bounded(0.0, 9.0))])
 def test_several_columns_stay_within_the_budget(estimator, d, relation):
     made = plan(estimator, n=30_000, d=d, relation=relation)
     pure = sum((loss.pure for loss in made.losses), Fraction(0))
@@ -106,15 +106,15 @@ def test_location_step_follows_the_public_facts():
     assert isinstance(plan(RANGED, Budget(epsilon=1.0)).stages.location, NoisyArgmax)
     assert isinstance(plan(RANGED, Budget(rho=0.05)).stages.location, GaussianArgmax)
     # a few bins against a tiny delta, and a huge range against a large delta
-    few = Winsorized(SubGaussian(1.0), range=(-30.0, 30.0))
-    many = Winsorized(SubGaussian(1.0), range=(-1e6, 1e6))
+    few = WinsorizedMean(SubGaussian(1.0), range=(-30.0, 30.0))
+    many = WinsorizedMean(SubGaussian(1.0), range=(-1e6, 1e6))
     tight = Budget(epsilon=0.1, delta=1e-12)
     loose = Budget(epsilon=0.1, delta=1e-3)
     assert isinstance(plan(few, tight, 2500).stages.location, NoisyArgmax)
     assert isinstance(plan(many, loose, 2500).stages.location, StableHistogram)
-    near = Winsorized(SubGaussian(1.0), range=(0.0, 4.0))
+    near = WinsorizedMean(SubGaussian(1.0), range=(0.0, 4.0))
     assert plan(near, APPROXIMATE).stages.location is None
-    assert plan(Winsorized(Bounded(0.0, 1.0))).stages.location is None
+    assert plan(WinsorizedMean(Bounded(0.0, 1.0))).stages.location is None
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.0])
@@ -140,14 +140,14 @@ def test_share_is_the_smallest_that_meets_the_planning_rule(epsilon):
 
 
 def test_small_tables_are_refused_with_a_remedy_that_works():
-    with pytest.raises(Infeasible) as refused:
+    with pytest.raises(InfeasibleError) as refused:
         plan(budget=Budget(epsilon=0.1, delta=1e-6), n=500)
     enough = int(re.search(r"about (\d+) persons", refused.value.remedy).group(1))
     assert plan(budget=Budget(epsilon=0.1, delta=1e-6), n=enough).stages.failure <= 0.02
     for budget in (Budget(epsilon=1.0), Budget(rho=0.5)):
-        with pytest.raises(Infeasible, match="range"):
+        with pytest.raises(InfeasibleError, match="range"):
             plan(budget=budget)
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         plan(d=4, budget=Budget(epsilon=1.0))
 
 
@@ -171,15 +171,15 @@ def test_prediction_adds_up():
     assert forecast["noise"] == pytest.approx(made.noise[0])
     parts = forecast["noise"], forecast["sampling"], forecast["bias_at_most"]
     assert forecast["rmse"] == pytest.approx(math.hypot(*parts))
-    dependent = plan(Winsorized(SubGaussian(1.0), design_effect=4.0)).predict(2.0)
+    dependent = plan(WinsorizedMean(SubGaussian(1.0), design_effect=4.0)).predict(2.0)
     assert dependent["sampling"] == pytest.approx(2 * forecast["sampling"])
-    scaled = plan(Winsorized(UnknownScale()))
+    scaled = plan(WinsorizedMean(UnknownScale()))
     assert scaled.predict(6.0)["noise"] == pytest.approx(3 * scaled.predict(2.0)["noise"])
 
 
 def test_more_stages_beat_fewer():
-    two = plan(Winsorized(SubGaussian(1.0), recenter=0.0, gamma=0.05))
-    three = plan(Winsorized(SubGaussian(1.0), gamma=0.05))
+    two = plan(WinsorizedMean(SubGaussian(1.0), recenter=0.0, gamma=0.05))
+    three = plan(WinsorizedMean(SubGaussian(1.0), gamma=0.05))
     assert three.noise[0] < 0.8 * two.noise[0]
     tau, half = two.facts.radii.tau[0], two.facts.radii.half[0]
     share = 1 - dict(two.stages.shares)["location"]
@@ -189,7 +189,7 @@ def test_more_stages_beat_fewer():
 @pytest.mark.parametrize("n", [2000, 50_000])
 def test_the_plan_clips_closer_where_that_pays(n):
     """Less noise than with the radius that holds everybody, and a bias bound small beside it."""
-    usual = plan(Winsorized(SubGaussian(1.0), gamma=0.05), n=n)
+    usual = plan(WinsorizedMean(SubGaussian(1.0), gamma=0.05), n=n)
     made = plan(n=n)
     assert made.facts.radii.tau[0] < usual.facts.radii.tau[0]
     assert made.noise[0] < 0.97 * usual.noise[0]
@@ -221,27 +221,27 @@ def test_plans_are_pure_and_describe_themselves():
 )
 def test_refused_settings(settings):
     with pytest.raises(ArgumentError):
-        Winsorized(SubGaussian(1.0), **settings)
+        WinsorizedMean(SubGaussian(1.0), **settings)
 
 
 def test_refused_arguments():
     for sd in (1e150, 1e-150):
         with pytest.raises(ArgumentError, match="unit"):
-            plan(Winsorized(SubGaussian(sd)))
+            plan(WinsorizedMean(SubGaussian(sd)))
     with pytest.raises(ArgumentError, match="assumption"):
-        Winsorized(3.0)
+        WinsorizedMean(3.0)
     with pytest.raises(ArgumentError, match="persons"):
         planned(NORMAL, APPROXIMATE)
     with pytest.raises(ArgumentError, match="n_design"):
         planned(NORMAL, APPROXIMATE, persons=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError, match="range"):
-        plan(Winsorized(SubGaussian(1.0), range=((0.0, 1.0), (0.0, 1.0))), d=3)
+        plan(WinsorizedMean(SubGaussian(1.0), range=((0.0, 1.0), (0.0, 1.0))), d=3)
     with pytest.raises(ArgumentError, match="range"):
-        plan(Winsorized(SubGaussian(1.0), range=(1.0, 1.0)))
+        plan(WinsorizedMean(SubGaussian(1.0), range=(1.0, 1.0)))
 
 
 def test_facts_hold_no_data():
-    assert set(Facts.__dataclass_fields__) == {
+    assert set(PublicFacts.__dataclass_fields__) == {
         "persons",
         "columns",
         "relation",
@@ -255,5 +255,5 @@ def test_facts_hold_no_data():
 @pytest.mark.parametrize("columns", [3, 5, 9])
 def test_bills_of_composed_laplace_noise_keep_their_promise(columns):
     budget = Budget(epsilon=1.0, delta=1e-6)
-    plan = planned(Winsorized(UnknownScale()), budget, persons=20_000, dimension=columns)
+    plan = planned(WinsorizedMean(UnknownScale()), budget, persons=20_000, dimension=columns)
     assert Guarantee.of(budget, "replace-one", plan.losses).verify()

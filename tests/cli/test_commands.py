@@ -11,7 +11,7 @@ import pytest
 
 import privmean as pm
 from privmean.cli.app import run
-from privmean.cli.listed import LINES
+from privmean.cli.command_list import LINES
 from privmean.privacy.guarantee import Guarantee
 
 
@@ -427,7 +427,7 @@ def test_an_interrupted_command_says_what_stays(capsys, monkeypatch, table):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("privmean.asking.road.execute", stopped)
+    monkeypatch.setattr("privmean.api.run_question.execute", stopped)
     asked = ["mean", table, "--person", "student", "--value", "score", "--epsilon", "1"]
     status, out, err = call(capsys, *asked)
     assert (status, out) == (130, "")

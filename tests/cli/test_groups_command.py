@@ -9,7 +9,7 @@ import pytest
 
 import privmean as pm
 from privmean.cli.app import run
-from privmean.study.file import read_study
+from privmean.study.study_file import read_study
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 
 import privmean as pm
 from privmean.cli.app import run
+from privmean.data import duckdb_engine as files
+from privmean.data import open_source as tables
 from privmean.errors import SchemaError
-from privmean.people import files, tables
 
 
 @pytest.fixture(scope="module")

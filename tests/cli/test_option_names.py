@@ -2,9 +2,9 @@
 
 import pytest
 
-from privmean.continual.releasefile import ReleaseFile
+from cli_runner import shell
 from privmean.errors import PrivmeanError
-from shell import shell
+from privmean.streams.release_file import ReleaseFile
 
 STREAM = [
     "stream", "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",

@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 
-from privmean.continual import sources
-from privmean.continual.buffered import Buffered
-from privmean.continual.levels import plan_levels
-from shell import shell
+from cli_runner import shell
+from privmean.streams import record_sources as sources
+from privmean.streams.buffered_toeplitz import Buffered
+from privmean.streams.withhold_plan import plan_levels
 
 QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
 

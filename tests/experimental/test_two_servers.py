@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kit import assert_law, assert_mean, assert_rate_at_least
-from privmean.errors import ArgumentError, Infeasible
+from cli_runner import shell
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.experimental.two_servers import Task
 from privmean.mechanisms.noisy_share import MODULUS, NoisyShare
 from privmean.noise.simulated import SimulatedNoise
-from shell import shell
+from statistics_kit import assert_law, assert_mean, assert_rate_at_least
 
 FOLDER = Path(__file__).resolve().parents[2] / "clients" / "two-servers"
 SMALL = Task((0.0,), (10.0,), Fraction(1), 2, 3, "small")
@@ -73,7 +73,7 @@ def test_wrong_tasks_are_refused(wrong):
 
 
 def test_a_budget_too_small_for_exact_noise_is_refused():
-    with pytest.raises(Infeasible, match="too small"):
+    with pytest.raises(InfeasibleError, match="too small"):
         Task((0.0,), (1.0,), Fraction(1, 10**12), 3, 20, "00" * 16)
     for wrong in (1e-12, 1000.0, "1", None):
         with pytest.raises(ArgumentError, match="epsilon"):

@@ -32,19 +32,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import privmean as pm
 from auditing import rows as audited
 from plans import planned
+from privmean.auditing import audit_streams as audited_streams
 from privmean.auditing import call_list, calls
-from privmean.auditing import streams as audited_streams
 from privmean.auditing.subjects import SUBJECTS, budget_of
+from privmean.data.array_table import ArrayPersonTable
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.builders import ball_round, items_round, mean_round, vote_round
 from privmean.local.clients.client import randomize
 from privmean.local.entropy import SimulatedEntropy
-from privmean.mechanisms.curator import Billing
+from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
+from privmean.mechanisms.curator import AccountingCurator
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
+from privmean.pipeline import execute
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.published import AsPublished
-from privmean.road import execute
 from registry import ANY, MIXED, PURE, REGISTRY
 
 Case = Callable[[], dict[str, Any]]
@@ -139,7 +139,7 @@ def _registered(entry: Any, budget: Budget, relation: str) -> Case:
     def made() -> dict[str, Any]:
         width = entry.dimensions[0]
         values = np.random.default_rng(1).normal(3.0, 1.0, (PERSONS, width))
-        people = MatrixPeople(values, tuple(f"c{j}" for j in range(width)))
+        people = ArrayPersonTable(values, tuple(f"c{j}" for j in range(width)))
         if entry.people is not None:
             people = entry.people(values)
         plan = planned(entry.make(1.0), budget, count=PERSONS, dimension=width, relation=relation)
@@ -169,7 +169,7 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
     columns = ("x", "y")
     effects = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0)
     grouped = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0, range=near)
-    weighted = pm.HeavyTailed(moment, weights=pm.RecordWeights(cap=6, critical=4.0))
+    weighted = pm.HeavyTailedMean(moment, weights=pm.RecordWeights(cap=6, critical=4.0))
     published = AsPublished(pm.SubGaussian(sd=1.2))
     edges = (0.0, 2.0, 4.0, 8.0)
     found: dict[str, tuple[Any, tuple[Budget, ...]]] = {}
@@ -180,7 +180,7 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
         if name not in ("moment", "covariance"):
             found[f"mean, {name}, records"] = (pm.Mean(("x",), "records", 4, assume=item), budgets)
         if callable(getattr(item, "radius", None)):  # a concentration; without delta, in a range
-            ranged = pm.Winsorized(item, range=near)
+            ranged = pm.WinsorizedMean(item, range=near)
             found[f"mean, {name}, range"] = (pm.Mean(columns, method=ranged), ANY)
     found |= {
         "mean, weights": (pm.Mean(("x",), "records", 6, method=weighted), ANY),
@@ -193,7 +193,7 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
         "mean, cover": (pm.Mean(("x",), method=pm.PureCover(moment, work=4e6)), (PURE,)),
     }
     formula = "y ~ a + b"
-    errors = pm.Errors(0.5, 1.0, range=near)
+    errors = pm.WorkingErrors(0.5, 1.0, range=near)
     found |= {
         "regression, sub-Gaussian": (
             pm.Regression("y ~ a", effect="own", assume=pm.SubGaussian(2.0)),
@@ -249,9 +249,9 @@ def _asked(question: Any, table: Any, budget: Budget, relation: str) -> Case:
 
 
 @cache
-def _in_memory(table: Any, summary: Any) -> MatrixPeople:
+def _in_memory(table: Any, summary: Any) -> ArrayPersonTable:
     people = table.people(summary)
-    return people if isinstance(people, MatrixPeople) else people.collect()
+    return people if isinstance(people, ArrayPersonTable) else people.collect()
 
 
 def _fixed(budget: Budget) -> Case:
@@ -383,7 +383,7 @@ def _two_columns() -> Case:
 
 def _grouped() -> Case:
     def made() -> dict[str, Any]:
-        stream = pm.MeanStreams(
+        stream = pm.GroupMeanStream(
             groups=2, epsilon=2.0, delta=1e-6, steps=20, max_participations=2,
             min_separation=1, bounds=(0.0, 10.0), noise=SimulatedNoise(7),
         )  # fmt: skip
@@ -507,18 +507,18 @@ def estimated(make: Callable[[], Any]) -> dict[str, Any]:
 def answering() -> Iterator[list[Any]]:
     """Every noisy answer that a curator gives, in order: the one place that knows of curators."""
     kept: list[Any] = []
-    ask = Billing.ask
+    ask = AccountingCurator.ask
 
     def asked(self: Any, mechanism: Any, exact: Any) -> Any:
         noisy = ask(self, mechanism, exact)
         kept.append(plain(noisy))
         return noisy
 
-    Billing.ask = asked  # type: ignore[method-assign]
+    AccountingCurator.ask = asked  # type: ignore[method-assign]
     try:
         yield kept
     finally:
-        Billing.ask = ask  # type: ignore[method-assign]
+        AccountingCurator.ask = ask  # type: ignore[method-assign]
 
 
 def plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from golden import compare, golden_cases, golden_platform
 from golden.compare import Rules, differences
-from privmean.mechanisms.counts import NoisyCounts
+from privmean.mechanisms.noisy_counts import NoisyCounts
 
 CASES = {
     f"{group} | {name}": case

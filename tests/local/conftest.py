@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from collector_server import PostgreSQL
 
-from privmean.local import builders, rounds
+from privmean.local import round_builders as builders
+from privmean.local import two_round_mean as rounds
 
 
 @pytest.fixture(autouse=True)

@@ -7,18 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from kit import assert_mean
-from privmean.local.aggregators import ball
+from privmean.local.aggregators import ball_law as ball
 from privmean.local.aggregators.batch import directions_of, tally
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.builders import ball_round
-from privmean.local.clients.caps import best_cap, cap_share, mean_height, shrinkage
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.clients.cap_geometry import best_cap, cap_share, mean_height, shrinkage
 from privmean.local.clients.client import randomize
-from privmean.local.coins import signal
 from privmean.local.entropy import SimulatedEntropy
-from privmean.local.many import randomize_many, tally_many
+from privmean.local.exact_coins import signal
 from privmean.local.reports import decode
+from privmean.local.round_builders import ball_round
+from privmean.local.vectorized import randomize_many, tally_many
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_mean
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_scalar_clients_are_unbiased_too(mechanism):
     reports = [
         decode(randomize(round_, [0.3, 0.0, -0.6], epsilon=4, entropy=entropy)) for _ in range(6000)
     ]
-    from privmean.local.aggregators.gate import Gate
+    from privmean.local.aggregators.report_validation import ReportValidator
 
-    batch = Gate(round_).parse(b"".join(item.to_bytes() for item in reports)).batch
+    batch = ReportValidator(round_).parse(b"".join(item.to_bytes() for item in reports)).batch
     assert len(batch) == 6000
     for j, meant in enumerate((0.3, 0.0, -0.6)):
         assert_mean(values_of(batch)[:, j], meant, slack=1e-6)
@@ -96,7 +96,7 @@ def test_client_and_server_make_the_same_public_direction():
         v = rng.normal(size=7)
         v /= np.linalg.norm(v)
         report = decode(randomize(round_, v, epsilon=16, entropy=entropy))
-        from privmean.local.aggregators.gate import one
+        from privmean.local.aggregators.report_validation import one
 
         hits += float(directions_of(one(round_, report))[0] @ v) >= 0
     assert hits == 300  # at epsilon 16 and full norm the sign is never flipped in 300 draws

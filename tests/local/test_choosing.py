@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_rate_at_most
 from privmean.errors import ArgumentError
 from privmean.local import (
     Aggregator,
@@ -25,13 +24,14 @@ from privmean.local import (
     tally_many,
     vote_round,
 )
-from privmean.local.aggregators.items import item_law
-from privmean.local.aggregators.scalar import scalar_law
-from privmean.local.choosing import TOLERANCE, variance_of
-from privmean.local.limits import mean_radius, mean_rmse, share_radius, vector_rmse
-from privmean.local.planning import choice_of
-from privmean.local.radii import vote_radius_dependent
+from privmean.local.aggregators.item_law import item_law
+from privmean.local.aggregators.scalar_law import scalar_law
+from privmean.local.choose_mechanism import TOLERANCE, variance_of
+from privmean.local.lower_bounds import mean_radius, mean_rmse, share_radius, vector_rmse
+from privmean.local.round_plan import choice_of
+from privmean.local.vote_radii import vote_radius_dependent
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_rate_at_most
 
 EPSILONS = (0.1, 0.5, 1, 2, 4, 8)
 

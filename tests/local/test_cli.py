@@ -16,8 +16,8 @@ from privmean.cli.collect import app
 from privmean.local.aggregators.batch import tally
 from privmean.local.aggregators.tally import Tally
 from privmean.local.clients import client
-from privmean.local.descriptor import Round
-from privmean.local.many import randomize_many
+from privmean.local.round import Round
+from privmean.local.vectorized import randomize_many
 
 
 def run(*words, code=0):

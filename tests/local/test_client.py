@@ -14,12 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmean.errors import ArgumentError, BudgetExceeded
-from privmean.local import Aggregator, Client, Ledger, Part, Round, mean_round, person_mean, slope
-from privmean.local.builders import ball_round, items_round, vote_round
+from privmean.errors import ArgumentError, BudgetExceededError
+from privmean.local import (
+    Aggregator,
+    Client,
+    ClientSplit,
+    Ledger,
+    Round,
+    mean_round,
+    person_mean,
+    slope,
+)
 from privmean.local.clients.client import randomize
 from privmean.local.reports import decode
-from privmean.local.rounds import WinsorizedRounds
+from privmean.local.round_builders import ball_round, items_round, vote_round
+from privmean.local.two_round_mean import WinsorizedRounds
 
 
 def test_the_client_half_needs_no_numerical_library():
@@ -27,7 +36,7 @@ def test_the_client_half_needs_no_numerical_library():
         "import sys\n"
         "from privmean.local import Client, Ledger, Outbox, Round, mean_round, person_mean, slope\n"
         "from privmean.local.clients import send\n"
-        "from privmean.local.builders import ball_round\n"
+        "from privmean.local.round_builders import ball_round\n"
         "r = mean_round(0, 1, epsilon=1, persons=9)\n"
         "c = Client(epsilon=1, ledger=Ledger(':memory:', limit=1))\n"
         "assert len(c.report(r, 0.5)) == 43\n"
@@ -60,7 +69,7 @@ def test_the_ledger_stops_before_it_spends(tmp_path):
     rounds = [mean_round(0, 1, epsilon=1, persons=10) for _ in range(3)]
     sent = client.report(rounds[0], 0)
     for round_ in rounds[1:]:
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceededError):
             client.report(round_, 0)
     assert ledger.spent() == 1
     assert client.report(rounds[0], 1) == sent
@@ -88,7 +97,7 @@ def test_many_processes_share_a_ledger(tmp_path):
 
 def test_simulations_are_not_sent_by_mistake():
     from privmean.local.entropy import SimulatedEntropy
-    from privmean.local.many import randomize_many
+    from privmean.local.vectorized import randomize_many
     from privmean.noise.simulated import SimulatedNoise
 
     round_ = mean_round(0, 1, epsilon=1, persons=10)
@@ -130,7 +139,7 @@ def test_a_client_never_answers_above_its_epsilon():
 
 def test_parts_are_public_disjoint_and_of_the_right_size():
     seed = bytes(range(32))
-    parts = [Part(seed, (20, 80), k) for k in (0, 1)]
+    parts = [ClientSplit(seed, (20, 80), k) for k in (0, 1)]
     names = [f"person {k}" for k in range(5000)]
     chosen = Counter(tuple(part.chosen(name) for part in parts) for name in names)
     assert set(chosen) == {(True, False), (False, True)}
@@ -150,7 +159,7 @@ def test_a_client_of_two_rounds_answers_one():
     protocol = WinsorizedRounds.of(-50, 50, tau=2, epsilon=1, persons=100)
     import numpy as np
 
-    from privmean.local.rounds import Location
+    from privmean.local.two_round_mean import Location
 
     location = Location(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1, bool), 5)
     for k in range(30):
@@ -166,7 +175,7 @@ ROUNDS = [
     mean_round([0, -1], [1, 1], epsilon=1, persons=10, mechanism="laplace", grid_bits=16),
     ball_round(2, 3, epsilon=4, persons=10, mechanism="priv-unit"),
     items_round(7, epsilon=1, persons=10, mechanism="sketch", row_choice="chosen", other=6),
-    vote_round(0, 1, 5, epsilon=1, persons=10, part=Part(bytes(32), (1, 2), 1)),
+    vote_round(0, 1, 5, epsilon=1, persons=10, part=ClientSplit(bytes(32), (1, 2), 1)),
 ]
 
 
@@ -214,9 +223,9 @@ def test_a_round_is_its_text(round_):
         lambda: items_round(5, epsilon=1, persons=5, rows=12),
         lambda: items_round(5, epsilon=1, persons=5, other=5),
         lambda: vote_round(0, 1, 1, epsilon=1, persons=5),
-        lambda: Part(bytes(31), (1,), 0),
-        lambda: Part(bytes(32), (), 0),
-        lambda: Part(bytes(32), (1, 2), 2),
+        lambda: ClientSplit(bytes(31), (1,), 0),
+        lambda: ClientSplit(bytes(32), (), 0),
+        lambda: ClientSplit(bytes(32), (1, 2), 2),
     ],
 )
 def test_impossible_rounds_are_refused(make):

@@ -8,19 +8,19 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from kit import assert_mean
-from privmean.auditing.local import largest_ratio, law_of, share_of
+from privmean.auditing.audit_local import largest_ratio, law_of, share_of
 from privmean.errors import ArgumentError
 from privmean.local import Aggregator, Round, Tally, ball_round, estimate, randomize
-from privmean.local.aggregators.ball import ball_law
+from privmean.local.aggregators.ball_law import ball_law
 from privmean.local.aggregators.batch import directions_of, tally
-from privmean.local.candidates import best_favoured, candidate_law, enough_candidates
+from privmean.local.candidate_law import best_favoured, candidate_law, enough_candidates
 from privmean.local.clients.client import RANDOMIZERS
-from privmean.local.clients.closest import closest_set, set_threshold
-from privmean.local.coins import power_of_e
+from privmean.local.clients.closest_code import closest_set, set_threshold
 from privmean.local.entropy import WORD, SimulatedEntropy
-from privmean.local.many import randomize_many
+from privmean.local.exact_coins import power_of_e
+from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_mean
 
 VECTORS = ([1.0, 0.0], [-0.6, 0.8], [0.0, 0.0], [1e200, -1e200], [float("nan"), 1.0], None)
 EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(4), Fraction(16)]
@@ -92,7 +92,7 @@ def test_one_client_sends_what_many_send():
     round_ = ball_round(1, 3, epsilon=2, persons=9, candidates=8, seed=bytes(32))
     exact = law_of(RANDOMIZERS["closest"], round_, [1.0, 0.0, 0.0], bytes(16))
     n = 4000
-    from privmean.local.many.ball import ball_payload
+    from privmean.local.vectorized.ball_vectorized import ball_payload
 
     payload = ball_payload(
         round_,

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kit import ALPHA, assert_rate
 from privmean.errors import ArgumentError
-from privmean.local.coins import (
+from privmean.local.entropy import WORD, SimulatedEntropy, SystemEntropy, below
+from privmean.local.exact_coins import (
     exact_epsilon,
     flip_threshold,
     odds_threshold,
     signal,
 )
-from privmean.local.entropy import WORD, SimulatedEntropy, SystemEntropy, below
-from privmean.local.many.coins import below_each, below_many, rare_coins
+from privmean.local.vectorized.coins_vectorized import below_each, below_many, rare_coins
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import ALPHA, assert_rate
 
 GRID = [Fraction(1, 1000), Fraction(1, 3), Fraction(1, 2), *map(Fraction, (1, 2, 4, 8, 16))]
 

@@ -15,11 +15,11 @@ from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.batch import tally
 from privmean.local.aggregators.tally import Tally
-from privmean.local.builders import items_round, mean_round
 from privmean.local.clients import send
 from privmean.local.collector.store import Offer, Store
-from privmean.local.many import randomize_many
 from privmean.local.reports import decode
+from privmean.local.round_builders import items_round, mean_round
+from privmean.local.vectorized import randomize_many
 
 
 def make_reports(round_, n, epsilon=1.0):
@@ -217,6 +217,6 @@ def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(tmp_path, databas
 
 
 def offer_bytes(round_, body):
-    from privmean.local.aggregators.gate import Gate
+    from privmean.local.aggregators.report_validation import ReportValidator
 
-    return [Offer(Gate(round_).parse(body).batch)]
+    return [Offer(ReportValidator(round_).parse(body).batch)]

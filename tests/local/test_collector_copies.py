@@ -13,9 +13,9 @@ import pytest
 import killing
 from killing import Collecting, Count, Reporting
 from privmean.errors import PrivmeanError
-from privmean.local.builders import mean_round
 from privmean.local.collector.store import Offer, Store
-from privmean.local.many import randomize_many
+from privmean.local.round_builders import mean_round
+from privmean.local.vectorized import randomize_many
 
 
 def make_reports(round_, n):

@@ -23,15 +23,15 @@ from fastapi import HTTPException
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.gate import Gate
-from privmean.local.builders import items_round, mean_round
+from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.clients import send
-from privmean.local.collector import writer
-from privmean.local.collector.intake import Intake
-from privmean.local.collector.limits import Addresses, Limits
+from privmean.local.collector import store_writer as writer
+from privmean.local.collector.receive_reports import Intake
+from privmean.local.collector.request_limits import Addresses, Limits
 from privmean.local.collector.store import Offer, Store
-from privmean.local.collector.writer import Writer
-from privmean.local.many import randomize_many
+from privmean.local.collector.store_writer import Writer
+from privmean.local.round_builders import items_round, mean_round
+from privmean.local.vectorized import randomize_many
 
 
 def make_reports(round_, n):
@@ -40,7 +40,9 @@ def make_reports(round_, n):
 
 def submit(thread, round_, batch, **options):
     data = batch.to_bytes()
-    return thread.submit(round_.identifier, Gate(round_).parse(data), len(data), **options)
+    return thread.submit(
+        round_.identifier, ReportValidator(round_).parse(data), len(data), **options
+    )
 
 
 class LostAnswer:
@@ -274,7 +276,7 @@ def test_many_processes_start_on_a_new_database(tmp_path):
     url = f"sqlite:///{tmp_path}/r.db"
     code = (
         "import sys\nfrom privmean.local.collector.store import Store\n"
-        "from privmean.local.builders import mean_round\n"
+        "from privmean.local.round_builders import mean_round\n"
         "sys.stdin.readline()\n"
         f"store = Store({url!r})\n"
         "store.register([mean_round(0, 1, epsilon=1, persons=9, seed=bytes(32))])\n"

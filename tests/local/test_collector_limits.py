@@ -14,17 +14,23 @@ import pytest
 from collector_server import serving
 
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.gate import Gate, TooManyRefused
-from privmean.local.builders import items_round, mean_round
+from privmean.local.aggregators.report_validation import ReportValidator, TooManyRefused
 from privmean.local.clients import send
-from privmean.local.collector.answers import Answers
-from privmean.local.collector.intake import cost
-from privmean.local.collector.limits import Addresses, Crowd, Limits, addresses_of, network
-from privmean.local.collector.pace import Pace
+from privmean.local.collector.cached_estimates import Answers
+from privmean.local.collector.receive_reports import cost
+from privmean.local.collector.request_limits import (
+    Addresses,
+    Limits,
+    OpenConnections,
+    addresses_of,
+    network,
+)
 from privmean.local.collector.store import Store
-from privmean.local.collector.writer import PART, Writer
-from privmean.local.many import randomize_many
+from privmean.local.collector.store_writer import PART, Writer
+from privmean.local.collector.throttle import Throttle
 from privmean.local.reports import Ticket, decode, ticket_key
+from privmean.local.round_builders import items_round, mean_round
+from privmean.local.vectorized import randomize_many
 
 ROUND = mean_round(0, 10, epsilon=1, persons=100_000)
 JUNK = {
@@ -56,7 +62,7 @@ def forged(n):
 @pytest.mark.parametrize("json_lines", [True, False])
 def test_junk_is_given_up_early(kind, json_lines):
     """CPU time against as many bytes of good reports: 137 to 456 times as much without a limit."""
-    gate = Gate(ROUND)
+    gate = ReportValidator(ROUND)
     good = reports(len(JUNK[kind]) // 43)
     gate.parse(good)
 
@@ -75,7 +81,7 @@ def test_junk_is_given_up_early(kind, json_lines):
 
 
 def test_a_limit_of_odd_pieces_is_a_number_of_pieces():
-    gate = Gate(ROUND)
+    gate = ReportValidator(ROUND)
     stream = reports(3) + b"LD\x01" * 100 + reports(2)
     found = gate.parse(stream, most_odd=101)
     assert (len(found.batch), len(found.refused)) == (5, found.total - 5)
@@ -88,10 +94,12 @@ def test_a_limit_of_odd_pieces_is_a_number_of_pieces():
     damaged[42::43] = bytes(500 * [7])
     assert gate.parse(bytes(damaged), most_odd=1).reasons() == {"damaged": 500}
     round_, stream = forged(300)
-    assert Gate(round_, secret=b"\x01" * 32).parse(stream).reasons() == {"not issued": 300}
+    assert ReportValidator(round_, secret=b"\x01" * 32).parse(stream).reasons() == {
+        "not issued": 300
+    }
     with pytest.raises(TooManyRefused):
-        Gate(round_, secret=b"\x01" * 32).parse(stream, most_odd=299)
-    assert len(Gate(round_, secret=bytes(32)).parse(stream, most_odd=0).batch) == 300
+        ReportValidator(round_, secret=b"\x01" * 32).parse(stream, most_odd=299)
+    assert len(ReportValidator(round_, secret=bytes(32)).parse(stream, most_odd=0).batch) == 300
     lines = b"".join(decode(reports(1)).to_json().encode() + b"\n" for _ in range(4))
     odd = gate.parse_json(lines + b"{}\n" * 5 + b" \r\n\n" + lines)
     assert (len(odd.batch), odd.total, odd.reasons()) == (8, 13, {"not a report": 5})
@@ -142,7 +150,7 @@ def test_the_largest_group_loses_a_connection_when_there_are_too_many():
         def cut(self):
             self.open = False
 
-    crowd = Crowd(Limits(connections=10, per_address=8, proxies=("10.0.0.1",)))
+    crowd = OpenConnections(Limits(connections=10, per_address=8, proxies=("10.0.0.1",)))
     many = [Link() for _ in range(9)]
     assert [crowd.enter(link, "a") for link in many] == [True] * 8 + [False]
     others = [Link() for _ in range(4)]
@@ -156,7 +164,7 @@ def test_the_largest_group_loses_a_connection_when_there_are_too_many():
     for link in proxied:
         crowd.leave(link, "10.0.0.1")
     assert len(crowd) == 10
-    full = Crowd(Limits(connections=2, per_address=2))
+    full = OpenConnections(Limits(connections=2, per_address=2))
     assert [full.enter(Link(), name) for name in "abc"] == [True, True, False]
 
 
@@ -176,7 +184,7 @@ def test_networks_and_proxies():
 
 def test_work_that_can_wait_gets_a_seventh_and_all_of_it_when_alone():
     now = [100.0]
-    pace = Pace(lambda: now[0])
+    pace = Throttle(lambda: now[0])
     pace.worked(1.0)
     assert pace.rest() == 0  # nothing else is there
     pace.first()
@@ -193,7 +201,7 @@ def test_a_large_request_does_not_hold_up_a_small_one(tmp_path):
     store = Store(f"sqlite:///{tmp_path}/r.db")
     store.register([ROUND])
     thread = Writer(store, {ROUND.identifier: ROUND})
-    gate, order, futures = Gate(ROUND), [], []
+    gate, order, futures = ReportValidator(ROUND), [], []
     sizes = {"large": 5 * PART + 7, "small": 20, "tiny": 1}
     for name, size in sizes.items():
         data = reports(size)
@@ -220,7 +228,7 @@ def test_large_requests_are_given_up_when_their_sender_goes_or_the_service_stops
     store = Store(f"sqlite:///{tmp_path}/r.db")
     store.register([ROUND])
     data = reports(4 * PART)
-    parsed = Gate(ROUND).parse(data)
+    parsed = ReportValidator(ROUND).parse(data)
     thread = Writer(store, {ROUND.identifier: ROUND})
     gone, left = (thread.submit(ROUND.identifier, parsed, 1, light=False) for _ in range(2))
     write = store.write
@@ -249,7 +257,7 @@ def test_large_requests_are_given_up_when_their_sender_goes_or_the_service_stops
 
 
 def test_an_estimate_is_made_once_for_all_readers(tmp_path, monkeypatch):
-    from privmean.local.collector import answers
+    from privmean.local.collector import cached_estimates as answers
 
     round_ = mean_round(0, 10, epsilon=[0.5, 1], persons=1000)
     store = Store(f"sqlite:///{tmp_path}/r.db")
@@ -280,14 +288,14 @@ def test_an_estimate_is_made_once_for_all_readers(tmp_path, monkeypatch):
     from privmean.local.collector.store import Offer
 
     pause = 0.3
-    store.write([Offer(Gate(round_).parse(reports(5, round_)).batch)])
+    store.write([Offer(ReportValidator(round_).parse(reports(5, round_)).batch)])
     threads = [threading.Thread(target=kept.get, args=(round_,)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(made) == 4
-    store.write([Offer(Gate(round_).parse(reports(5, round_)).batch)])
+    store.write([Offer(ReportValidator(round_).parse(reports(5, round_)).batch)])
     assert json.loads(kept.get(round_))["reports"] == 5  # slow ones are kept for a while
     for wrong in ({"weights": "best"}, {"cap": "0.7"}, {"cap": "nan"}):
         with pytest.raises(ArgumentError):
@@ -462,7 +470,7 @@ def test_an_answer_that_nobody_reads_is_given_up(tmp_path):
 
 
 def test_the_cost_of_a_request():
-    gate = Gate(ROUND)
+    gate = ReportValidator(ROUND)
     from privmean.local.aggregators.aggregator import Aggregator
 
     server = Aggregator(ROUND)

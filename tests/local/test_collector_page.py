@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from collector_server import serving
 
-from privmean.local.builders import items_round, mean_round
 from privmean.local.clients import send
-from privmean.local.many import randomize_many
+from privmean.local.round_builders import items_round, mean_round
+from privmean.local.vectorized import randomize_many
 
 pytestmark = pytest.mark.system
 READER, ADMIN = "a-reader-s-long-token", "an-administrator-s-token"

@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from copying import copied
-from privmean.identity import Identity
+from file_copying import copied
 from privmean.local.collector import sqlite
 from privmean.local.collector.store import Store
+from privmean.storage.file_identity import Identity
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import sqlalchemy as sql
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.aggregators.relation import cochran
-from privmean.local.builders import items_round, mean_round
-from privmean.local.collector.answers import Answers
-from privmean.local.collector.catalogue import Catalogue, Keeper, Retention
-from privmean.local.collector.schema import REPORTS, WRITERS
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.heterogeneity_test import cochran
+from privmean.local.collector.cached_estimates import Answers
+from privmean.local.collector.round_catalog import Housekeeper, Retention, RoundCatalog
 from privmean.local.collector.store import Offer, Store
+from privmean.local.collector.store_schema import REPORTS, WRITERS
 from privmean.local.collector.telemetry import Log
-from privmean.local.many import randomize_many
+from privmean.local.round_builders import items_round, mean_round
+from privmean.local.vectorized import randomize_many
 
 
 def reports_of(round_, n, items=10):
@@ -126,7 +126,7 @@ def test_the_history_grows_with_the_reports_and_outlives_the_process(tmp_path):
     wide = items_round(200, epsilon=1, persons=10_000)
     store = Store(f"sqlite:///{tmp_path}/r.db")
     store.register([round_, wide])
-    keeper = Keeper(Catalogue(store), store, Retention(), Log())
+    keeper = Housekeeper(RoundCatalog(store), store, Retention(), Log())
     for n in (100, 1, 1, 50, 1000):
         store.write([Offer(reports_of(round_, n)), Offer(reports_of(wide, n))])
         keeper.fresh |= {round_.identifier, wide.identifier}
@@ -138,7 +138,7 @@ def test_the_history_grows_with_the_reports_and_outlives_the_process(tmp_path):
     assert store.book.history(wide.identifier) == []
     last = json.loads(rows[-1][2])
     assert last["value"] == json.loads(Answers(store).get(round_))["value"]
-    again = Keeper(Catalogue(store), store, Retention(), Log())
+    again = Housekeeper(RoundCatalog(store), store, Retention(), Log())
     again.sample(round_.identifier)
     assert store.book.history(round_.identifier) == rows
     store.close()

@@ -13,16 +13,16 @@ from collector_server import serving
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.gate import Gate
+from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import Tally
-from privmean.local.builders import items_round, mean_round
 from privmean.local.clients import send
 from privmean.local.clients.client import randomize
 from privmean.local.collector.roles import Roles
 from privmean.local.collector.store import Offer, Store
 from privmean.local.collector.telemetry import Log, Metrics
-from privmean.local.many import randomize_many
 from privmean.local.reports import Ticket, ticket_key
+from privmean.local.round_builders import items_round, mean_round
+from privmean.local.vectorized import randomize_many
 
 ADMIN, READER = "an-administrator-s-token", "a-reader-s-long-token"
 TOKENS = {"PRIVMEAN_ADMIN_TOKEN": ADMIN, "PRIVMEAN_READ_TOKEN": READER}
@@ -273,7 +273,7 @@ def test_revoked_tickets_bring_nothing(database):
             Ticket(round_.identifier, nonce, 0, ticket_key(secret, round_.identifier, nonce, 0))
         )
     made = [randomize(round_, 3.0, epsilon=1, ticket=ticket) for ticket in held]
-    gate = Gate(round_, secret=secret)
+    gate = ReportValidator(round_, secret=secret)
     assert store.write([Offer(gate.parse(b"".join(made[:2])).batch)])[0].fresh.all()
     assert store.book.revoke(round_.identifier, [t.nonce for t in held[1:4]], "test") == 3
     assert store.book.revoke(round_.identifier, [held[1].nonce], "test") == 0

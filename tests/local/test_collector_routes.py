@@ -12,9 +12,9 @@ import pytest
 from collector_server import Server, serving
 from test_collector_tls import pair
 
-from privmean.local.builders import mean_round
-from privmean.local.collector.app import Collector, make_app
-from privmean.local.collector.settings import Settings
+from privmean.local.collector.collector_app import Collector, make_app
+from privmean.local.collector.collector_settings import Settings
+from privmean.local.round_builders import mean_round
 
 assert pair  # a fixture
 ADMIN, READER = "an-administrator-s-token", "a-reader-s-long-token"

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from privmean.local.builders import mean_round
+from privmean.local.round_builders import mean_round
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from collector_server import serving
 from typer.main import get_command
 
 from privmean.cli.collect import app
-from privmean.local.builders import mean_round
+from privmean.local.round_builders import mean_round
 
 ROOT = Path(__file__).resolve().parents[2]
 KNOWN = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kit import assert_rate_at_most
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.builders import ball_round, items_round, mean_round
-from privmean.local.many import tally_many
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.round_builders import ball_round, items_round, mean_round
+from privmean.local.vectorized import tally_many
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_rate_at_most
 
 MIXES = [((0.1, 1.0), (0.9, 0.1)), ((0.5, 2.0, 6.0), (0.4, 0.4, 0.2)), ((1.0, 8.0), (0.5, 0.5))]
 RUNS, BETA = 50, 0.1

@@ -11,12 +11,12 @@ from privmean.errors import ArgumentError
 from privmean.local import Client, Ledger, Round, Tally, curve, mean_round, randomize, tally_many
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.aggregators.gate import Gate
-from privmean.local.builders import items_round
-from privmean.local.many import randomize_many
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.mechanisms import SCALARS
 from privmean.local.reports import HEADER_SIZE, Ticket, decode, payload_size, ticket_key
+from privmean.local.round_builders import items_round
+from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
 
 POINTS = tuple(k / 8 for k in range(9))
@@ -38,7 +38,7 @@ def test_the_tally_gives_the_curve_of_the_single_reports(mechanism):
     """Reports in the table form, through the gate, summed a point: the same curve."""
     round_, batch, place = made(mechanism)
     assert payload_size(round_) == (5 if mechanism == "one-bit" else 8)
-    parsed = Gate(round_).parse(batch.to_bytes())
+    parsed = ReportValidator(round_).parse(batch.to_bytes())
     assert (len(parsed.batch), parsed.refused) == (4000, [])
     counted = Tally.from_bytes(round_, tally(parsed.batch).to_bytes())
     by_point = counted.counts.reshape(2, len(POINTS), -1).sum(axis=(0, 2))
@@ -108,10 +108,10 @@ def test_a_point_that_is_none_is_refused():
     payload[:3, 0] = 9
     payload[3, 3] = 128
     odd = type(batch)(round_, batch.nonces, batch.levels, payload)
-    parsed = Gate(round_).parse(odd.to_bytes())
+    parsed = ReportValidator(round_).parse(odd.to_bytes())
     assert parsed.refused == [(k, "out of range") for k in range(4)]
     for k, data in enumerate(odd.to_bytes()[i : i + HEADER_SIZE + 5] for i in range(0, 235, 47)):
-        assert Gate(round_).reason(data) == ("out of range" if k < 4 else "")
+        assert ReportValidator(round_).reason(data) == ("out of range" if k < 4 else "")
 
 
 def test_points_that_do_not_fit_a_round_are_refused():
@@ -158,7 +158,7 @@ def test_a_client_with_a_ticket_chooses_nothing():
             held = Ticket(round_.identifier, nonce, 0, rng.bytes(32)) if issued else None
             given = {} if issued else {"nonce": nonce}
             made.append(randomize(round_, [1.0] * 10, epsilon=1, ticket=held, **given))
-        parsed = Gate(round_, secret=b"s" * 32).parse(b"".join(made))
+        parsed = ReportValidator(round_, secret=b"s" * 32).parse(b"".join(made))
         if issued:
             assert parsed.refused == [(k, "not issued") for k in range(30)]
         else:
@@ -176,9 +176,9 @@ def test_tickets_of_an_older_secret_count_until_it_is_withdrawn():
         )
         reports.append(randomize(round_, 0.5, epsilon=1, ticket=ticket))
     stream = b"".join(reports)
-    assert len(Gate(round_, secret=(new, old)).parse(stream).batch) == 2
-    assert Gate(round_, secret=new).parse(stream).refused == [(0, "not issued")]
-    assert Gate(round_, secret=bytes(32)).parse(stream).refused == [
+    assert len(ReportValidator(round_, secret=(new, old)).parse(stream).batch) == 2
+    assert ReportValidator(round_, secret=new).parse(stream).refused == [(0, "not issued")]
+    assert ReportValidator(round_, secret=bytes(32)).parse(stream).refused == [
         (0, "not issued"),
         (1, "not issued"),
     ]

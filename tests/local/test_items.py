@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit import assert_mean, assert_rate_at_most
 from privmean.errors import ArgumentError
-from privmean.local.aggregators import items
+from privmean.local.aggregators import item_law as items
 from privmean.local.aggregators.batch import bits_of
 from privmean.local.aggregators.batch import tally as batch_tally
-from privmean.local.aggregators.estimates import estimate, item_oracle
-from privmean.local.builders import items_round, vote_round
+from privmean.local.aggregators.estimate_dispatch import estimate, item_oracle
 from privmean.local.clients.client import RANDOMIZERS
-from privmean.local.clients.items import sign_block, sketch_sign, subset_size
-from privmean.local.coins import signal
-from privmean.local.distribution import project_to_simplex
-from privmean.local.many import randomize_many, tally_many
+from privmean.local.clients.item_randomizers import sign_block, sketch_sign, subset_size
+from privmean.local.exact_coins import signal
+from privmean.local.round_builders import items_round, vote_round
+from privmean.local.simplex import project_to_simplex
+from privmean.local.vectorized import randomize_many, tally_many
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_mean, assert_rate_at_most
 
 ALL = ["hadamard", "sketch", "unary", "subset", "histogram"]
 
@@ -98,7 +98,7 @@ def test_scalar_and_vector_clients_send_the_same_kind_of_report(mechanism):
     entropy = SimulatedEntropy(4)
     rng = np.random.default_rng(1)
     from privmean.local.aggregators.batch import tally
-    from privmean.local.aggregators.gate import Gate
+    from privmean.local.aggregators.report_validation import ReportValidator
     from privmean.local.reports import Report
 
     reports = []
@@ -106,7 +106,7 @@ def test_scalar_and_vector_clients_send_the_same_kind_of_report(mechanism):
         nonce = rng.bytes(16)
         payload = RANDOMIZERS[mechanism](round_, 0, 3, nonce, entropy)
         reports.append(Report(round_.code, round_.identifier, nonce, 0, payload).to_bytes())
-    batch = Gate(round_).parse(b"".join(reports)).batch
+    batch = ReportValidator(round_).parse(b"".join(reports)).batch
     assert len(batch) == 4000
     raw = estimate(tally(batch)).raw
     law = items.item_law(round_, 0)
@@ -192,7 +192,7 @@ def test_votes_fall_into_bins_and_end_bins_take_the_rest():
     batch = randomize_many(round_, values, epsilon=16, noise=SimulatedNoise(0))
     bits = bits_of(batch)
     assert bits[:7].argmax(axis=1).tolist() == [0, 0, 0, 1, 4, 4, 4]
-    from privmean.local.clients.domain import item
+    from privmean.local.clients.coerce_value import item
 
     assert [item(round_, v, bytes(16)) for v in values] == [0, 0, 0, 1, 4, 4, 4, None]
 

@@ -20,10 +20,10 @@ import pytest
 from collector_server import serving
 from wire_random import random_vectors
 
-from pages import DOCS, blocks, commands
+from doc_pages import DOCS, blocks, commands
 from privmean.local import Aggregator, ball_round, items_round, mean_round, vote_round
-from privmean.local.aggregators.gate import Gate
-from privmean.local.descriptor import Round
+from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.round import Round
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "clients" / "js"
@@ -69,7 +69,9 @@ def test_random_rounds_values_and_coins_agree():
     found = json.loads(done.stdout)
     assert found["found"] == []
     assert found["compared"] > 1000
-    gates = {item["name"]: Gate(Round.from_json(item["text"])) for item in vectors["rounds"]}
+    gates = {
+        item["name"]: ReportValidator(Round.from_json(item["text"])) for item in vectors["rounds"]
+    }
     for item in vectors["reports"]:
         assert gates[item["round"]].reason(bytes.fromhex(item["report"])) == ""
 

@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_mean
 from privmean.local import mean_round, randomize
-from privmean.local.aggregators.gate import laplace_limit
-from privmean.local.clients import laplace
-from privmean.local.clients.laplace import BITS, GUARD, magnitude, noise_law, noisy
-from privmean.local.clients.scalar import laplace_scale
-from privmean.local.coins import power_of_e
+from privmean.local.aggregators.report_validation import laplace_limit
+from privmean.local.clients import laplace_draw as laplace
+from privmean.local.clients.laplace_draw import BITS, GUARD, magnitude, noise_law, noisy
+from privmean.local.clients.scalar_randomizers import laplace_scale
 from privmean.local.entropy import SimulatedEntropy
+from privmean.local.exact_coins import power_of_e
+from statistics_kit import assert_mean
 
 EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(16)]
 STEPS = 4

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local import Client, Ledger, Round, mean_round, person_mean, slope
-from privmean.local.aggregators.gate import Gate
-from privmean.local.builders import ball_round, items_round, vote_round
+from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.clients.client import randomize
-from privmean.local.many import randomize_many
-from privmean.local.many.values import item_indices, table_of, unit_values
-from privmean.local.rounds import WinsorizedRounds
+from privmean.local.round_builders import ball_round, items_round, vote_round
+from privmean.local.two_round_mean import WinsorizedRounds
+from privmean.local.vectorized import randomize_many
+from privmean.local.vectorized.coerce_values import item_indices, table_of, unit_values
 from privmean.noise.simulated import SimulatedNoise
 
 
@@ -84,14 +84,14 @@ IDS = [f"{item.mechanism} {k}" for k, item in enumerate(ROUNDS)]
 
 @pytest.mark.parametrize("round_", ROUNDS, ids=IDS)
 def test_no_value_raises_and_every_value_sends_a_good_report(round_):
-    gate = Gate(round_)
+    gate = ReportValidator(round_)
     for value in ODD:
         assert gate.reason(randomize(round_, value, epsilon=2)) == ""
 
 
 def test_a_vector_without_an_end_is_of_another_shape():
     round_ = ball_round(2, 3, epsilon=2, persons=9)
-    assert Gate(round_).reason(randomize(round_, itertools.count(), epsilon=2)) == ""
+    assert ReportValidator(round_).reason(randomize(round_, itertools.count(), epsilon=2)) == ""
 
 
 @pytest.mark.parametrize("round_", ROUNDS, ids=IDS)
@@ -100,7 +100,7 @@ def test_a_table_of_odd_values_is_read_as_each_alone(round_):
     values = [value for value in ODD if not isinstance(value, Late)]
     nonces = np.zeros((len(values), 2), dtype=np.uint64)
     batch = randomize_many(round_, values, epsilon=2, noise=SimulatedNoise(1))
-    assert Gate(round_).parse(batch.to_bytes(simulated=True)).reasons() == {}
+    assert ReportValidator(round_).parse(batch.to_bytes(simulated=True)).reasons() == {}
     if round_.items is None and round_.dimension is None:
         read = lambda some, number: unit_values(round_, some, nonces[:number])  # noqa: E731
     elif round_.items is not None:
@@ -263,7 +263,7 @@ def test_a_ledger_that_cannot_be_used_says_so(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("privmean.durable.os.write", full)
+        patched.setattr("privmean.storage.append_log.os.write", full)
         with pytest.raises(PrivmeanError, match="the disk is full"):
             client.report(round_, 1)
     assert ledger.spent() == 0

@@ -10,22 +10,22 @@ import mpmath
 import numpy as np
 import pytest
 
-from kit import epsilon_lower_bound
-from privmean.local.builders import ball_round, items_round, mean_round
-from privmean.local.clients import ball as ball_clients
-from privmean.local.clients import items as item_clients
-from privmean.local.clients.caps import cap_law, cap_share
+from privmean.local.clients import ball_randomizer as ball_clients
+from privmean.local.clients import item_randomizers as item_clients
+from privmean.local.clients.cap_geometry import cap_law, cap_share
 from privmean.local.clients.client import RANDOMIZERS, randomize
-from privmean.local.clients.scalar import (
+from privmean.local.clients.scalar_randomizers import (
     bit_threshold,
     grid_point,
     laplace_scale,
     window,
 )
-from privmean.local.coins import flip_threshold
 from privmean.local.entropy import WORD, SimulatedEntropy
-from privmean.local.many import randomize_many
+from privmean.local.exact_coins import flip_threshold
+from privmean.local.round_builders import ball_round, items_round, mean_round
+from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import epsilon_lower_bound
 
 GRID = [Fraction(1, 1000), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4), Fraction(16)]
 POINTS = [-1.0, -0.7, -1e-300, 0.0, 1e-17, 0.3, 1.0]

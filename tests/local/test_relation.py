@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from kit import assert_rate_at_least, assert_rate_at_most
 from privmean.cli.collect import app
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimates import estimate, item_oracle
-from privmean.local.aggregators.relation import ALARM, MISSED, cochran, words, worst
+from privmean.local.aggregators.estimate_dispatch import estimate, item_oracle
+from privmean.local.aggregators.heterogeneity_test import ALARM, MISSED, cochran, words, worst
 from privmean.local.aggregators.tally import Tally
-from privmean.local.builders import ball_round, items_round, mean_round
-from privmean.local.coins import signal
-from privmean.local.kernel import curve
-from privmean.local.many import randomize_many, tally_many
-from privmean.local.rounds import WinsorizedRounds
+from privmean.local.exact_coins import signal
+from privmean.local.kernel_regression import curve
+from privmean.local.round_builders import ball_round, items_round, mean_round
+from privmean.local.two_round_mean import WinsorizedRounds
+from privmean.local.vectorized import randomize_many, tally_many
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 LEVELS, COUNTS = (0.1, 1.0), (18_000, 2_000)  # 90 % epsilon .1, 10 % epsilon 1
 RELATED, TRUTH = (-0.1, 0.5), -0.04  # the mean of each level, and of all

@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.checksum import checksums
-from privmean.local.aggregators.gate import Gate
-from privmean.local.builders import ball_round, items_round, mean_round
+from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.clients.client import randomize
-from privmean.local.many import randomize_many
 from privmean.local.reports import (
     HEADER_SIZE,
     Report,
@@ -33,6 +31,8 @@ from privmean.local.reports import (
     split,
     ticket_key,
 )
+from privmean.local.round_builders import ball_round, items_round, mean_round
+from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
 
 NAMES = ("one-bit", "laplace", "piecewise", "hybrid")
@@ -85,15 +85,15 @@ def test_both_forms_hold_the_same(round_):
     assert len(data) == report_size(round_)
     assert decode(data).to_bytes() == data
     assert decode_json(decode(data).to_json()).to_bytes() == data
-    assert Gate(round_).reason(data) == ""
-    assert Gate(round_).parse(data).total == 1
+    assert ReportValidator(round_).reason(data) == ""
+    assert ReportValidator(round_).parse(data).total == 1
 
 
 @pytest.mark.parametrize("round_", ROUNDS, ids=lambda r: r.mechanism)
 def test_any_changed_byte_is_refused(round_):
     """The checksum covers header and payload; magic, version and lengths have own reasons."""
     data = a_report(round_)
-    gate = Gate(round_)
+    gate = ReportValidator(round_)
     for place in range(len(data)):
         for change in (1, 0x80, 0xFF):
             bad = bytearray(data)
@@ -107,7 +107,7 @@ def test_any_changed_byte_is_refused(round_):
 def test_each_reason():
     round_ = mean_round(0, 1, epsilon=[1, 2], persons=100, closes=1000)
     data = a_report(round_)
-    gate = Gate(round_)
+    gate = ReportValidator(round_)
 
     def edited(place, new):
         copy = bytearray(data)
@@ -142,7 +142,7 @@ def test_each_reason():
 
 def test_payload_checks_by_mechanism():
     def reason(round_, payload):
-        return Gate(round_).reason(
+        return ReportValidator(round_).reason(
             Report(round_.code, round_.identifier, bytes(16), 0, payload).to_bytes()
         )
 
@@ -173,10 +173,10 @@ def test_payload_checks_by_mechanism():
     hybrid = ROUNDS[3]
     dice = random.Random(1)
     bits = [dice.randbytes(16) for _ in range(60)]
-    from privmean.local.clients.scalar import takes_piecewise
+    from privmean.local.clients.scalar_randomizers import takes_piecewise
 
     for nonce in bits:
-        got = Gate(hybrid).reason(
+        got = ReportValidator(hybrid).reason(
             Report(hybrid.code, hybrid.identifier, nonce, 1, struct.pack("<i", 7)).to_bytes()
         )
         assert got == ("" if takes_piecewise(hybrid, 1, nonce) else "out of range")
@@ -190,7 +190,7 @@ def test_honest_reports_pass_the_range_checks(mechanism):
         round_ = items_round(300, epsilon=[0.1, 4], persons=30_000, mechanism=mechanism)
     own = np.array([0.1, 4.0])[np.arange(30_000) % 2]
     batch = randomize_many(round_, np.arange(30_000) % 300, epsilon=own, noise=SimulatedNoise(1))
-    parsed = Gate(round_).parse(batch.to_bytes(simulated=True))
+    parsed = ReportValidator(round_).parse(batch.to_bytes(simulated=True))
     assert parsed.reasons() == {}
     assert (parsed.batch.payload == batch.payload).all()
     assert (parsed.batch.nonces == batch.nonces).all()
@@ -218,7 +218,7 @@ def test_no_bytes_break_the_decoder(data):
     with suppress(ReportError):
         assert decode(data).to_bytes() == data
     assert b"".join(split(data, FUZZ)) == data
-    parsed = Gate(FUZZ).parse(data)
+    parsed = ReportValidator(FUZZ).parse(data)
     assert len(parsed.batch) + len(parsed.refused) == parsed.total
 
 
@@ -238,7 +238,7 @@ def test_no_bytes_break_the_decoder(data):
 )
 def test_the_fast_and_the_slow_path_agree_on_any_mixture(pieces):
     stream = b"".join(pieces)
-    gate = Gate(FUZZ)
+    gate = ReportValidator(FUZZ)
     parsed = gate.parse(stream)
     reasons = [gate.reason(piece) for piece in split(stream, FUZZ)]
     assert parsed.refused == [(k, reason) for k, reason in enumerate(reasons) if reason]
@@ -273,7 +273,7 @@ def test_no_text_breaks_the_json_decoder(text):
     with suppress(ReportError):
         report = decode_json(text)
         assert decode(report.to_bytes()) == report
-    parsed = Gate(FUZZ).parse_json(text.encode(errors="replace"))
+    parsed = ReportValidator(FUZZ).parse_json(text.encode(errors="replace"))
     assert len(parsed.batch) == 0
 
 
@@ -327,14 +327,14 @@ def test_tickets_bind_nonce_and_level():
     ]
     assert Ticket.from_text(tickets[1].to_text()) == tickets[1]
     reports = [a_report(round_, ticket=ticket) for ticket in tickets]
-    gate = Gate(round_, secret=secret)
+    gate = ReportValidator(round_, secret=secret)
     assert [gate.reason(item) for item in reports] == ["", ""]
     assert gate.parse(b"".join(reports)).reasons() == {}
     assert decode_json(decode(reports[0]).to_json()).to_bytes() == reports[0]
     for none in (None, b"", b"short", ()):  # would refuse every honest report for good
         with pytest.raises(ArgumentError, match="secret"):
-            Gate(round_, secret=none)
-    other = Gate(round_, secret=b"\x01" * 32)
+            ReportValidator(round_, secret=none)
+    other = ReportValidator(round_, secret=b"\x01" * 32)
     assert other.reason(reports[0]) == "not issued"
     assert other.parse(reports[0]).reasons() == {"not issued": 1}
     for place in (12, 28, 42, 50):  # nonce, level, payload, code
@@ -365,6 +365,6 @@ def test_signalling_nans_are_refused_without_a_warning(mechanism):
     odd = b"\x01\x00\xa0\x7f" + parts.payload[4:]  # a signalling NaN
     bad = replace(parts, payload=odd).to_bytes()
     with np.errstate(all="raise"):
-        parsed = Gate(round_).parse(good + bad)
+        parsed = ReportValidator(round_).parse(good + bad)
     assert (len(parsed.batch), parsed.reasons()) == (1, {"out of range": 1})
-    assert Gate(round_).reason(bad) == "out of range"
+    assert ReportValidator(round_).reason(bad) == "out of range"

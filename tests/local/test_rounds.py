@@ -7,23 +7,23 @@ import math
 import numpy as np
 import pytest
 
-from kit import assert_mean, assert_rate_at_most
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.aggregators.gate import Gate
-from privmean.local.builders import ball_round, items_round, mean_round, vote_round
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.clients.client import Client, randomize
-from privmean.local.clients.ledger import Ledger
-from privmean.local.clients.summaries import person_mean, slope
-from privmean.local.descriptor import Round
-from privmean.local.kernel import bandwidth, curve
-from privmean.local.many import randomize_many, tally_many
-from privmean.local.radii import tau_bounded_records, tau_random_effects, tau_sub_gaussian
+from privmean.local.clients.client_ledger import Ledger
+from privmean.local.clients.person_summaries import person_mean, slope
+from privmean.local.kernel_regression import bandwidth, curve
 from privmean.local.reports import decode
-from privmean.local.rounds import WinsorizedRounds
+from privmean.local.round import Round
+from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
+from privmean.local.two_round_mean import WinsorizedRounds
+from privmean.local.vectorized import randomize_many, tally_many
+from privmean.local.vote_radii import tau_bounded_records, tau_random_effects, tau_sub_gaussian
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_mean, assert_rate_at_most
 
 
 def test_bins_cover_the_range_and_windows_follow_the_rule():
@@ -135,7 +135,7 @@ def test_real_clients_and_a_hostile_second_round():
         0, 10, tau=1, epsilon=8, persons=400, shares=(30, 70), unclear="winner"
     )
     vote = protocol.vote()
-    gate = Gate(vote)
+    gate = ReportValidator(vote)
     sent = {}
     for k in range(400):
         client = Client(epsilon=8, ledger=Ledger(":memory:", limit=8), identity=f"p{k}")
@@ -148,7 +148,7 @@ def test_real_clients_and_a_hostile_second_round():
     mean = protocol.mean(location)
     answers = [client.report(mean, mine) for client, mine, _ in sent.values()]
     assert sum(item is not None for item in answers) == 400 - len(votes)
-    means = tally(Gate(mean).parse(b"".join(a for a in answers if a)).batch)
+    means = tally(ReportValidator(mean).parse(b"".join(a for a in answers if a)).batch)
     assert abs(float(protocol.answer(location, means)) - 7.1) < 1
     assert all(client.ledger.spent() == 8 for client, _, _ in sent.values())
 

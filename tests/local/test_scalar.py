@@ -8,11 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import Z, assert_mean, assert_rate_at_most
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.aggregators.scalar import (
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.scalar_law import (
     bennett,
     laplace_chernoff,
     report_values,
@@ -20,13 +19,14 @@ from privmean.local.aggregators.scalar import (
     window_variance,
 )
 from privmean.local.aggregators.tally import Tally
-from privmean.local.builders import mean_round
 from privmean.local.clients.client import RANDOMIZERS, randomize
-from privmean.local.clients.scalar import grid_point, window
-from privmean.local.coins import signal
+from privmean.local.clients.scalar_randomizers import grid_point, window
 from privmean.local.entropy import SimulatedEntropy
-from privmean.local.many import randomize_many, tally_many
+from privmean.local.exact_coins import signal
+from privmean.local.round_builders import mean_round
+from privmean.local.vectorized import randomize_many, tally_many
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import Z, assert_mean, assert_rate_at_most
 
 SCALARS = ["one-bit", "laplace", "piecewise", "hybrid"]
 
@@ -132,7 +132,7 @@ def test_scalar_and_vector_clients_agree_word_by_word(mechanism):
         def word(self):
             return int(self.row.pop(0))
 
-    from privmean.local.many import scalar as many_scalar
+    from privmean.local.vectorized import scalar_vectorized as many_scalar
 
     if mechanism == "one-bit":
         x = many_scalar.unit_values(round_, values, nonces)
@@ -195,7 +195,7 @@ def test_radii_of_the_reference_mix():
     t = np.array([signal(e) for e in epsilons])
     w = t**2 / (counts @ t**2)
     laws = [scalar_law(bit, k) for k in (0, 1)]
-    from privmean.local.aggregators.scalar import hoeffding
+    from privmean.local.aggregators.scalar_law import hoeffding
 
     assert hoeffding(counts, w, laws, 0.05) == pytest.approx(0.2474, abs=5e-5)
     lap = a_round("laplace", epsilons, persons=5000, grid_bits=16)

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privmean.errors import PrivmeanError
-from privmean.local.aggregators import files as files_module
+from privmean.local.aggregators import aggregate_files as files_module
+from privmean.local.aggregators.aggregate_files import aggregate_files
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.batch import Batch, tally
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.aggregators.files import aggregate_files
-from privmean.local.aggregators.gate import Gate
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import Tally, merge_all
-from privmean.local.builders import ball_round, items_round, mean_round, vote_round
-from privmean.local.many import randomize_many
 from privmean.local.reports import decode
+from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
+from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
 
 N = 240
@@ -172,5 +172,5 @@ def test_many_buckets_and_long_reports(tmp_path):
     path = write(tmp_path, "x", batch.to_bytes(simulated=True) * 2)
     counted, again = aggregate_files(round_, [path], bucket_bytes=10_000)
     assert again == 300
-    parsed = Gate(round_).parse(batch.to_bytes(simulated=True))
+    parsed = ReportValidator(round_).parse(batch.to_bytes(simulated=True))
     assert counted.to_bytes() == tally(parsed.batch).to_bytes()

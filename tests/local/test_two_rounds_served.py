@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from privmean.cli.collect import app
 from privmean.local.aggregators.batch import tally
 from privmean.local.clients import send
-from privmean.local.kernel import curve
-from privmean.local.many import randomize_many
-from privmean.local.rounds import WinsorizedRounds
-from privmean.local.rounds_text import TwoRounds
+from privmean.local.kernel_regression import curve
+from privmean.local.two_round_mean import WinsorizedRounds
+from privmean.local.two_round_text import TwoRounds
+from privmean.local.vectorized import randomize_many
 
 ADMIN = "an-administrator-s-token"
 READER = "a-reader-s-long-token"
@@ -122,7 +122,7 @@ def test_a_curve_by_commands(tmp_path):
         "--points", "0:1:11")  # fmt: skip
     run("round", tmp_path / "bad.json", "--lower", 0, "--upper", 1, "--epsilon", 2, "--persons", 30,
         "--points", "0:1:x", code=2)  # fmt: skip
-    from privmean.local.descriptor import Round
+    from privmean.local.round import Round
 
     round_ = Round.from_json(round_file.read_text())
     assert round_.points == pytest.approx([k / 10 for k in range(11)])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kit import assert_mean
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.aggregators.weights import level_weights
-from privmean.local.builders import ball_round, mean_round
-from privmean.local.coins import signal
-from privmean.local.many import tally_many
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.level_weights import level_weights
+from privmean.local.exact_coins import signal
+from privmean.local.round_builders import ball_round, mean_round
+from privmean.local.vectorized import tally_many
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_mean
 
 MIXES = [
     ((0.1, 0.9), (1, 0.1), (8.83, 1.042, 1.001), (8.522, 1.002)),

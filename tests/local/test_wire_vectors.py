@@ -12,11 +12,11 @@ from wire_vectors import PATH, SECRET, StatedEntropy, read, rounds
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.gate import Gate, TooManyRefused
+from privmean.local.aggregators.report_validation import ReportValidator, TooManyRefused
 from privmean.local.clients.client import randomize
-from privmean.local.descriptor import Round
 from privmean.local.mechanisms import CODES
 from privmean.local.reports import ReportError, Ticket, decode, decode_json, report_size
+from privmean.local.round import Round
 
 VECTORS = json.loads(PATH.read_text())
 ROUNDS = {item["name"]: Round.from_json(item["text"]) for item in VECTORS["rounds"]}
@@ -127,7 +127,7 @@ def test_every_report_is_counted_by_an_aggregator():
 @pytest.mark.parametrize("case", VECTORS["judged"], ids=lambda case: case["why"])
 def test_the_gate_says_the_stated_word(case):
     round_, data = ROUNDS[case["round"]], bytes.fromhex(case["report"])
-    gate = Gate(round_, secret=SECRET if round_.issued else None)
+    gate = ReportValidator(round_, secret=SECRET if round_.issued else None)
     assert gate.reason(data, now=case.get("now")) == case["reason"]
     if len(data) != report_size(round_):
         return  # as a body it would be taken apart otherwise
@@ -145,7 +145,7 @@ def test_the_gate_says_the_stated_word(case):
 
 def test_bodies_are_taken_apart_as_stated():
     for case in VECTORS["streams"]:
-        gate = Gate(ROUNDS[case["round"]])
+        gate = ReportValidator(ROUNDS[case["round"]])
         if "body" in case:
             body, parse = bytes.fromhex(case["body"]), gate.parse
         elif "json_bytes" in case:
@@ -163,7 +163,7 @@ def test_bodies_are_taken_apart_as_stated():
 
 def test_a_changed_rule_would_be_seen(monkeypatch):
     """The comparison of bytes is no formality: another rounding of one threshold changes it."""
-    from privmean.local.clients import items
+    from privmean.local.clients import item_randomizers as items
 
     real = items.flip_threshold
     monkeypatch.setattr(items, "flip_threshold", lambda epsilon: real(epsilon) * 9 // 8)

@@ -11,11 +11,11 @@ from typing import Any
 from wire_vectors import StatedEntropy, written
 
 from privmean.errors import ArgumentError
+from privmean.local.client_split import ClientSplit
 from privmean.local.clients.client import randomize
-from privmean.local.clients.laplace import noise_law, noisy
-from privmean.local.coins import flip_threshold, odds_threshold
-from privmean.local.descriptor import Round
+from privmean.local.clients.laplace_draw import noise_law, noisy
 from privmean.local.entropy import below
+from privmean.local.exact_coins import flip_threshold, odds_threshold
 from privmean.local.mechanisms import (
     BALLS,
     CHOSEN,
@@ -26,7 +26,7 @@ from privmean.local.mechanisms import (
     SCALARS,
     SKETCH,
 )
-from privmean.local.part import Part
+from privmean.local.round import Round
 
 MECHANISMS = [name for name in CODES if name != PRIV_UNIT]
 
@@ -108,7 +108,7 @@ class Dice:
             fields["closes"] = pick.randrange(2**53)
         if pick.random() < 0.2:
             shares = tuple(pick.randrange(1, 2**40) for _ in range(pick.randrange(1, 4)))
-            fields["part"] = Part(pick.randbytes(32), shares, pick.randrange(len(shares)))
+            fields["part"] = ClientSplit(pick.randbytes(32), shares, pick.randrange(len(shares)))
         pairs = [self.bounds() for _ in range(pick.choice([1, 1, 2, 5]))]
         limits = {"lower": tuple(a for a, _ in pairs), "upper": tuple(b for _, b in pairs)}
         if name in SCALARS:
@@ -190,8 +190,8 @@ def random_vectors(seed: str, count: int) -> dict[str, Any]:
 
 
 def _thresholds(dice: Dice) -> dict[str, Any]:
-    from privmean.local.clients.items import subset_size, subset_threshold
-    from privmean.local.clients.scalar import bit_threshold, hybrid_share, window
+    from privmean.local.clients.item_randomizers import subset_size, subset_threshold
+    from privmean.local.clients.scalar_randomizers import bit_threshold, hybrid_share, window
 
     epsilon = dice.epsilon()
     law = window(epsilon)

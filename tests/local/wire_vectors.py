@@ -18,18 +18,16 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from privmean.local.builders import ball_round, items_round, mean_round, vote_round
-from privmean.local.clients.ball import public_words
+from privmean.local.client_split import ClientSplit
+from privmean.local.clients.ball_randomizer import public_words
 from privmean.local.clients.client import randomize
-from privmean.local.clients.closest import direction
-from privmean.local.clients.items import sketch_sign, subset_size, subset_threshold
-from privmean.local.clients.laplace import noise_law, noisy
-from privmean.local.clients.scalar import bit_threshold, hybrid_share, window
-from privmean.local.coins import flip_threshold, odds_threshold
-from privmean.local.descriptor import Round
+from privmean.local.clients.closest_code import direction
+from privmean.local.clients.item_randomizers import sketch_sign, subset_size, subset_threshold
+from privmean.local.clients.laplace_draw import noise_law, noisy
+from privmean.local.clients.scalar_randomizers import bit_threshold, hybrid_share, window
 from privmean.local.entropy import WORD, below, normals
+from privmean.local.exact_coins import flip_threshold, odds_threshold
 from privmean.local.mechanisms import CHOSEN, SCALARS
-from privmean.local.part import Part
 from privmean.local.reports import (
     HEADER,
     HEADER_SIZE,
@@ -41,6 +39,8 @@ from privmean.local.reports import (
     report_size,
     ticket_key,
 )
+from privmean.local.round import Round
+from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 
 PATH = Path(__file__).resolve().parent.parent / "vectors" / "wire.json"
 SECRET = bytes(range(32))
@@ -95,7 +95,7 @@ def rounds() -> dict[str, Round]:
         seed = stated(f"seed {name}", 32)
         return build(*args, persons=options.pop("persons", 1000), seed=seed, **options)
 
-    part = Part(stated("seed part", 32), (20, 80), 1)
+    part = ClientSplit(stated("seed part", 32), (20, 80), 1)
     vectors = {
         "one bit": (
             mean_round,
@@ -362,7 +362,7 @@ def assigned(known: dict[str, Round]) -> list[dict[str, object]]:
 
 def parts() -> list[dict[str, object]]:
     seed, shares = stated("seed parts", 32), (20, 30, 50)
-    every = [Part(seed, shares, k) for k in range(3)]
+    every = [ClientSplit(seed, shares, k) for k in range(3)]
     names = ["", "ada", "Zoë", "\u65e5\u672c", "\U0001f600", "a" * 200, "\ud800"]
     return [
         {

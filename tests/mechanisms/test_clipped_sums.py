@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kit import assert_mean, assert_variance, drawn_sums, epsilon_lower_bound
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import ClipInterval
+from privmean.mechanisms.choose_lattice import COARSE
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.mechanisms.ratio import Answers
-from privmean.mechanisms.small_lattice import COARSE
+from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.mechanisms.ratio_sums import Answers
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from statistics_kit import assert_mean, assert_variance, drawn_sums, epsilon_lower_bound
 
-BOX = Box(-2.0, 5.0)
+BOX = ClipInterval(-2.0, 5.0)
 VALUES = [-1e300, -math.inf, -2.0, -1.9, 0.0, 1.5, 1.6, 3.3, 5.0, 1e300, math.inf, math.nan]
 RNG = np.random.default_rng(8)
 VALUES += list(RNG.uniform(-3, 6, 12))
@@ -31,7 +31,7 @@ CAP = 5
 def people(rows, records=None, cap=None):
     values = np.array(rows, dtype=float)[:, None]
     counts = None if records is None else np.array(records, dtype=np.int64)[:, None]
-    return MatrixPeople(values, ("x",), counts, cap)
+    return ArrayPersonTable(values, ("x",), counts, cap)
 
 
 def integers(answers, rows, records=None):

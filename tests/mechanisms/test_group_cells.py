@@ -9,22 +9,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_law
-from privmean.errors import Infeasible
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights, PairSums
+from privmean.data.person_table import ClipInterval
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairmatrix import MatrixPairs
-from privmean.people.pairs import PairSums, Weights
-from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from statistics_kit import assert_law
 
 EPSILON = Fraction(1, 2)
 # boxes of 2^19 + 1 and 2^20 steps, one of a few steps about nothing, and one of a whole line
 BOXES = [
-    Box(-(2.0**19) - 1, 2.0**19 + 1),
-    Box(1.0 - 2.0**20, 2.0**20 - 1),
-    Box(1.0, 1.0 + 2.0**-51),
-    Box(-1e300, 1e290),
+    ClipInterval(-(2.0**19) - 1, 2.0**19 + 1),
+    ClipInterval(1.0 - 2.0**20, 2.0**20 - 1),
+    ClipInterval(1.0, 1.0 + 2.0**-51),
+    ClipInterval(-1e300, 1e290),
 ]
 
 
@@ -40,7 +40,7 @@ def exact_of(step, boxes, weights, person):
     if not person:
         return step.exact(boxes, [PairSums()] * len(boxes))
     places, values = list(person), list(person.values())
-    pairs = MatrixPairs.of(
+    pairs = ArrayPairTable.of(
         np.zeros(len(places), int), np.array(places), np.array(values),
         [str(g) for g in range(len(boxes))], weights,
     )  # fmt: skip
@@ -68,7 +68,7 @@ def most_moved(boxes, weights, relation, billed=None):
 
 
 @pytest.mark.parametrize(
-    "weights", [Weights(), Weights(1, True), Weights(2, True), Weights(9, True)]
+    "weights", [GroupWeights(), GroupWeights(1, True), GroupWeights(2, True), GroupWeights(9, True)]
 )
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 def test_one_person_moves_the_cells_by_what_is_billed(weights, relation):
@@ -79,7 +79,7 @@ def test_one_person_moves_the_cells_by_what_is_billed(weights, relation):
 
 
 def test_the_cells_of_a_person_add_up_to_its_weight():
-    weights = Weights(2, True)
+    weights = GroupWeights(2, True)
     step = cells_for(BOXES, weights, ADD_REMOVE)
     for person in persons(BOXES[:2], weights):
         found = exact_of(step, BOXES, weights, person)
@@ -90,7 +90,7 @@ def test_the_cells_of_a_person_add_up_to_its_weight():
 
 
 def test_wrong_units_and_scales_are_found_out():
-    weights = Weights(2, True)
+    weights = GroupWeights(2, True)
 
     def one_group(step):  # scales for a person of one group
         return replace(step, most=1)
@@ -98,12 +98,12 @@ def test_wrong_units_and_scales_are_found_out():
     def smallest_box(step):  # the unit of the smallest box for all
         return replace(step, steps=(min(step.steps),) * len(step.steps))
 
-    narrow, wide = BOXES[0], Box(1.0 - 2.0**20, 2.0**20 - 1)
+    narrow, wide = BOXES[0], ClipInterval(1.0 - 2.0**20, 2.0**20 - 1)
     assert (narrow.steps, wide.steps) == (2**19 + 1, 2**20 - 1)
     for twin in (one_group, smallest_box):
         assert most_moved([narrow, wide], weights, ADD_REMOVE, twin) > Fraction(3, 2)
 
-    class Unfloored(Weights):
+    class Unfloored(GroupWeights):
         def weight(self, groups):
             return -(-self.parts * self.most // groups)
 
@@ -112,7 +112,7 @@ def test_wrong_units_and_scales_are_found_out():
 
 
 def test_noise_has_the_scale_that_is_billed():
-    box = Box(0.0, 1.0)
+    box = ClipInterval(0.0, 1.0)
     step = GroupCells("cells", REPLACE_ONE, (box.steps,) * 400, 1, 1, 1200, Fraction(1, 3))
     drawn = step.draw([(0, 0, 0)] * 400, SimulatedNoise(1))
     # 1200 draws of one law: P(|noise| > t) = exp(-t/scale) in persons
@@ -140,5 +140,5 @@ def test_answers_that_are_coarsened_are_paid_for():
     for before in (0, 2**70 + 12345):
         moved = step.moved([(before + 30 * unit, before, before)], [(before, before, before)])
         assert Fraction(999, 1000) < moved[0] <= 1
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         GroupCells("cells", ADD_REMOVE, (steps,), 256, 30, 2**14, Fraction(1, 2**40))

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kit import ALPHA, cdf_p_value, law_p_value
+from privmean.data.person_table import ClipInterval, IntervalSums
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.gaussian_sums import GaussianSums
 from privmean.mechanisms.joint_draws import TOGETHER, drawn_each
-from privmean.mechanisms.laplace import JointLaplace
+from privmean.mechanisms.laplace_sums import JointLaplace
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.reductions import Box, BoxSums
 from privmean.privacy.budget import REPLACE_ONE
+from statistics_kit import ALPHA, cdf_p_value, law_p_value
 
 
 class Told(SimulatedNoise):
@@ -72,8 +72,8 @@ def test_gaussian_answers_have_their_deviations(width):
 def test_laplace_answers_of_many_columns_have_their_scales():
     columns = 2000
     sums = ClippedSums("sums", REPLACE_ONE, columns, epsilon=Fraction(1, 2))
-    found = BoxSums(5, 3, 3, 3, 5, 3, 3, 3, 0, 0)
-    over = sums.over([Box(0.0, 1.0)] * columns)
+    found = IntervalSums(5, 3, 3, 3, 5, 3, 3, 3, 0, 0)
+    over = sums.over([ClipInterval(0.0, 1.0)] * columns)
     exact = over.exact([found] * columns)
     drawn = over.draw(exact, ExactNoise())
     joint = JointLaplace(

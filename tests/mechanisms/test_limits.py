@@ -11,25 +11,25 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import privmean as pm
-from kit import drawn_sums
-from privmean.asking.road import within_budget
-from privmean.errors import Infeasible
+from privmean.api.run_question import within_budget
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import ClipInterval
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.gaussian import COARSE, FINEST, GaussianSums, lattice_bits
+from privmean.mechanisms.gaussian_sums import COARSE, FINEST, GaussianSums, lattice_bits
 from privmean.mechanisms.group_spread import group_spread
 from privmean.mechanisms.k_norm import LARGEST_DIMENSION
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.mechanisms.limits import SMALLEST_LOSS
+from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.mechanisms.minimum_loss import SMALLEST_LOSS
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.mechanisms.weighted_sums import WeightedSums
-from privmean.noise.base import LARGEST_SCALE
 from privmean.noise.exact import ExactNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Box
+from privmean.noise.noise_source import LARGEST_SCALE
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.loss import Gaussian, Laplace
-from privmean.privacy.parallel import Parallel
-from privmean.privacy.relations import stated
+from privmean.privacy.neighbor_relations import stated
+from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.privacy_events import Gaussian, Laplace
+from statistics_kit import drawn_sums
 
 BELOW = SMALLEST_LOSS * 0.999
 
@@ -50,7 +50,7 @@ BELOW = SMALLEST_LOSS * 0.999
 def test_the_least_loss_is_where_a_mechanism_is_made(made):
     made(SMALLEST_LOSS)
     for loss in (BELOW, 1e-300, 0.0):
-        with pytest.raises(Infeasible, match="larger epsilon or delta"):
+        with pytest.raises(InfeasibleError, match="larger epsilon or delta"):
             made(loss)
 
 
@@ -98,8 +98,8 @@ def test_clipped_sums_of_any_box_can_be_drawn_as_billed(loss, relation, gaussian
     strength = {"mu": loss} if gaussian else {"epsilon": Fraction(loss)}
     mechanism = ClippedSums("x", relation, 1, **strength)
     assert all(item.drawn <= LARGEST_SCALE for item in mechanism.losses)
-    box = Box(-1.0 * 2.0**power, 1.7 * 2.0**power)
-    people = MatrixPeople(np.array([[0.3], [2.0]]), ("a",))
+    box = ClipInterval(-1.0 * 2.0**power, 1.7 * 2.0**power)
+    people = ArrayPersonTable(np.array([[0.3], [2.0]]), ("a",))
     (found,) = drawn_sums(mechanism, [box], people.box_sums([box]), ExactNoise())
     assert math.isfinite(found.value)
 
@@ -115,7 +115,7 @@ def test_pure_vector_sums_are_refused_where_they_are_billed(law):
             sums = made(2.0**power, dimension)
             try:
                 assert sums.losses
-            except Infeasible:
+            except InfeasibleError:
                 assert power < -24
                 continue
             assert sums.coordinate_scale <= LARGEST_SCALE
@@ -152,7 +152,7 @@ def test_a_plan_whose_noise_cannot_be_drawn_is_infeasible(made, wide):
     if wide <= LARGEST_SCALE:
         assert within_budget(*arguments) is arguments[0]
         return
-    with pytest.raises(Infeasible, match="wider than 2\\^56"):
+    with pytest.raises(InfeasibleError, match="wider than 2\\^56"):
         within_budget(*arguments)
 
 
@@ -163,5 +163,5 @@ def test_noise_with_its_own_lattice_is_no_obstacle():
 
 def test_many_columns_at_the_smallest_pure_budget_are_refused_before_the_charge():
     """A millionth of epsilon=1e-6 a column is a loss that no mechanism draws."""
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         pm.plan(pm.Mean(assume=(0, 1)), persons=10**6, columns=2 * 10**6, epsilon=1e-6)

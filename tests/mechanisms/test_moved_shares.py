@@ -6,17 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from privmean.data.person_table import ClipInterval
+from privmean.mechanisms.above_threshold import HitsAbove
 from privmean.mechanisms.exponential import TopChoices
-from privmean.mechanisms.hits_above import HitsAbove
 from privmean.mechanisms.lattice_sums import LatticeSums
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
+from privmean.mechanisms.noisy_person_count import PersonsCount
 from privmean.mechanisms.noisy_quantile import Counting, NoisyQuantile
-from privmean.mechanisms.persons_count import PersonsCount
 from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.mechanisms.weighted_sums import WeightedSums
-from privmean.people.reductions import Box
-from privmean.privacy.loss import Gaussian
+from privmean.privacy.privacy_events import Gaussian
 
 ONE = Fraction(1)
 BASE = np.array([0.5, 0.7, 0.7, 3.0])
@@ -29,7 +29,7 @@ def changed(*pairs):
     return other
 
 
-SUMS = WeightedSums("points", np.array([[3], [3], [1]]), epsilon=ONE).over(Box(-1.0, 1.0))
+SUMS = WeightedSums("points", np.array([[3], [3], [1]]), epsilon=ONE).over(ClipInterval(-1.0, 1.0))
 FLAT = np.array([1.0, 1.0, 0.0])
 BLOCK = LatticeSums((Gaussian("block", 10.0, 2.0**22, 3, relation="replace-one"),))
 CASES = {  # mechanism, exact, one person replaced, two persons replaced

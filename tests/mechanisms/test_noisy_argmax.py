@@ -9,12 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_rate, assert_rate_at_most
+from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms.noisy_argmax import Bins, GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from statistics_kit import assert_rate, assert_rate_at_most
 
 
 def choice_law(counts, scale):
@@ -82,7 +82,7 @@ def test_bins_cover_the_range_and_clamp():
     assert bins.lower <= -10
     assert bins.center(bins.number - 1) + bins.half >= 11
     values = np.array([-1e300, -np.inf, -10.0, 0.3, 11.0, 1e300, np.inf, np.nan])[:, None]
-    counts = MatrixPeople(values, ("x",)).uniform_counts(0, bins.half, bins.origin)
+    counts = ArrayPersonTable(values, ("x",)).uniform_counts(0, bins.half, bins.origin)
     filled = bins.all_counts(counts)
     assert filled.sum() == 7  # all but the null
     assert filled[0] == 3

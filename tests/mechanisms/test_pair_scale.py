@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kit import assert_rate_at_least, epsilon_lower_bound
+from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
+from statistics_kit import assert_rate_at_least, epsilon_lower_bound
 
 EXTREMES = [1e300, -1e300, math.inf, -math.inf, math.nan, 0.0, 1e-300]
 
 
 def people(values):
-    return MatrixPeople(np.asarray(values, float)[:, None], ("x",))
+    return ArrayPersonTable(np.asarray(values, float)[:, None], ("x",))
 
 
 @pytest.mark.parametrize("n", [2, 7, 10])

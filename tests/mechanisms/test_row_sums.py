@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import Standardization
 from privmean.mechanisms.row_sums import RowSums
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Standard
 
 
 def change(rows, factors, besides):
@@ -40,7 +40,11 @@ def test_sizes_and_squares_are_free_on_every_pair_of_lattice_rows(width, radius)
         assert change(rows, radius / 2, "squares") > most
 
 
-UNITS = (Standard(-3.0, 5.0, 1.0, 0.7), Standard(0.0, 4.0, 1.5, 0.01), Standard(-9, 9, 0.0, 40.0))
+UNITS = (
+    Standardization(-3.0, 5.0, 1.0, 0.7),
+    Standardization(0.0, 4.0, 1.5, 0.01),
+    Standardization(-9, 9, 0.0, 40.0),
+)
 FAR = [math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 1.0, 1.5, 4.0, 5e-324, -3.0, 2.9999]
 
 
@@ -57,7 +61,7 @@ def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(beside
     assert loss.answers == 6
     found = []
     for row in rows:
-        people = MatrixPeople(row[None], ("a", "b", "c")).standardized(UNITS)
+        people = ArrayPersonTable(row[None], ("a", "b", "c")).standardized(UNITS)
         exact = people.ball_sums(sums.ball, besides)
         assert all(abs(z) <= top for z, top in zip(exact.z, sums.tops, strict=True))
         found.append((*exact.z, *exact.besides))
@@ -68,7 +72,7 @@ def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(beside
 
 def test_the_noise_is_that_of_the_bill_and_the_sums_come_back():
     reaches = tuple(unit.reach for unit in UNITS)
-    people = MatrixPeople(np.full((1000, 3), 2.0), ("a", "b", "c")).standardized(UNITS)
+    people = ArrayPersonTable(np.full((1000, 3), 2.0), ("a", "b", "c")).standardized(UNITS)
     sums = RowSums("rows", 60.0, reaches, 1e6, "squares")
     noisy = sums.draw(people.ball_sums(sums.ball, "squares"), SimulatedNoise(1))
     step = sums.ball.step

@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_mean, assert_variance
-from privmean.errors import Infeasible
+from privmean.data.group_pairs import PairSums
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.signed_sum import SignedSum
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.pairs import PairSums
+from statistics_kit import assert_mean, assert_variance
 
 
 def sums_of(values, steps):
@@ -65,5 +65,5 @@ def test_the_noise_of_the_difference_is_that_of_the_smaller_arm():
 
 
 def test_too_small_an_epsilon_is_refused():
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         SignedSum("signed", Fraction(1, 2**52), 8, (1, 1))

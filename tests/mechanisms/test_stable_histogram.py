@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_rate, assert_rate_at_most
+from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms import stable_histogram as module
-from privmean.mechanisms.gaussian import tail_above
+from privmean.mechanisms.gaussian_sums import tail_above
 from privmean.mechanisms.stable_histogram import (
     GaussianStableHistogram,
     StableHistogram,
@@ -22,8 +22,8 @@ from privmean.mechanisms.stable_histogram import (
 )
 from privmean.noise.exact import ExactNoise, double_above
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from statistics_kit import assert_rate, assert_rate_at_most
 
 BUDGETS = [(0.05, 1e-6), (0.1, 1e-9), (0.5, 1e-6), (1.0, 1e-3), (2.0, 1e-8), (8.0, 1e-2)]
 
@@ -201,7 +201,7 @@ def test_one_person_moves_two_counts_by_one():
     extremes = [1e300, -1e300, np.inf, -np.inf, np.nan, 0.0, 2.0, 4.0, 5e-324]
 
     def counts(x):
-        return MatrixPeople(x[:, None], ("x",)).uniform_counts(0, 2.0)
+        return ArrayPersonTable(x[:, None], ("x",)).uniform_counts(0, 2.0)
 
     before, moved = counts(values), 0
     for i in range(len(values)):

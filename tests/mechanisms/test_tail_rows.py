@@ -10,14 +10,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import kit
+import statistics_kit
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import Standardization
+from privmean.mechanisms.clipped_row_tails import TailRows
 from privmean.mechanisms.row_sums import RowSums
-from privmean.mechanisms.tail_rows import TailRows
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Standard
 
-UNITS = (Standard(-3.0, 5.0, 1.0, 0.7), Standard(0.0, 4.0, 1.5, 0.01), Standard(-9, 9, 0.0, 40.0))
+UNITS = (
+    Standardization(-3.0, 5.0, 1.0, 0.7),
+    Standardization(0.0, 4.0, 1.5, 0.01),
+    Standardization(-9, 9, 0.0, 40.0),
+)
 FAR = [math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 1.0, 1.5, 4.0, 5e-324, -3.0, 2.9999]
 FAR += [-5.0, 5.0, 5.1, 9.0, -9.5]
 
@@ -29,7 +33,7 @@ def tails(radius, part, mu=0.4, units=UNITS):
 
 def exact_of(mechanism, values, units=UNITS):
     names = tuple("abcdefgh"[: len(units)])
-    people = MatrixPeople(np.atleast_2d(values), names)
+    people = ArrayPersonTable(np.atleast_2d(values), names)
     return people.standardized([u.opened for u in units]).tail_sums(mechanism.cut)
 
 
@@ -55,7 +59,7 @@ def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(radius
 
 
 def test_the_loss_is_reached_and_a_twin_that_does_not_shorten_passes_it():
-    units = (Standard(-2.0, 2.0, 0.0, 1.0), Standard(-2.0, 2.0, 0.0, 1.0))
+    units = (Standardization(-2.0, 2.0, 0.0, 1.0), Standardization(-2.0, 2.0, 0.0, 1.0))
     mechanism = tails(1.0, 0.75, units=units)
     opposite = exact_of(mechanism, [-9.0, 0.0], units)
     whole = exact_of(mechanism, [0.999, 0.0], units)
@@ -71,7 +75,7 @@ def test_the_loss_is_reached_and_a_twin_that_does_not_shorten_passes_it():
 
 
 def test_weights_count_persons_beyond_and_in_long_rows():
-    units = (Standard(-8.0, 8.0, 0.0, 1.0), Standard(-1.0, 1.0, 0.0, 1.0))
+    units = (Standardization(-8.0, 8.0, 0.0, 1.0), Standardization(-1.0, 1.0, 0.0, 1.0))
     mechanism = tails(4.0, 0.9, units=units)
     k = mechanism.cut.inner.steps
 
@@ -89,7 +93,7 @@ def test_weights_count_persons_beyond_and_in_long_rows():
 
 
 def test_the_noise_is_that_of_the_bill_and_the_sums_come_back():
-    units = (Standard(-8.0, 8.0, 0.0, 1.0), Standard(-8.0, 8.0, 2.0, 1.0))
+    units = (Standardization(-8.0, 8.0, 0.0, 1.0), Standardization(-8.0, 8.0, 2.0, 1.0))
     mechanism = tails(4.0, 0.95, mu=1e6, units=units)
     values = np.tile([[1.0, 2.0], [99.0, 2.0]], (500, 1))
     noisy = mechanism.draw(exact_of(mechanism, values, units), SimulatedNoise(1))
@@ -103,7 +107,7 @@ def test_the_noise_is_that_of_the_bill_and_the_sums_come_back():
     small = tails(4.0, 0.95, mu=0.5, units=units)
     nobody = exact_of(small, [0.0, 2.0], units)
     draws = [small.draw(nobody, SimulatedNoise(s)).tails for s in range(300)]
-    kit.assert_variance(np.ravel(draws), noisy.tails_sd**2 * (1e6 / 0.5) ** 2)
+    statistics_kit.assert_variance(np.ravel(draws), noisy.tails_sd**2 * (1e6 / 0.5) ** 2)
 
 
 @pytest.mark.parametrize("part", [0.5, 0.6, 0.75, 0.9, 0.95, 0.999])

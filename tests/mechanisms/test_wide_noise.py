@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import privmean as pm
-from kit import assert_mean
-from privmean.errors import Infeasible
-from privmean.mechanisms.gaussian import COARSE, GaussianSums
-from privmean.mechanisms.limits import SMALLEST_LOSS
+from privmean.errors import InfeasibleError
+from privmean.mechanisms.gaussian_sums import COARSE, GaussianSums
+from privmean.mechanisms.minimum_loss import SMALLEST_LOSS
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_mean
 
 
 def lattice_changes(mechanism: GaussianSums, a: list[int], b: list[int]) -> float:
@@ -49,7 +49,7 @@ def test_no_change_exceeds_mu(answers):
     if exact == 0:
         return
     if exact < SMALLEST_LOSS:
-        with pytest.raises(Infeasible, match="larger epsilon"):
+        with pytest.raises(InfeasibleError, match="larger epsilon"):
             GaussianSums("x", tuple(sds), exact)
         return
     mechanism = GaussianSums("x", tuple(sds), exact)

@@ -12,19 +12,19 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import planned
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_products import Products, person_products
+from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError, SchemaError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.ratio import Answers
+from privmean.mechanisms.ratio_sums import Answers
+from privmean.models.fit_person import Independence, fit_persons
 from privmean.models.formula import read_formula
-from privmean.models.magnitudes import Magnitudes
-from privmean.models.person_fits import Independence, fit_persons
-from privmean.models.scores import quantile_scores
+from privmean.models.private_scale import PrivateScale
+from privmean.models.rank_scores import quantile_scores
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.products import Products, person_products
-from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from statistics_kit import planned
 
 STEPS = (2.0**-20, 2.0**-10, 2.0**-20)
 
@@ -117,12 +117,12 @@ ATTACKS = {
 @pytest.mark.parametrize("excess", [0.5, 1.0, 2.0])
 def test_value_square_number_and_tail_move_within_the_loss(excess):
     """The loss of the joint release for all pairs of hostile persons, in exact integers."""
-    rest, box = np.random.default_rng(0).normal(0, 1, (30, 2)), Box(-0.75, 0.75)
+    rest, box = np.random.default_rng(0).normal(0, 1, (30, 2)), ClipInterval(-0.75, 0.75)
     answers, worst = Answers(REPLACE_ONE, jumps=(excess / 2, excess / 2)), 0.0
     units, multiples = answers.units(box.steps), answers.multiples_at(box.steps)
     sums = {}
     for name, row in ATTACKS.items():
-        s = MatrixPeople(np.vstack([rest, row]), ("i", "a")).box_sums([box] * 2)[1]
+        s = ArrayPersonTable(np.vstack([rest, row]), ("i", "a")).box_sums([box] * 2)[1]
         exact = answers.integers(box, s)
         sums[name] = [
             x / unit / float(m) for x, unit, m in zip(exact, units, multiples, strict=True)
@@ -136,8 +136,8 @@ def test_value_square_number_and_tail_move_within_the_loss(excess):
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_person_added_moves_cells_and_scores_within_the_loss(name):
     """Add-remove: three cells by 1 in all, scores of magnitudes by 4."""
-    rest, box = np.random.default_rng(1).normal(0, 1, (30, 2)), Box(-0.75, 0.75)
-    data = [MatrixPeople(x, ("i", "a")) for x in (rest, np.vstack([rest, ATTACKS[name]]))]
+    rest, box = np.random.default_rng(1).normal(0, 1, (30, 2)), ClipInterval(-0.75, 0.75)
+    data = [ArrayPersonTable(x, ("i", "a")) for x in (rest, np.vstack([rest, ATTACKS[name]]))]
     cells = []
     for people in data:
         s, k = people.box_sums([box] * 2)[1], box.steps
@@ -149,7 +149,7 @@ def test_a_person_added_moves_cells_and_scores_within_the_loss(name):
     moved = sum(abs(a - b) for a, b in zip(*cells, strict=True))
     assert moved <= 4 * box.steps**2
     assert moved == (0 if np.isnan(ATTACKS[name][1]) else 4 * box.steps**2)
-    plan = planned(Magnitudes(), Budget(epsilon=8.0), relation=ADD_REMOVE, n_design=30)
+    plan = planned(PrivateScale(), Budget(epsilon=8.0), relation=ADD_REMOVE, n_design=30)
     scores = []
 
     class Watch(SimulatedNoise):
@@ -186,7 +186,7 @@ def test_add_remove_pays_and_does_not_show_the_number():
     assert limits.guarantee.relation == "add-remove"
     with pytest.raises(ArgumentError, match="n_design"):
         pm.regress(table, "y ~ x", effect="own", epsilon=4.0, **settings)
-    mean = Magnitudes(target="mean")
+    mean = PrivateScale(target="mean")
     with pytest.raises(ArgumentError, match="target"):
         pm.regress(
             table, "y ~ x", effect="own", epsilon=4.0, n_design=1000, method=mean, **settings

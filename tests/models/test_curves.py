@@ -13,14 +13,20 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import assert_mean, assert_rate, assert_rate_at_least, assert_rate_at_most, assert_variance
 from privmean.cli.app import run
+from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError
-from privmean.models.joint_errors import JointErrors, half_of_sum
+from privmean.models.joint_quantiles import JointErrors, half_of_sum
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
-from privmean.study.file import read_study
+from privmean.study.study_file import read_study
+from statistics_kit import (
+    assert_mean,
+    assert_rate,
+    assert_rate_at_least,
+    assert_rate_at_most,
+    assert_variance,
+)
 
 
 class Silence(SimulatedNoise):
@@ -167,7 +173,7 @@ def test_a_person_in_all_bins_moves_each_by_at_most_its_sensitivity():
     hostile = {"who": np.full(9, 7), "t": np.arange(9) + 0.5, "y": np.full(9, 1e300)}
     rest = {name: x[table["who"] != 7] for name, x in table.items()}
     swapped = {name: np.concatenate([rest[name], hostile[name]]) for name in rest}
-    box = Box(0.0, 4.0)
+    box = ClipInterval(0.0, 4.0)
     one, two = (binned_means(item).box_sums([box] * 3) for item in (table, swapped))
     moved = [abs(a.z - b.z) for a, b in zip(one, two, strict=True)]
     assert all(0 < gap <= 2 * box.steps for gap in moved)
@@ -240,7 +246,7 @@ def wide():
         {"bounds": (0.0, 4.0), "epsilon": 1.0, "neighbors": "add-remove", "n_design": 3000},
         {"epsilon": 4.0},
         {"epsilon": 4.0, "delta": 1e-6},
-        {"method": pm.Magnitudes(target="mean"), "epsilon": 4.0},
+        {"method": pm.PrivateScale(target="mean"), "epsilon": 4.0},
     ],
 )
 def test_a_bin_that_holds_nobody_has_no_number(settings, wide):
@@ -285,10 +291,10 @@ def test_a_mean_that_noise_carries_beyond_its_limits_is_not_shown():
     implies nothing is shown; of one that was given nothing is known beyond it."""
     from privmean.central.clipped_mean import ClippedMean, ClippedMeans
     from privmean.mechanisms.clipped_sum import ColumnSums
-    from privmean.models.binned import BinnedIntervals
+    from privmean.models.bin_suppression import BinnedIntervals
 
     sums = ColumnSums(34.0, 30.0, 30.0, (3.0, 3.0, 3.0), False, "replace-one")
-    mean = ClippedMean(Box(0.0, 4.0), sums, 1000)
+    mean = ClippedMean(ClipInterval(0.0, 4.0), sums, 1000)
     assert mean.estimate == 4.0
     means = ClippedMeans((mean,), 1000, 1.0, "mean", "", ((0.0, 4.0),))
     given = BinnedIntervals(means, (0.0, 4.0))

@@ -11,16 +11,16 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_least, assert_rate_at_most
 from privmean.cli.app import run
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.joint_bins import JointBins, local_lines
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.calibrate import within
+from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 AT = (0.5, 1.5, 2.5, 3.5, 4.5)
 MONEY = [{"epsilon": 3.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.3}]
@@ -44,12 +44,12 @@ def bins_of(rng, persons, both=False):
 
 
 def people(values):
-    return MatrixPeople(values, tuple(map(str, range(values.shape[1]))))
+    return ArrayPersonTable(values, tuple(map(str, range(values.shape[1]))))
 
 
 def plan_of(settings, budget, persons):
     known = persons if budget.neighbors == REPLACE_ONE else None
-    return settings.plan(budget, Shape(tuple(map(str, range(settings.bins))), known, persons))
+    return settings.plan(budget, PublicShape(tuple(map(str, range(settings.bins))), known, persons))
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])

@@ -49,7 +49,7 @@ def test_released_or_refused_in_words(model, budget):
     ledger = pm.Ledger(**budget)
     try:
         release = MODELS[model](**budget, ledger=ledger, noise=SimulatedNoise(1))
-    except (pm.Infeasible, pm.ArgumentError):
+    except (pm.InfeasibleError, pm.ArgumentError):
         assert not ledger.entries
         return
     assert len(ledger.entries) == 1

@@ -11,22 +11,22 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_least
 from models.gee_cases import CASES, figures, formula_of, made_panel
-from models.silence import Silence
+from models.zero_noise import Silence
 from panels import Bank, reference, trial
 from privmean.cli.app import run
-from privmean.errors import ArgumentError, Infeasible
-from privmean.models.design import design_of
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.models.formula import read_formula
+from privmean.models.jacobi_eigen import eigen
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
-from privmean.models.pooled import Pooled
+from privmean.models.polynomial_design import design_of
+from privmean.models.pooled_regression import Pooled
 from privmean.models.pooled_steps import Target
-from privmean.models.symmetric import eigen
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
+from statistics_kit import assert_rate_at_least
 
 
 def panel(persons=400, seed=0):
@@ -159,7 +159,7 @@ def test_it_is_what_generalised_estimating_equations_give(name):
 def banked(formula, bank, count, budget, seed, noise):
     asked, how = PanelSums(formula, False), Weighting()
     people = bank.people(asked, np.random.default_rng(seed).integers(0, bank.persons, count))
-    plan = Pooled(asked.design, how).plan(budget, Shape(asked.names, count, None))
+    plan = Pooled(asked.design, how).plan(budget, PublicShape(asked.names, count, None))
     return plan.release(people, noise), people, asked
 
 
@@ -258,7 +258,7 @@ def test_a_calendar_year_and_its_square():
     # each coefficient alone is known badly; the line at 2004, asked for by itself, is known well
     weights = (("Intercept", 1.0), ("year", 2004.0), ("I(year ** 2)", 2004.0**2))
     plan = Pooled(asked.design, Weighting(), (Target("2004", weights),)).plan(
-        Budget(epsilon=3.0, delta=1e-6), Shape(asked.names, 6000, None)
+        Budget(epsilon=3.0, delta=1e-6), PublicShape(asked.names, 6000, None)
     )
     line = plan.release(people, SimulatedNoise(1))
     ends = line.intervals.column(0).interval(0.999)
@@ -270,7 +270,7 @@ def test_a_calendar_year_and_its_square():
 def test_only_and_contrasts_have_less_noise():
     formula = "y ~ arm + base + x + year"
     names = PanelSums(formula, False)
-    shape, budget = Shape(names.names, 4700, None), Budget(epsilon=1.0, delta=1e-6)
+    shape, budget = PublicShape(names.names, 4700, None), Budget(epsilon=1.0, delta=1e-6)
     every = Pooled(names.design, Weighting()).plan(budget, shape)
     question = pm.Regression(formula, only=("arm",))
     one = question.estimator(5, None, budget).plan(budget, shape)
@@ -422,9 +422,9 @@ def test_a_table_that_an_engine_lost_after_the_charge_is_a_status(effect):
 
 
 def test_too_little_is_refused_before_anything_is_read():
-    with pytest.raises(Infeasible, match="delta"):
+    with pytest.raises(InfeasibleError, match="delta"):
         pm.regress(panel(500), "y ~ arm + x", person="who", epsilon=1.0)
-    with pytest.raises(Infeasible, match="fewer terms"):
+    with pytest.raises(InfeasibleError, match="fewer terms"):
         pm.regress(panel(500), "y ~ arm + x", person="who", epsilon=1.0, delta=1e-6)
 
 
@@ -435,7 +435,7 @@ def test_too_little_is_refused_before_anything_is_read():
         ({"fixed_effects": True}, "fixed_effects"),
         ({"assume": (-1, 1)}, "assume"),
         ({"time": "t"}, "time"),
-        ({"method": pm.Magnitudes()}, "method"),
+        ({"method": pm.PrivateScale()}, "method"),
         ({"working": pm.AR1(0.5)}, "working"),
         ({"working": pm.Exchangeable(0.5), "effect": "within"}, "working"),
         ({"only": ["no"]}, "only"),
@@ -471,7 +471,7 @@ def test_own_means_stand_alone(formula):
 def test_public_units_save_their_search():
     budget = Budget(epsilon=2.0, delta=1e-6)
     asked = PanelSums("y ~ x", False)
-    shape = Shape(asked.names, 3000, None)
+    shape = PublicShape(asked.names, 3000, None)
     every = pm.Regression("y ~ x").estimator(2, None, budget).plan(budget, shape)
     known = pm.Regression("y ~ x", scales={"x": (3, 1)}, bounds={"y": (-9, 9)})
     plan = known.estimator(2, None, budget).plan(budget, shape)

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
@@ -32,13 +33,12 @@ from privmean.models.moment_rows import (
     triangle,
 )
 from privmean.models.panel import PanelSums
-from privmean.models.pooled import Pooled
+from privmean.models.pooled_regression import Pooled
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Selection
+from privmean.privacy.privacy_events import Selection
 from privmean.privacy.rows_and_products import RowsAndProducts
 
 FORMULA = "y ~ a + b + I(a**2) + own(a)"
@@ -117,7 +117,7 @@ def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money, how):
     asked, base = people_with(how.within, None if relation == REPLACE_ONE else "nothing")
     budget = Budget(**money, neighbors=relation)
     # so few persons, with so large a budget, that every question is reached
-    plan = Pooled(asked.design, how).plan(budget, Shape(asked.names, 100, None))
+    plan = Pooled(asked.design, how).plan(budget, PublicShape(asked.names, 100, None))
     largest = {}
     first = Watch(base, 3)
     plan.run(first)
@@ -255,7 +255,7 @@ def test_persons_without_a_record_change_nothing():
         {"who": np.arange(1000, 2000), "a": 1.0, "b": 2000.0, "y": math.nan}
     ).with_columns(pl.col("who").cast(frame["who"].dtype))
     plan = Pooled(asked.design, Weighting()).plan(
-        Budget(epsilon=100.0), Shape(asked.names, 100, None)
+        Budget(epsilon=100.0), PublicShape(asked.names, 100, None)
     )
     first = Watch(asked.reduce(pm.Table(frame, person="who")), 1)
     plan.run(first)
@@ -273,7 +273,7 @@ def test_persons_without_a_record_change_nothing():
 def test_the_bill_is_the_budget(money, relation, formula):
     asked = PanelSums(formula, False)
     budget = Budget(**money, neighbors=relation)
-    plan = Pooled(asked.design, Weighting()).plan(budget, Shape(asked.names, 10**6, None))
+    plan = Pooled(asked.design, Weighting()).plan(budget, PublicShape(asked.names, 10**6, None))
     chosen = [x for x in plan.losses if isinstance(x, Selection)]
     if plan.parts.law == "laplace":
         assert pure_epsilon(plan.losses) == budget.pure_epsilon()
@@ -308,7 +308,7 @@ def test_under_add_remove_the_number_of_persons_is_not_read():
     """One person less: the same mechanisms with the same noise, whatever is in the table."""
     asked = PanelSums("y ~ a", False)
     budget = Budget(epsilon=2.0, delta=1e-6, neighbors=ADD_REMOVE)
-    plan = Pooled(asked.design, Weighting()).plan(budget, Shape(asked.names, None, 1500))
+    plan = Pooled(asked.design, Weighting()).plan(budget, PublicShape(asked.names, None, 1500))
     bills = []
     for persons in (1500, 1499):
         frame = panel(1500, seed=3).filter(pl.col("who") < persons)

@@ -8,13 +8,13 @@ import pytest
 
 import privmean as pm
 from privmean.auditing.cases import plan_of
+from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
+from privmean.models.jacobi_eigen import times
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
-from privmean.models.pooled import Pooled
-from privmean.models.symmetric import times
+from privmean.models.pooled_regression import Pooled
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 
@@ -62,7 +62,7 @@ def test_the_answers_of_one_table_give_the_same_release_with_another(kind, money
     asked = PanelSums("y ~ a + b", False)
     known = (None, PERSONS) if relation == ADD_REMOVE else (PERSONS, None)
     plan = Pooled(asked.design, Weighting()).plan(
-        Budget(**money, neighbors=relation), Shape(asked.names, *known)
+        Budget(**money, neighbors=relation), PublicShape(asked.names, *known)
     )
     first = Scripted(asked.reduce(pm.Table(table(kind), person="who")))
     made = plan.run(first)
@@ -88,7 +88,7 @@ def test_own_coefficients_are_a_function_of_their_answers(kind, money, relation)
     question = pm.Regression("y ~ 0 + a", effect="own")
     known = (None, PERSONS) if relation == ADD_REMOVE else (PERSONS, None)
     budget = Budget(**money, neighbors=relation)
-    plan = plan_of(question, budget, Shape(("a",), *known))
+    plan = plan_of(question, budget, PublicShape(("a",), *known))
     first = Scripted(question.summary.reduce(pm.Table(table(kind), person="who")))
     made = plan.run(first)
     people = question.summary.reduce(pm.Table(table("fine", 1), person="who"))
@@ -142,7 +142,7 @@ def test_bills_of_many_designs_are_their_budgets():
             ):
                 budget = Budget(**more)
                 plan = Pooled(asked.design, Weighting()).plan(
-                    budget, Shape(asked.names, 10**7, None)
+                    budget, PublicShape(asked.names, 10**7, None)
                 )
                 made += 1
                 if budget.rho is not None:

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_least, assert_rate_at_most
-from models.silence import Silence
+from models.zero_noise import Silence
 from panels import Bank, curved, reference, trial
-from privmean.models import pooled_run, radius
+from privmean.data.public_shape import PublicShape
+from privmean.models import row_clipping as radius
+from privmean.models import run_pooled as pooled_run
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
-from privmean.models.pooled import Pooled
 from privmean.models.pooled_intervals import Coefficients
+from privmean.models.pooled_regression import Pooled
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
+from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 LINE = PanelSums("y ~ x", False)
 HOW = Weighting()
@@ -26,7 +27,7 @@ PRINTED = ("ok", "tail seen")
 
 
 def plan_of(asked, budget, persons):
-    return Pooled(asked.design, HOW).plan(budget, Shape(asked.names, persons, None))
+    return Pooled(asked.design, HOW).plan(budget, PublicShape(asked.names, persons, None))
 
 
 def people_of(bank, asked, persons, seed):

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import assert_mean, assert_rate_at_least, assert_variance
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError
 from privmean.mechanisms.weighted_sums import WeightedSums, grid_values, whole_weights
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
+from statistics_kit import assert_mean, assert_rate_at_least, assert_variance
 
 TIMES = np.arange(1, 401) / 400
-BOX = Box(-1.0, 1.5)
+BOX = ClipInterval(-1.0, 1.5)
 VALUES = [1e300, -math.inf, math.inf, math.nan, 1.5, -1.0, 0.25, 0.0, 1.1, -0.4]
 
 
@@ -69,7 +69,7 @@ def test_the_noise_is_that_of_the_largest_weight():
 def test_sums_are_those_of_the_people_of_one_column():
     """With equal weights the integers are the box sums of any home of people, times the weight."""
     values = np.array([*VALUES, 3.0, 0.7])
-    (exact,) = MatrixPeople(values[:, None], ("x",)).box_sums([BOX])
+    (exact,) = ArrayPersonTable(values[:, None], ("x",)).box_sums([BOX])
     z = grid_values(values, BOX)
     assert (int(z.sum()), int((z * z).sum())) == (exact.z, exact.zz)
     sums = WeightedSums("points", whole_weights(np.ones((12, 1))), epsilon=Fraction(1))

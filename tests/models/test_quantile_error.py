@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privmean.errors import Infeasible
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import InfeasibleError
+from privmean.models.center_scale import HALF, octaves_of, size_scores
 from privmean.models.quantile_intervals import Distribution
 from privmean.models.quantiles import MOST, NEEDED, UNIT, Quantiles
-from privmean.models.standard import HALF, octaves_of, size_scores
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 
 QUARTILES = np.array([0.25, 0.5, 0.75])
@@ -56,7 +56,7 @@ def reckoned(plan, law):
 def test_the_error_is_at_most_a_fifth_above_that_of_a_told_range(name, persons):
     """Told: the exponential mechanism on ranks, at a third of epsilon a quartile: two geometric
     tails. The sum of variances stands for the error; the benchmark measures it."""
-    plan = Quantiles(tuple(QUARTILES)).plan(Budget(epsilon=1.0), Shape.of(1, persons))
+    plan = Quantiles(tuple(QUARTILES)).plan(Budget(epsilon=1.0), PublicShape.of(1, persons))
     noise, off = reckoned(plan, LAWS[name])
     sampling = persons * QUARTILES * (1 - QUARTILES)
     rate = 1 / 6
@@ -79,7 +79,7 @@ def test_intervals_hold_quantiles_where_a_law_begins_or_ends_inside_of_a_cell(na
     """Counts without noise: what misses is interpolation. The interval of many persons is the
     shortest beside it."""
     law, points = BOUNDED[name], (0.02, 0.05, 0.1, 0.9, 0.95, 0.98)
-    plan = Quantiles(points).plan(Budget(epsilon=1.0), Shape.of(1, persons))
+    plan = Quantiles(points).plan(Budget(epsilon=1.0), PublicShape.of(1, persons))
     held, truth = [], law.ppf(points)
     for center in law.ppf([0.47, 0.5, 0.53]):
         middle = float(np.median(np.abs(law.ppf((np.arange(2000) + 0.5) / 2000) - center)))
@@ -104,9 +104,11 @@ def astray(scores, scale, near):
 def test_the_least_budget_of_choices_shows_where_values_lie(values):
     """Persons in one half octave: the worst place for a choice, since none beside it is as good."""
     least = sum(NEEDED) / len(values) / MOST
-    plan = Quantiles((0.5,)).plan(Budget(epsilon=float(least) * 1.0001), Shape.of(1, len(values)))
+    plan = Quantiles((0.5,)).plan(
+        Budget(epsilon=float(least) * 1.0001), PublicShape.of(1, len(values))
+    )
     sizes = plan.choices.size
-    cells = MatrixPeople(values[:, None], ("y",)).log_counts(0, 0.0)
+    cells = ArrayPersonTable(values[:, None], ("y",)).log_counts(0, 0.0)
     scores = size_scores(cells, sizes.slope, 0, sizes.parts)
     place = int(np.argmax(octaves_of(cells)))
     assert sizes.parts == HALF
@@ -114,25 +116,25 @@ def test_the_least_budget_of_choices_shows_where_values_lie(values):
     spread = plan.choices.spread
     part = size_scores(cells, spread.slope, max(place - 30, 0), spread.parts)
     assert astray(part, float(spread.choice.scale), [min(place, 30)]) < 1e-4
-    with pytest.raises(Infeasible, match="about"):
-        Quantiles((0.5,)).plan(Budget(epsilon=float(least) * 0.99), Shape.of(1, len(values)))
+    with pytest.raises(InfeasibleError, match="about"):
+        Quantiles((0.5,)).plan(Budget(epsilon=float(least) * 0.99), PublicShape.of(1, len(values)))
 
 
 @pytest.mark.parametrize("money", [{"epsilon": 1.0}, {"rho": 0.5}])
 def test_the_number_that_a_refusal_names_would_do(money):
     for settings in ({}, {"bounds": (0.0, 1.0)}):
         asked = Quantiles((0.5,), **settings)
-        with pytest.raises(Infeasible) as refused:
-            asked.plan(Budget(**money), Shape.of(1, 50))
+        with pytest.raises(InfeasibleError) as refused:
+            asked.plan(Budget(**money), PublicShape.of(1, 50))
         enough = int(str(refused.value).split("about ")[1].split()[0])
-        asked.plan(Budget(**money), Shape.of(1, enough))
-        with pytest.raises(Infeasible):
-            asked.plan(Budget(**money), Shape.of(1, enough - 2))
+        asked.plan(Budget(**money), PublicShape.of(1, enough))
+        with pytest.raises(InfeasibleError):
+            asked.plan(Budget(**money), PublicShape.of(1, enough - 2))
 
 
 def test_quantiles_far_out_keep_their_cells():
     """Few cells are for quantiles near the median; those of a tail have edges there."""
     for persons in (500, 1000):
-        near = Quantiles((0.25, 0.75)).plan(Budget(epsilon=1.0), Shape.of(1, persons)).layout
-        far = Quantiles((0.05, 0.5)).plan(Budget(epsilon=1.0), Shape.of(1, persons)).layout
+        near = Quantiles((0.25, 0.75)).plan(Budget(epsilon=1.0), PublicShape.of(1, persons)).layout
+        far = Quantiles((0.05, 0.5)).plan(Budget(epsilon=1.0), PublicShape.of(1, persons)).layout
         assert len(near.wider) < len(far.wider)

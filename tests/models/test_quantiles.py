@@ -13,25 +13,25 @@ import pytest
 from scipy import stats
 
 import privmean as pm
-from kit import assert_rate_at_least
-from privmean.errors import ArgumentError, Infeasible
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models import quantiles
+from privmean.models.center_scale import MedianChoice, ScaleChoice, grid_around, size_scores
 from privmean.models.quantile_cells import MANY, cells_between
 from privmean.models.quantiles import Quantiles
-from privmean.models.scores import median_scores
-from privmean.models.standard import Middle, Sizes, grid_around, size_scores
+from privmean.models.rank_scores import median_scores
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_rho
+from statistics_kit import assert_rate_at_least
 
 QUARTILES = (0.25, 0.5, 0.75)
 
 
 def people(values):
-    return MatrixPeople(np.asarray(values, dtype=float)[:, None], ("y",))
+    return ArrayPersonTable(np.asarray(values, dtype=float)[:, None], ("y",))
 
 
 # --- scores and cells: exact laws -----------------------------------------------------------------
@@ -74,12 +74,12 @@ def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
         pairs = list(product(tables, tables))
     budget = Budget(epsilon=20.0, neighbors=relation)
     known = 41 if relation == REPLACE_ONE else None
-    plan = Quantiles(QUARTILES).plan(budget, Shape.of(1, known, 41))
+    plan = Quantiles(QUARTILES).plan(budget, PublicShape.of(1, known, 41))
     largest = {"size": 0, "median": 0, "spread": 0, "histogram": 0}
     bins = grid_around(-4.0, 4.0)
     edges = MANY.edges_around(1.0, 0.5, 1e-4)
     part = Fraction(1)
-    size, middle = Sizes("size", part, relation), Middle("median", part, relation)
+    size, middle = ScaleChoice("size", part, relation), MedianChoice("median", part, relation)
     for one, two in pairs:
         found = {
             "size": size.choice.moved(
@@ -124,7 +124,7 @@ def test_everybody_with_a_value_is_in_one_cell():
 def test_the_bill_is_the_budget(money, relation, bounds):
     budget = Budget(**money, neighbors=relation)
     known = 20_000 if relation == REPLACE_ONE else None
-    plan = Quantiles(QUARTILES, bounds).plan(budget, Shape.of(1, known, 20_000))
+    plan = Quantiles(QUARTILES, bounds).plan(budget, PublicShape.of(1, known, 20_000))
     if budget.rho is None:
         assert pure_epsilon(plan.losses) == budget.pure_epsilon()
     else:
@@ -135,7 +135,7 @@ def test_the_bill_is_the_budget(money, relation, bounds):
 
 
 def test_too_few_persons_are_refused_before_anything_is_read():
-    with pytest.raises(Infeasible, match="about"):
+    with pytest.raises(InfeasibleError, match="about"):
         pm.quantile(people(np.zeros(100)), None, 0.5, epsilon=1.0)
 
 
@@ -240,7 +240,7 @@ REPEATING = {
 @pytest.mark.parametrize("persons", [1000, 20_000])
 def test_intervals_hold_the_value_that_many_persons_have(name, persons):
     draw, truth = REPEATING[name]
-    plan = Quantiles(QUARTILES).plan(Budget(epsilon=1.0), Shape.of(1, persons))
+    plan = Quantiles(QUARTILES).plan(Budget(epsilon=1.0), PublicShape.of(1, persons))
     held, shown = np.zeros(3, dtype=int), np.zeros(3, dtype=int)
     for seed in range(40):
         values = draw(np.random.default_rng(seed), persons)
@@ -257,7 +257,7 @@ def test_intervals_hold_the_value_that_many_persons_have(name, persons):
 
 
 def test_on_a_grid_too_fine_to_show_intervals_hold_to_within_one_step_and_say_so():
-    plan = Quantiles(QUARTILES).plan(Budget(epsilon=1.0), Shape.of(1, 20_000))
+    plan = Quantiles(QUARTILES).plan(Budget(epsilon=1.0), PublicShape.of(1, 20_000))
     held, runs = np.zeros(3, dtype=int), 60
     for seed in range(runs):
         values = np.round(np.random.default_rng(seed).normal(100.3, 40, 20_000))
@@ -288,7 +288,7 @@ def _wild(neighbors, part, runs):
     n, wild, shown = 3000, 0, 0
     budget = Budget(epsilon=1.0, neighbors=neighbors)
     known = n if neighbors == REPLACE_ONE else None
-    plan = Quantiles(QUARTILES).plan(budget, Shape.of(1, known, n))
+    plan = Quantiles(QUARTILES).plan(budget, PublicShape.of(1, known, n))
     for seed in range(runs):
         values = np.full(n, math.nan)
         values[: int(part * n)] = np.random.default_rng([seed, 1]).normal(100, 5, int(part * n))
@@ -381,7 +381,9 @@ def test_a_part_of_one_may_be_a_number_of_any_type(q):
 
 
 def test_add_remove_reads_no_number_of_persons():
-    plan = Quantiles((0.5,)).plan(Budget(epsilon=1.0, neighbors=ADD_REMOVE), Shape.of(1, None, 900))
+    plan = Quantiles((0.5,)).plan(
+        Budget(epsilon=1.0, neighbors=ADD_REMOVE), PublicShape.of(1, None, 900)
+    )
     for number in (900, 901):
         values = np.random.default_rng(0).normal(size=number)
         curator = TrustedCurator(people(values), SimulatedNoise(0))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import assert_mean, assert_rate_at_least
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import assert_mean, assert_rate_at_least
 
 
 def draw(rng, sizes, effects):

@@ -14,22 +14,23 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_least, planned
 from privacy.audit import collect, epsilon_found
-from privmean.errors import ArgumentError, Infeasible
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_products import Products
+from privmean.data.person_table import ClipInterval
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.models import magnitudes, tail_means
+from privmean.models import private_scale as magnitudes
+from privmean.models import tail_intervals as tail_means
+from privmean.models.center_scale import UPPER
+from privmean.models.fit_person import AR1, Exchangeable, Independence, fit_persons
 from privmean.models.formula import read_formula
-from privmean.models.magnitudes import Magnitudes
-from privmean.models.person_fits import AR1, Exchangeable, Independence, fit_persons
-from privmean.models.scores import quantile_scores
-from privmean.models.standard import UPPER
+from privmean.models.private_scale import PrivateScale
+from privmean.models.rank_scores import quantile_scores
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.products import Products
-from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
-from privmean.questions.own_coefficients import OwnCoefficients
+from privmean.questions.person_coefficients import PersonCoefficients
+from statistics_kit import assert_rate_at_least, planned
 
 FORMULA = "y ~ a + b + I(a*b) + C(k, levels=[0, 1])"
 
@@ -50,7 +51,7 @@ def panel(persons=40, seed=1):
 def rows_of(table, formula=FORMULA, working=None, within=False, threshold=1e-4, records=0, **more):
     model = read_formula(formula, intercept=not within)
     least = max(records, len(model.terms))
-    own = OwnCoefficients(
+    own = PersonCoefficients(
         formula,
         within,
         working or Independence(),
@@ -180,9 +181,9 @@ def test_one_person_moves_the_sums_by_at_most_the_sensitivity(kind):
     assert np.array_equal(np.delete(other, 4, 0), np.delete(rows, 4, 0), equal_nan=True)
     if kind in ("constant regressors", "one record", "nothing"):
         assert np.isnan(other[4]).all()
-    box = Box(-0.75, 0.75)
-    before = MatrixPeople(rows, ("i", "a", "b")).box_sums([box] * 3)
-    after = MatrixPeople(other, ("i", "a", "b")).box_sums([box] * 3)
+    box = ClipInterval(-0.75, 0.75)
+    before = ArrayPersonTable(rows, ("i", "a", "b")).box_sums([box] * 3)
+    after = ArrayPersonTable(other, ("i", "a", "b")).box_sums([box] * 3)
     for one, two in zip(before, after, strict=True):
         assert abs(one.z - two.z) <= 2 * box.steps
         assert abs(one.zz - two.zz) <= box.steps**2
@@ -202,8 +203,8 @@ def test_a_billion_records_are_one_row(value):
     )  # fmt: skip
     assert np.isfinite(row).all() or np.isnan(row).all()
     assert math.isfinite(value) == bool(np.isfinite(row).all())
-    box = Box(-1.0, 1.0)
-    assert abs(MatrixPeople(row, ("i", "a")).box_sums([box] * 2)[1].z) <= box.steps
+    box = ClipInterval(-1.0, 1.0)
+    assert abs(ArrayPersonTable(row, ("i", "a")).box_sums([box] * 2)[1].z) <= box.steps
 
 
 def test_the_threshold_is_that_of_the_smallest_eigenvalue():
@@ -251,8 +252,8 @@ def test_a_replaced_person_moves_the_scores_by_four_and_an_added_one_by_three(pa
 def test_persons_who_share_half_an_octave_have_one_best_edge():
     """Else all edges above it tie, and the radius, hence the noise, is eight times too large."""
     rng = np.random.default_rng(5)
-    people = MatrixPeople(100 + rng.uniform(-1, 1, (4700, 1)), ("a",))
-    plan = planned(Magnitudes(), Budget(epsilon=0.5), persons=4700)
+    people = ArrayPersonTable(100 + rng.uniform(-1, 1, (4700, 1)), ("a",))
+    plan = planned(PrivateScale(), Budget(epsilon=0.5), persons=4700)
     for seed in range(60):
         assert plan.magnitude(TrustedCurator(people, SimulatedNoise(seed)), 0) == 128.0
     alone = quantile_scores(np.array([0, 0, 9, 0, 0]), 0.0)
@@ -264,11 +265,11 @@ def test_the_magnitude_is_a_quantile_and_its_loss_is_on_the_bill():
     rng = np.random.default_rng(0)
     values = rng.normal(0, 3.0, (4000, 2))
     values[:1000] = np.nan
-    people = MatrixPeople(values, ("a", "b"))
-    plan = planned(Magnitudes(), Budget(epsilon=1.0), persons=4000, dimension=2)
+    people = ArrayPersonTable(values, ("a", "b"))
+    plan = planned(PrivateScale(), Budget(epsilon=1.0), persons=4000, dimension=2)
     assert sum(loss.pure for loss in plan.losses) == Fraction(1)
     assert plan.losses[0].pure == Fraction(1, 8)
-    assert planned(Magnitudes(), Budget(epsilon=1.0), persons=400, dimension=2).each == Fraction(
+    assert planned(PrivateScale(), Budget(epsilon=1.0), persons=400, dimension=2).each == Fraction(
         1, 5
     )
     for seed in range(20):
@@ -281,8 +282,10 @@ def test_the_magnitude_is_a_quantile_and_its_loss_is_on_the_bill():
     "budget", [Budget(epsilon=2.0), Budget(epsilon=2.0, delta=1e-6), Budget(rho=0.5)]
 )
 def test_the_bill_fits_every_kind_of_budget(budget):
-    plan = planned(Magnitudes(), budget, persons=3000, dimension=6)
-    release = plan.release(MatrixPeople(np.zeros((3000, 6)), tuple("abcdef")), SimulatedNoise(1))
+    plan = planned(PrivateScale(), budget, persons=3000, dimension=6)
+    release = plan.release(
+        ArrayPersonTable(np.zeros((3000, 6)), tuple("abcdef")), SimulatedNoise(1)
+    )
     release.guarantee.require()
     assert release.guarantee.mechanisms == plan.losses
     if budget.rho is not None:
@@ -293,11 +296,11 @@ def test_the_bill_fits_every_kind_of_budget(budget):
 def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
     """Ten persons with values: one move takes the lowest edge from the best score to the worst."""
     others = [0.9] * 4 + [1.2] * 3 + [1.9] * 2 + [math.nan] * 50
-    plan = planned(Magnitudes(1.0, 2.0), Budget(epsilon=2.0), persons=60, dimension=1)
+    plan = planned(PrivateScale(1.0, 2.0), Budget(epsilon=2.0), persons=60, dimension=1)
     noise = SimulatedNoise(np.random.default_rng(3))
 
     def outputs(made, value):
-        people = MatrixPeople(np.array([[value, *others]]).T, ("x",))
+        people = ArrayPersonTable(np.array([[value, *others]]).T, ("x",))
         return collect(lambda: [made.magnitude(TrustedCurator(people, noise), 0)], 6000)
 
     assert plan.each == Fraction(4, 5)
@@ -307,8 +310,8 @@ def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
 
 
 def test_infeasible_says_how_many_persons():
-    with pytest.raises(Infeasible, match="persons would do"):
-        planned(Magnitudes(), Budget(epsilon=0.1), persons=100, dimension=3)
+    with pytest.raises(InfeasibleError, match="persons would do"):
+        planned(PrivateScale(), Budget(epsilon=0.1), persons=100, dimension=3)
 
 
 # --- formulas -------------------------------------------------------------------------------------
@@ -357,9 +360,9 @@ def simulated(persons, seed, slope_sd=0.2):
     "settings",
     [
         {},
-        {"assume": pm.Errors(0.5, (0.1, 0.3)), "threshold": 0.2, "delta": 1e-6},
+        {"assume": pm.WorkingErrors(0.5, (0.1, 0.3)), "threshold": 0.2, "delta": 1e-6},
         {"assume": [(0.0, 2.0), (-1.0, 2.0)]},
-        {"method": pm.Winsorized(pm.SubGaussian(sd=0.4), range=(-4, 4))},
+        {"method": pm.WinsorizedMean(pm.SubGaussian(sd=0.4), range=(-4, 4))},
         {"fixed_effects": True},
         {"working": pm.Exchangeable(0.3), "rho": 0.1, "epsilon": None},
     ],
@@ -387,12 +390,12 @@ def test_the_truth_is_in_the_table(settings):
 def test_coverage_of_the_mean_of_coefficients():
     """Rows as a slope has them, a third of the persons null; 400 draws of persons and noise."""
     rng = np.random.default_rng(6)
-    plan = planned(Magnitudes(), Budget(epsilon=3.0), persons=400, dimension=2)
+    plan = planned(PrivateScale(), Budget(epsilon=3.0), persons=400, dimension=2)
     hits = 0
     for seed in range(400):
         rows = rng.normal((0.0, 0.5), (1.0, 0.2), (400, 2))
         rows[rng.random(400) < 1 / 3] = np.nan
-        release = plan.release(MatrixPeople(rows, ("a", "b")), SimulatedNoise(seed))
+        release = plan.release(ArrayPersonTable(rows, ("a", "b")), SimulatedNoise(seed))
         low, high = release.intervals.columns[0].limits(0.05, 1.0)
         hits += low < 0.0 < high
     assert_rate_at_least(hits, 400, 0.93)
@@ -410,12 +413,12 @@ def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
     """Clipping alone misses the mean at large epsilon."""
     rng, truth = np.random.default_rng(11), 2 / 3
     plans = {
-        kind: planned(Magnitudes(target=kind), Budget(epsilon=20.0), persons=30_000)
+        kind: planned(PrivateScale(target=kind), Budget(epsilon=20.0), persons=30_000)
         for kind in ("mean", "clipped")
     }
     hits = dict.fromkeys(plans, 0)
     for seed in range(60):
-        people = MatrixPeople(thick(rng, 30_000), ("a",))
+        people = ArrayPersonTable(thick(rng, 30_000), ("a",))
         for kind, plan in plans.items():
             release = plan.release(people, SimulatedNoise(seed))
             low, high = release.conf_int(0.95)[0]
@@ -432,8 +435,8 @@ def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
 
 @pytest.mark.parametrize("budget", [Budget(epsilon=2.0), Budget(rho=0.5)])
 def test_the_mean_with_its_tails_is_within_the_budget(budget):
-    plan = planned(Magnitudes(target="mean"), budget, persons=4000, dimension=3)
-    release = plan.release(MatrixPeople(np.ones((4000, 3)), tuple("abc")), SimulatedNoise(1))
+    plan = planned(PrivateScale(target="mean"), budget, persons=4000, dimension=3)
+    release = plan.release(ArrayPersonTable(np.ones((4000, 3)), tuple("abc")), SimulatedNoise(1))
     assert release.guarantee.mechanisms == plan.losses
     release.guarantee.require()
     if budget.rho is None:
@@ -441,14 +444,14 @@ def test_the_mean_with_its_tails_is_within_the_budget(budget):
 
 
 def test_a_tail_too_thick_is_said_and_nobody_is_a_failure():
-    plan = planned(Magnitudes(2.0**-10, 2.0**-9, "mean"), Budget(epsilon=4.0), persons=2000)
+    plan = planned(PrivateScale(2.0**-10, 2.0**-9, "mean"), Budget(epsilon=4.0), persons=2000)
     values = np.repeat([2.0**-10, 1.0], [1250, 750])[:, None]
-    release = plan.release(MatrixPeople(values, ("a",)), SimulatedNoise(2))
+    release = plan.release(ArrayPersonTable(values, ("a",)), SimulatedNoise(2))
     assert release.status == "tail too thick"
     assert release.interval().status == "tail too thick"
     assert "clipped" in release.interval().target
     assert release.interval().upper[0] <= release.diagnostics["clip_radius"][0] < 0.1
-    nobody = plan.release(MatrixPeople(np.full((2000, 1), math.nan), ("a",)), SimulatedNoise(3))
+    nobody = plan.release(ArrayPersonTable(np.full((2000, 1), math.nan), ("a",)), SimulatedNoise(3))
     assert nobody.failed or abs(nobody.estimate[0]) < 0.1
     json.dumps(nobody.to_dict(), allow_nan=False)
 
@@ -456,10 +459,10 @@ def test_a_tail_too_thick_is_said_and_nobody_is_a_failure():
 @pytest.mark.parametrize(
     "settings",
     [
-        Magnitudes(),
-        Magnitudes(target="mean"),
-        Magnitudes(around="median"),
-        Magnitudes(target="mean", around="median"),
+        PrivateScale(),
+        PrivateScale(target="mean"),
+        PrivateScale(around="median"),
+        PrivateScale(target="mean", around="median"),
     ],
 )
 def test_where_noise_chose_the_limits_nothing_is_shown(settings, monkeypatch):
@@ -474,7 +477,7 @@ def test_where_noise_chose_the_limits_nothing_is_shown(settings, monkeypatch):
             k = int(part * 3000)
             values[:k] = np.random.default_rng([seed, 1]).normal(1, 1, k)
             noise = SimulatedNoise(np.random.default_rng([seed, 2]))
-            release = plan.release(MatrixPeople(values[:, None], ("a",)), noise)
+            release = plan.release(ArrayPersonTable(values[:, None], ("a",)), noise)
             assert release.failed == math.isnan(release.estimate[0])
             shown += not release.failed
             far += bool(abs(release.estimate[0] - 1) > 10)
@@ -482,7 +485,7 @@ def test_where_noise_chose_the_limits_nothing_is_shown(settings, monkeypatch):
 
     assert wild(0.04, 40)[1] == 0
     assert wild(0.2, 10) == (10, 0)
-    monkeypatch.setattr(Magnitudes, "fewest", lambda self, relation: 0.0)
+    monkeypatch.setattr(PrivateScale, "fewest", lambda self, relation: 0.0)
     monkeypatch.setattr(tail_means, "MISSED", math.inf)
     monkeypatch.setattr(magnitudes, "MOST", math.inf)
     assert wild(0.04, 40)[1] >= 1
@@ -554,7 +557,7 @@ def test_the_table_says_which_coefficients_have_a_tail():
         effect="own",
         person="who",
         epsilon=5.0,
-        method=pm.Magnitudes(),
+        method=pm.PrivateScale(),
         noise=SimulatedNoise(1),
     )
     assert short.table()[0].status == "ok"
@@ -567,7 +570,7 @@ def test_the_table_says_which_coefficients_have_a_tail():
         ({"working": "ar1"}, "working"),
         ({"target": "median"}, "target"),
         ({"method": "magnitudes"}, "method"),
-        ({"method": pm.Magnitudes(), "assume": (-1, 1)}, "assume"),
+        ({"method": pm.PrivateScale(), "assume": (-1, 1)}, "assume"),
         ({"working": pm.AR1(0.5)}, "time"),
         ({"working": pm.Exchangeable(0.5), "fixed_effects": True}, "working"),
         ({"scales": {"z": 2.0}}, "scales"),
@@ -576,7 +579,7 @@ def test_the_table_says_which_coefficients_have_a_tail():
         ({"assume": pm.UnknownScale()}, "assume"),
         ({"assume": pm.SubGaussian(sd=1), "concentration": pm.SubGaussian(sd=1)}, "assume"),
         ({"assume": pm.SubGaussian(sd=1)}, "range"),
-        ({"assume": pm.Errors(1.0, (1.0, 2.0, 3.0)), "delta": 1e-6}, "between_sd"),
+        ({"assume": pm.WorkingErrors(1.0, (1.0, 2.0, 3.0)), "delta": 1e-6}, "between_sd"),
         ({"resolution": 0.3}, "resolution"),
         ({"magnitudes": 3}, "magnitudes"),
         ({"epsilom": 3}, "epsilom"),
@@ -623,7 +626,7 @@ def test_a_roster_adds_null_persons():
     [
         {},
         {"neighbors": "add-remove", "n_design": 3000},
-        {"method": Magnitudes()},
+        {"method": PrivateScale()},
         {"assume": (-2, 2)},
     ],
 )

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_least, assert_rate_at_most, planned
-from privmean.errors import ArgumentError, Infeasible
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import ClipInterval
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.pair_scale import DyadicBins
-from privmean.models.variance import VarianceSearch
 from privmean.models.variance_rounds import Search
+from privmean.models.variance_search import VarianceSearch
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, Budget
+from statistics_kit import assert_rate_at_least, assert_rate_at_most, planned
 
 WAYS = {
     "pair scale": VarianceSearch(0.1, 100.0),
@@ -30,7 +30,7 @@ WAYS = {
 
 
 def people(values):
-    return MatrixPeople(np.asarray(values, float)[:, None], ("x",))
+    return ArrayPersonTable(np.asarray(values, float)[:, None], ("x",))
 
 
 def plan(way, n=4000, **budget):
@@ -109,7 +109,7 @@ def test_a_centre_that_covers_nobody_says_so():
 
 def test_sensitivities_by_brute_force():
     """Coverage moves by at most 1, the second moment by at most K^2, whatever one person does."""
-    box = Box(-3.0, 3.0)
+    box = ClipInterval(-3.0, 3.0)
     rest = [0.0, 1.0, -2.0, 5.0]
     found = []
     for value in (0.0, 3.0, -3.0, 2.9, 1e300, -math.inf, math.inf, math.nan):
@@ -145,7 +145,7 @@ def test_public_function_and_ledger_arguments():
         pm.variance(values, within=(0.01, 1e4), epsilon=1.0, n_design=10)
     with pytest.raises(ArgumentError, match="not one column"):
         pm.variance(np.zeros((100, 2)), within=(0.01, 1e4), epsilon=5.0)
-    with pytest.raises(Infeasible, match="persons"):
+    with pytest.raises(InfeasibleError, match="persons"):
         pm.variance(values[:50], within=(0.01, 1e4), epsilon=1.0)
 
 
@@ -266,7 +266,7 @@ def test_intervals_of_bisection_hold_their_estimate_and_mostly_the_variance(law)
     rng = np.random.default_rng(5)
     for seed in range(runs):
         values = 3 + 0.65 * LAWS[law](rng, n)
-        release = made.release(MatrixPeople(values[:, None], ("x",)), SimulatedNoise(seed))
+        release = made.release(ArrayPersonTable(values[:, None], ("x",)), SimulatedNoise(seed))
         ends = release.interval()
         assert ends.lower[0] <= release.estimate[0] <= ends.upper[0]
         assert ends.lower[0] >= 0.05**2
@@ -283,7 +283,7 @@ def test_tests_that_no_normal_law_passes_are_said():
     search = VarianceSearch(0.05, 50.0, "bisection", center=0.0)
     made = planned(search, Budget(epsilon=8.0), persons=20_000)
     values = np.r_[np.random.default_rng(1).normal(0, 0.1, 17_000), np.full(3000, 20.0)]
-    release = made.release(MatrixPeople(values[:, None], ("x",)), SimulatedNoise(1))
+    release = made.release(ArrayPersonTable(values[:, None], ("x",)), SimulatedNoise(1))
     ends = release.interval()
     assert ends.status == "assumption refuted"
     assert "'moment'" in ends.advice

@@ -1,4 +1,5 @@
-"""What the sampler of `noise/bulk.py` has to do, decided against values of 400 bits: asked of the
+"""What the sampler of `noise/bulk_draws.py` has to do, decided against values of 400 bits:
+asked of the
 real one, which must pass, and of wrong twins of it, each of which must fail.
 
 Each check takes a module that has what `bulk` has, and asserts.

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import ALPHA, choice_p_value
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import ALPHA, choice_p_value
 
 DRAWS = 6000
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kit import ALPHA, assert_rate, choice_p_value
-from privmean.noise.base import FromBits
 from privmean.noise.exact import ExactNoise
+from privmean.noise.noise_source import FromBits
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import ALPHA, assert_rate, choice_p_value
 
 SOURCES = [ExactNoise(), SimulatedNoise(4)]
 IDS = ["exact", "simulated"]

@@ -11,9 +11,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from forking import forked
+from forked_process import forked
 from privmean.errors import PrivmeanError
-from privmean.noise import bulk, exact
+from privmean.noise import bulk_draws as bulk
+from privmean.noise import exact
 from privmean.noise.exact import ExactNoise
 from privmean.noise.recorded import RecordedNoise
 from privmean.noise.simulated import SimulatedNoise

@@ -22,10 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from kit import ALPHA, cdf_p_value, law_p_value
-from privmean.noise import bulk, enclosed
+from privmean.noise import bulk_draws as bulk
+from privmean.noise import interval_arithmetic as enclosed
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import ALPHA, cdf_p_value, law_p_value
 
 LAWS = [
     (0.5, 2), (1.0, 2), (3.0, 2), (130.7, 2), (2.0**52, 2), (0.3, 1), (2.5, 1), (2.0**52, 1),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from bulk_checks import ALL, curve
 
-from privmean.noise import bulk
+from privmean.noise import bulk_draws as bulk
 
 FEW = 4  # places of a block that are run; all of them, where it has no more
 STEPS, PLACES = 8, 6  # of the tail

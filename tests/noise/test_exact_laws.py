@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kit import ALPHA, assert_law, cdf_p_value, law_p_value
-from privmean.noise import bulk
+from privmean.noise import bulk_draws as bulk
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
+from statistics_kit import ALPHA, assert_law, cdf_p_value, law_p_value
 
 DRAWS = 20_000
 TWINS = (Fraction(7, 10), Fraction(13, 10))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmean.noise.base import LARGEST_SCALE
 from privmean.noise.exact import ExactNoise, double_above
+from privmean.noise.noise_source import LARGEST_SCALE
 from privmean.noise.simulated import SimulatedNoise
 
 

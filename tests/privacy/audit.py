@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from kit import ALPHA, epsilon_lower_bound
+from statistics_kit import ALPHA, epsilon_lower_bound
 
 THRESHOLDS = 64
 SEARCH_LEVEL = ALPHA / 2  # as in the bound itself, so that the event sought is the best for it

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError
-from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, as_written, relation_of
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, exact_fraction, relation_of
 
 
 @pytest.mark.parametrize(
@@ -55,15 +55,15 @@ def test_kinds():
 def test_a_number_means_the_decimal_that_was_written():
     assert Budget(epsilon=0.1).pure_epsilon() == Fraction(1, 10)
     assert sum([Budget(epsilon=0.1).pure_epsilon()] * 10) == Budget(epsilon=1.0).pure_epsilon()
-    assert as_written(1e-6) == Fraction(1, 10**6)
+    assert exact_fraction(1e-6) == Fraction(1, 10**6)
 
 
 @given(st.floats(1e-12, 5000))
 @settings(deadline=None)
 def test_the_pure_epsilon_of_rho_is_rounded_down_and_tight(rho):
     epsilon = Budget(rho=rho).pure_epsilon()
-    assert epsilon**2 / 2 <= as_written(rho)
-    assert (epsilon * (1 + Fraction(1, 10**12))) ** 2 / 2 > as_written(rho)
+    assert epsilon**2 / 2 <= exact_fraction(rho)
+    assert (epsilon * (1 + Fraction(1, 10**12))) ** 2 / 2 > exact_fraction(rho)
 
 
 @given(st.floats(1e-6, 100))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from privmean.central.vector_bill import bill as vectors
+from privmean.central.vector_accounting import bill as vectors
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate, within
-from privmean.privacy.loss import Gaussian, Laplace, Threshold
+from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 
 LATTICE = 2.0**20
 

@@ -13,8 +13,15 @@ from privmean.errors import ArgumentError
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.compose import pure_epsilon, total_delta, total_epsilon, total_rho
-from privmean.privacy.loss import Approximate, Gaussian, Laplace, Pure, Selection, Threshold
-from privmean.privacy.parallel import Parallel
+from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.privacy_events import (
+    Approximate,
+    Gaussian,
+    Laplace,
+    Pure,
+    Selection,
+    Threshold,
+)
 
 LATTICE = 2.0**20
 
@@ -257,11 +264,11 @@ def test_a_bill_understated_by_a_tenth_is_caught_by_the_exact_law():
 @pytest.mark.parametrize("epsilon", [0.319492847283, 1.710124100181, 0.7])
 def test_an_epsilon_is_what_is_written_also_beside_a_delta(epsilon):
     """Its double falls short of the decimal by 1e-17: pure parts that use it up still fit."""
-    from privmean.privacy.budget import Budget, as_written
+    from privmean.privacy.budget import Budget, exact_fraction
     from privmean.privacy.calibrate import within
-    from privmean.privacy.loss import Pure, Threshold
+    from privmean.privacy.privacy_events import Pure, Threshold
 
-    bill = [Pure("all", as_written(epsilon)), Threshold("threshold", 1e-6, 1e9, sd=1.0)]
+    bill = [Pure("all", exact_fraction(epsilon)), Threshold("threshold", 1e-6, 1e9, sd=1.0)]
     assert within(bill, Budget(epsilon, 1e-6))
-    more = [Pure("all", as_written(epsilon) * (1 + Fraction(1, 10**15))), bill[1]]
+    more = [Pure("all", exact_fraction(epsilon) * (1 + Fraction(1, 10**15))), bill[1]]
     assert not within(more, Budget(epsilon, 1e-6))

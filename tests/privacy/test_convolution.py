@@ -7,11 +7,11 @@ import exact
 import numpy as np
 import pytest
 
-from privmean.privacy import convolution
+from privmean.privacy import laplace_convolution as convolution
 from privmean.privacy.compose import total_delta
-from privmean.privacy.convolution import BEYOND, convolved
-from privmean.privacy.loss import Gaussian, Laplace, Pure, Selection
-from privmean.privacy.recomputed import recomputed_delta
+from privmean.privacy.laplace_convolution import BEYOND, convolved
+from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Selection
+from privmean.privacy.recompute_delta import recomputed_delta
 
 LATTICE = 2.0**20
 STEPS = (0.3, 0.03, 0.0021)

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 from privmean.privacy.compose import total_delta
-from privmean.privacy.loss import Gaussian
+from privmean.privacy.privacy_events import Gaussian
 
 
 @pytest.mark.parametrize("sd", [5, 8, 12, 20, 50])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from privmean.privacy.compose import total_delta
-from privmean.privacy.distribution import LONGEST_SHIFT, grid_delta
-from privmean.privacy.loss import Laplace, Selection
+from privmean.privacy.loss_distribution import LONGEST_SHIFT, grid_delta
+from privmean.privacy.privacy_events import Laplace, Selection
 
 EPSILONS = (-0.3, 0.0, 0.1, 0.3, 0.6, 0.9, 1.2, 2.0)
 

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forging import resealed
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.privacy.bill import KINDS, loss_from_dict
 from privmean.privacy.budget import Budget
-from privmean.privacy.canonical import digest
-from privmean.privacy.curves import FilteredMean, ParallelCurve
+from privmean.privacy.canonical_json import digest
 from privmean.privacy.guarantee import PURPOSE, Guarantee
-from privmean.privacy.loss import (
+from privmean.privacy.neighbor_relations import stated
+from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.privacy_events import (
     Approximate,
     Concentrated,
     Gaussian,
@@ -24,10 +23,11 @@ from privmean.privacy.loss import (
     Selection,
     Threshold,
 )
-from privmean.privacy.parallel import Parallel
-from privmean.privacy.relations import stated
+from privmean.privacy.profile_events import FilteredMean, ParallelCurve
 from privmean.privacy.rows_and_products import RowsAndProducts
+from privmean.privacy.stored_events import KINDS, loss_from_dict
 from privmean.privacy.threshold_of_sum import ThresholdOfSum
+from tampering import resealed
 
 LATTICE = 2.0**20
 BILL = stated(
@@ -249,7 +249,7 @@ def test_rho_promises():
     assert not Guarantee.of(Budget(rho=0.15), "replace-one", bill).verify()
 
 
-def test_words():
+def test_guarantee_text():
     assert made().describe() == "(1, 1e-06)-DP"
     assert Guarantee.of(Budget(epsilon=2.0), "replace-one", (Pure("a", 2),)).describe() == (
         "2-DP (pure)"

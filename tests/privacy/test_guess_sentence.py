@@ -1,8 +1,9 @@
 """The sentence on a guess: its numbers follow from the relation, and no text has others.
 
-Nothing here uses the formulas of `privmean.privacy.words`. A guarantee is the trade-off function f
-of its weakest test between two neighbors: f(a) is the least share of misses at false alarms a.
-Two steps, away from a person's values and to other ones, have the power g(g(a)), g = 1 - f.
+Nothing here uses the formulas of `privmean.privacy.guarantee_text`. A guarantee is the trade-off
+function f of its weakest test between two neighbors: f(a) is the least share of misses at false
+alarms a. Two steps, away from a person's values and to other ones, have the power g(g(a)), g = 1 -
+f.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ import pytest
 from scipy import stats
 
 import privmean as pm
-from pages import ROOT
+from doc_pages import ROOT
 from privmean.cli.study import told as told_by_the_command
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.words import guess_right, guess_right_of_values, in_words, percent
+from privmean.privacy.guarantee_text import (
+    guess_bound,
+    guess_right_of_values,
+    percent,
+    risk_sentence,
+)
 
 ALARMS = np.concatenate([[0.0], np.geomspace(1e-16, 0.5, 200_001), 1 - np.geomspace(0.5, 1e-16, 9)])
 PAIRS = ("add-remove", "zero-out")
@@ -65,9 +71,9 @@ def share_of_line(epsilon, delta):
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-3])
 def test_neighbors_are_told_apart_as_well_as_the_trade_off_allows(epsilon, delta):
     expected = share_of_line(epsilon, delta)
-    assert guess_right(epsilon, delta) == pytest.approx(expected, rel=1e-12)
+    assert guess_bound(epsilon, delta) == pytest.approx(expected, rel=1e-12)
     made = Guarantee("replace-one", (), epsilon=epsilon, delta=delta)
-    assert guess_right_of_values(made) == guess_right(epsilon, delta)
+    assert guess_right_of_values(made) == guess_bound(epsilon, delta)
 
 
 @pytest.mark.parametrize("relation", PAIRS)
@@ -82,7 +88,7 @@ def test_values_are_two_steps_apart(relation, epsilon, delta):
     made = Guarantee(relation, (), epsilon=epsilon, delta=delta)
     printed = guess_right_of_values(made)
     assert printed == pytest.approx(min(1.0, share_of_line(2 * epsilon, needed)), rel=1e-6)
-    assert guess_right(epsilon, delta) < best_share(found) <= printed + 1e-9
+    assert guess_bound(epsilon, delta) < best_share(found) <= printed + 1e-9
 
 
 @pytest.mark.parametrize("epsilon", SMALL)
@@ -106,10 +112,10 @@ def test_two_steps_of_zcdp_are_four_times_rho(relation, rho):
     assert np.allclose(found[inner], far[inner], rtol=1e-6, atol=1e-9)
     made = Guarantee(relation, (), rho=rho)
     printed = guess_right_of_values(made)
-    assert printed == guess_right(None, 0.0, (2 * mu) ** 2 / 2)
+    assert printed == guess_bound(None, 0.0, (2 * mu) ** 2 / 2)
     assert best_share(far) <= printed + 1e-9
     assert printed - 0.5 <= 1.5 * (best_share(far) - 0.5)
-    assert guess_right(None, 0.0, rho) < printed or printed == 1.0
+    assert guess_bound(None, 0.0, rho) < printed or printed == 1.0
 
 
 def test_a_mechanism_of_this_library_passes_the_number_of_presence():
@@ -125,13 +131,13 @@ def test_a_mechanism_of_this_library_passes_the_number_of_presence():
         return (1 + np.abs(law(0) - law(gap)).sum() / 2) / 2
 
     made = Guarantee("add-remove", (), epsilon=1.0)
-    assert share(10) <= guess_right(1.0)
-    assert guess_right(1.0) < share(20) <= guess_right_of_values(made)
+    assert share(10) <= guess_bound(1.0)
+    assert guess_bound(1.0) < share(20) <= guess_right_of_values(made)
 
 
 def test_the_sentences():
     def words(relation, **loss):
-        return in_words(Guarantee(relation, (), **loss))
+        return risk_sentence(Guarantee(relation, (), **loss))
 
     assert words("replace-one", epsilon=1.0) == (
         "a guess about one person that is right 50% of the time without this release is right at "
@@ -166,14 +172,14 @@ def test_whatever_prints_a_promise_prints_its_sentence(relation, loss, tmp_path)
     terms = {"neighbors": relation, **loss}
     given = {} if relation == "replace-one" else {"n_design": 2000}
     release = pm.mean(people, "x", assume=(0, 10), noise=SimulatedNoise(1), **terms, **given)
-    expected = in_words(release.guarantee)
+    expected = risk_sentence(release.guarantee)
     for text in (str(release), release.details(), release._repr_html_()):
         assert expected in plain(text)
     study = pm.Study(people, **terms, **given, noise=SimulatedNoise(2))
     study.add("x", pm.Mean("x", assume=(0, 10)))
     plan, made = study.plan(), study.release()
     made.report(tmp_path / "report.html")
-    told = in_words(made.guarantee)
+    told = risk_sentence(made.guarantee)
     assert told in plain(str(plan))
     assert told in plain(str(made))
     assert told in plain(told_by_the_command(made.to_dict(), tmp_path))
@@ -209,7 +215,7 @@ def test_no_text_has_a_sentence_of_its_own():
             before = text[max(match.start() - 200, 0) : match.start()]
             epsilon = next(filter(None, EPSILON.findall(before)[-1]))
             made = Guarantee(RELATION.findall(before)[-1], (), epsilon=float(epsilon))
-            assert match[0].lower() == in_words(made).lower(), path
+            assert match[0].lower() == risk_sentence(made).lower(), path
             seen += 1
         rest = WHOLE.sub("", text)
         assert not ANY.search(rest), f"{path}: {ANY.search(rest)}"
@@ -222,5 +228,5 @@ def test_the_table_of_the_page_on_epsilon_is_computed():
     assert len(lines) == 6
     for epsilon, one, presence, values in lines:
         loss = {"epsilon": float(epsilon)}
-        assert one == presence == percent(guess_right(**loss))
+        assert one == presence == percent(guess_bound(**loss))
         assert values == percent(guess_right_of_values(Guarantee("add-remove", (), **loss)))

@@ -18,18 +18,18 @@ from hypothesis import strategies as st
 import privmean as pm
 from privmean.errors import (
     ArgumentError,
-    BudgetExceeded,
-    Infeasible,
+    BudgetExceededError,
+    InfeasibleError,
     PrivmeanError,
     PrivmeanWarning,
 )
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import pure_epsilon
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.journal import Journal, JournalDamaged
 from privmean.privacy.ledger import Ledger
-from privmean.privacy.loss import Gaussian, Laplace, Pure, Threshold
-from privmean.privacy.relations import stated
+from privmean.privacy.ledger_log import Journal, JournalDamaged
+from privmean.privacy.neighbor_relations import stated
+from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Threshold
 
 TENTH = Budget(epsilon=0.1)
 LATTICE = 2.0**20
@@ -52,7 +52,7 @@ def test_ten_tenths_make_one_and_the_eleventh_is_refused(ledger):
     for _ in range(10):
         charge(ledger)
     assert ledger.left().epsilon == 0
-    with pytest.raises(BudgetExceeded, match=r"asks for epsilon=0\.1.*left"):
+    with pytest.raises(BudgetExceededError, match=r"asks for epsilon=0\.1.*left"):
         charge(ledger)
     assert len(ledger.entries) == 10
 
@@ -61,7 +61,7 @@ def test_a_refused_charge_spends_nothing(ledger):
     charge(ledger, Budget(epsilon=0.9))
     for cost in (Budget(epsilon=0.2), Budget(epsilon=0.05, delta=1e-5)):
         before = ledger.left()
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceededError):
             charge(ledger, cost)
         assert ledger.left() == before
     charge(ledger)  # what is left can still be spent
@@ -84,7 +84,7 @@ def test_more_charges_never_lower_the_total_and_it_is_never_passed(costs):
             charge(ledger, Budget(epsilon=epsilon, delta=delta))
             assert ledger.spent().epsilon > spent.epsilon
         else:
-            with pytest.raises(BudgetExceeded):
+            with pytest.raises(BudgetExceededError):
                 charge(ledger, Budget(epsilon=epsilon, delta=delta))
         now = ledger.spent()
         assert now.epsilon >= spent.epsilon
@@ -102,7 +102,7 @@ def test_rho_adds():
     assert ledger.spent().rho == Fraction(28, 100)
     charge(ledger, [Gaussian("sum", 0.2 * LATTICE, LATTICE, 3)])
     assert math.isclose(float(ledger.left().rho), 0.2)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         charge(ledger, Budget(rho=0.21))
     with pytest.raises(ArgumentError, match="delta of its own"):
         charge(ledger, Budget(epsilon=0.1, delta=1e-9))
@@ -165,7 +165,7 @@ def test_charges_chosen_along_the_way_use_only_sums():
     assert within([one] * 60, Budget(epsilon=1.0, delta=1e-6))
     for _ in range(50):
         ledger.charge(guarantee)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.charge(guarantee)
 
 
@@ -184,14 +184,14 @@ class NoNoise:
 def test_a_mean_is_charged_before_any_noise_is_drawn(ledger):
     values = np.linspace(0.0, 1.0, 50)
     arguments = {"bounds": (0.0, 1.0), "delta": 1e-7, "ledger": ledger}
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         pm.mean(values, epsilon=1.5, noise=NoNoise(), **arguments)
     assert ledger.left().epsilon == 1
     release = pm.mean(values, epsilon=0.75, **arguments)
     planned = pure_epsilon(ledger.entries[0].mechanisms)
     assert planned == pure_epsilon(release.guarantee.mechanisms) == Fraction(3, 4)
     assert ledger.left().epsilon == Fraction(1, 4)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         pm.mean(values, epsilon=0.3, noise=NoNoise(), **arguments)
     with pytest.raises(AssertionError, match="drawn"):  # a crash after the charge: it stays spent
         pm.mean(values, epsilon=0.2, noise=NoNoise(), **arguments)
@@ -199,7 +199,7 @@ def test_a_mean_is_charged_before_any_noise_is_drawn(ledger):
 
 
 def test_what_is_refused_at_planning_is_not_charged(ledger):
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         pm.mean(np.zeros(20), epsilon=0.5, ledger=ledger)
     assert not ledger.entries
 
@@ -216,7 +216,7 @@ def test_a_restart_remembers(tmp_path):
         assert again.entries == first.entries
         assert again.left().epsilon == Fraction(3, 4)
     charge(Ledger(path), Budget(epsilon=0.75))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         charge(first)  # the older object sees what the newer one spent
     lines = path.read_text().splitlines()
     assert [json.loads(line)["number"] for line in lines] == [0, 1, 2]
@@ -517,7 +517,7 @@ def test_threads_that_share_one_ledger_never_overspend(ledger):
             while True:
                 charge(ledger, Budget(epsilon=0.02))
                 made.append(1)
-        except BudgetExceeded:
+        except BudgetExceededError:
             pass
 
     threads = [threading.Thread(target=spend) for _ in range(4)]
@@ -560,7 +560,7 @@ def test_a_ledger_that_cannot_be_made_leaves_nothing_behind(tmp_path, monkeypatc
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("privmean.privacy.journal.os.fsync", full)
+    monkeypatch.setattr("privmean.privacy.ledger_log.os.fsync", full)
     with pytest.raises(ArgumentError, match="cannot be made: the disk is full"):
         Ledger(tmp_path / "book", epsilon=1.0)
     assert not list(tmp_path.iterdir())

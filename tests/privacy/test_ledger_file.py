@@ -9,10 +9,10 @@ import threading
 import pytest
 
 import privmean as pm
+from cli_runner import shell
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.privacy import journal
+from privmean.privacy import ledger_log as journal
 from privmean.privacy.ledger import Ledger
-from shell import shell
 
 TENTH = pm.Budget(epsilon=0.1)
 RESERVED = 1 << 10

@@ -16,8 +16,8 @@ import pytest
 import privmean as pm
 from local.collector_server import PostgreSQL
 from privmean.cli.app import run
-from privmean.errors import ArgumentError, BudgetExceeded
-from privmean.privacy.journal import JournalDamaged
+from privmean.errors import ArgumentError, BudgetExceededError
+from privmean.privacy.ledger_log import JournalDamaged
 
 pytestmark = pytest.mark.system
 VALUES = np.random.default_rng(1).normal(5, 1, 800)
@@ -59,7 +59,7 @@ def test_a_call_is_charged_and_verified(place):
     (entry,) = pm.Ledger.open(place).entries
     assert (entry.label, entry.analyst) == ("a", "ann")
     assert pm.verify(release, ledger=place)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         pm.mean(VALUES, epsilon=0.6, assume=(0, 10), ledger=place)
 
 
@@ -189,7 +189,7 @@ def test_a_charge_asks_for_the_disk_where_the_server_would_not(server, place):
     """synchronous_commit off, as some servers are set: it is on within the charge."""
     import psycopg
 
-    from privmean.privacy.sqljournal import SqlJournal
+    from privmean.privacy.sql_ledger_log import SqlJournal
 
     pm.Ledger(place, epsilon=1.0)
     with psycopg.connect(server.url, autocommit=True) as connection:

@@ -16,10 +16,10 @@ import pytest
 
 import privmean as pm
 from privmean.cli.app import run
-from privmean.errors import ArgumentError, BudgetExceeded
-from privmean.privacy.journal import JournalDamaged
+from privmean.errors import ArgumentError, BudgetExceededError
+from privmean.privacy.ledger_log import JournalDamaged
+from privmean.privacy.ledger_price import entry_of
 from privmean.privacy.policies import Policy
-from privmean.privacy.pricing import entry_of
 
 VALUES = np.random.default_rng(1).normal(5, 1, 800)
 
@@ -43,7 +43,7 @@ def test_a_path_is_a_ledger_in_every_call(place):
     (entry,) = pm.Ledger.open(place).entries
     assert (entry.label, entry.analyst, entry.about["questions"]) == ("a", "ann", "mean")
     assert pm.verify(release, ledger=pm.Ledger.open(place))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         pm.mean(VALUES, epsilon=0.6, assume=(0, 10), ledger=place)
     with pytest.raises(ArgumentError, match="is no ledger"):
         pm.mean(VALUES, epsilon=0.6, ledger=3)
@@ -99,12 +99,12 @@ def test_limits_of_analysts_and_periods_are_kept_before_noise(place, monkeypatch
     ledger = pm.Ledger.open(place)
     assert ledger.policies == tuple(limits)
     charge(ledger, 0.4, analyst="ann")
-    with pytest.raises(BudgetExceeded, match="each analyst in a month"):
+    with pytest.raises(BudgetExceededError, match="each analyst in a month"):
         charge(ledger, 0.2, analyst="ann")
     charge(ledger, 0.3, analyst="bob")
-    with pytest.raises(BudgetExceeded, match="bob"):
+    with pytest.raises(BudgetExceededError, match="bob"):
         charge(ledger, 0.05, analyst="bob")
-    with pytest.raises(BudgetExceeded, match="all together in a month"):
+    with pytest.raises(BudgetExceededError, match="all together in a month"):
         charge(ledger, 0.2, analyst="cat")
     charge(ledger, 0.1, analyst="cat")
     with pytest.raises(ArgumentError, match="must be named"):
@@ -144,7 +144,7 @@ def test_64_writers_spend_no_more_than_there_is(place):
         try:
             charge(pm.Ledger.open(place), 0.1)
             found.append(True)
-        except BudgetExceeded:
+        except BudgetExceededError:
             found.append(False)
 
     writers = [threading.Thread(target=write) for _ in range(64)]

@@ -9,7 +9,7 @@ import pytest
 
 import privmean as pm
 from privmean.cli.app import run
-from privmean.errors import ArgumentError, BudgetExceeded
+from privmean.errors import ArgumentError, BudgetExceededError
 from privmean.privacy.names import comparable
 
 SAME = [
@@ -43,7 +43,7 @@ def test_other_spellings_have_no_limit_of_their_own(each):
     for name in SAME:
         try:
             pm.mean([1.0, 2.0, 3.0] * 500, epsilon=0.4, assume=(0, 9), ledger=ledger, analyst=name)
-        except BudgetExceeded:
+        except BudgetExceededError:
             continue
         spent += 1
     assert spent == 2

@@ -6,16 +6,16 @@ from fractions import Fraction
 
 import pytest
 
-from forging import resealed
-from privmean.errors import ArgumentError, BudgetExceeded, PrivmeanError
-from privmean.privacy.bill import loss_from_dict
+from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanError
 from privmean.privacy.compose import total_epsilon, total_rho
-from privmean.privacy.curves import FilteredMean, ParallelCurve
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
-from privmean.privacy.loss import Gaussian, Laplace, Pure, Threshold
-from privmean.privacy.parallel import Parallel
-from privmean.privacy.relations import holds_under, stated
+from privmean.privacy.neighbor_relations import holds_under, stated
+from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Threshold
+from privmean.privacy.profile_events import FilteredMean, ParallelCurve
+from privmean.privacy.stored_events import loss_from_dict
+from tampering import resealed
 
 LATTICE = 2.0**20
 WEAK = Gaussian("weak", 0.3 * LATTICE, LATTICE, 2)
@@ -46,7 +46,7 @@ def test_gaussian_parts_are_never_charged_for_nothing(loss):
     """A part with noise and a threshold has a delta, but not one that covers its noise."""
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     if loss is CURVES:
-        with pytest.raises(BudgetExceeded, match="epsilon=3"):
+        with pytest.raises(BudgetExceededError, match="epsilon=3"):
             ledger.charge([loss], "replace-one")
     else:
         with pytest.raises(ArgumentError, match="need a delta"):

@@ -13,17 +13,17 @@ import pytest
 
 import privmean as pm
 from audit import collect, epsilon_found, intervals_of, lowest_bit, numbers_of
-from kit import planned
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian
 from privmean.central.default_mean import DefaultMean
-from privmean.central.winsorized import Winsorized
+from privmean.central.winsorized import WinsorizedMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms import stable_histogram
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.noise.base import FromBits
+from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.noise.noise_source import FromBits
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, Budget
+from statistics_kit import planned
 
 NULL = np.nan
 
@@ -40,13 +40,13 @@ class Pair:
     other: float | None
     others: tuple[float, ...] = (0.0,)
 
-    def people(self, value: float | None) -> MatrixPeople:
+    def people(self, value: float | None) -> ArrayPersonTable:
         values = np.resize(self.others, (self.persons, 1))
         if value is None:
             values = values[1:]
         else:
             values[0, 0] = value
-        return MatrixPeople(values, ("value",))
+        return ArrayPersonTable(values, ("value",))
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Case:
         return epsilon_found(*outputs, self.budget.delta)
 
 
-KNOWN_LIMITS = Winsorized(Bounded(-1.0, 1.0))
+KNOWN_LIMITS = WinsorizedMean(Bounded(-1.0, 1.0))
 FOUND = DefaultMean(target="clipped")
 BOUNDED = BoundedMean((-1.0, 1.0))
-LOCATED = Winsorized(SubGaussian(sd=0.3), share=0.25, recenter=0.0)
+LOCATED = WinsorizedMean(SubGaussian(sd=0.3), share=0.25, recenter=0.0)
 
 PURE, WITH_DELTA = Budget(epsilon=2.0), Budget(epsilon=2.0, delta=1e-6)
 NOISE = ("noise_interval",)
@@ -148,7 +148,7 @@ def test_a_threshold_that_is_too_low_is_caught(monkeypatch):
         stable_histogram, "laplace_threshold", lambda scale, delta: honest(scale, delta) // 12
     )
     # the bill itself refuses such a threshold, so the twin must also drop that check
-    monkeypatch.setattr("privmean.privacy.loss.Threshold._tail", lambda _: 0.0)
+    monkeypatch.setattr("privmean.privacy.privacy_events.Threshold._tail", lambda _: 0.0)
     assert case.found(2500) > case.budget.epsilon
 
 
@@ -202,7 +202,7 @@ def found_from_files(folder, pair, runs, intervals=(), collected=False, **argume
     for path in tables(folder, pair):
         people = pm.read(str(path), person="person", values=["value"])
         if collected:
-            people = MatrixPeople(people.matrix(), people.columns)
+            people = ArrayPersonTable(people.matrix(), people.columns)
 
         def run(people=people):
             release = pm.mean(people, **arguments)

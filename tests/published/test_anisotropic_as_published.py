@@ -6,14 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import kit
 import privmean as pm
-from kit import planned
-from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.errors import ArgumentError, Infeasible
+import statistics_kit
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.published import AnisotropicAsPublished
@@ -27,6 +26,7 @@ from privmean.published.variance_stage import (
     variance_bins,
     variance_of,
 )
+from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
@@ -37,7 +37,7 @@ def spike(d):
 
 
 def people(x):
-    return MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def found_in(histogram, values):
@@ -49,15 +49,15 @@ def test_a_name_that_moved_says_where_to(name):
     with pytest.raises(AttributeError, match=f"privmean.published.{name}"):
         getattr(pm, name)
     with pytest.raises(ArgumentError, match="privmean.published.AnisotropicAsPublished"):
-        Anisotropic(method="published")
+        AnisotropicMean(method="published")
 
 
 def test_where_the_published_constants_are_not_proved_they_do_not_run():
-    with pytest.raises(Infeasible, match="add-remove"):
+    with pytest.raises(InfeasibleError, match="add-remove"):
         planned(AnisotropicAsPublished(1.0), BUDGET, persons=3000, dimension=2)
-    with pytest.raises(Infeasible, match="replace-one"):
+    with pytest.raises(InfeasibleError, match="replace-one"):
         planned(AnisotropicAsPublished(), BUDGET, n_design=3000, dimension=2, relation=ADD_REMOVE)
-    with pytest.raises(Infeasible, match="delta"):
+    with pytest.raises(InfeasibleError, match="delta"):
         planned(AnisotropicAsPublished(1.0), Budget(epsilon=1.0), persons=3000, dimension=2)
 
 
@@ -75,7 +75,7 @@ def test_published_constants_run_and_cost_more():
         relation=ADD_REMOVE,
     )
     tight = planned(
-        Anisotropic(sigma**2, method="average"),
+        AnisotropicMean(sigma**2, method="average"),
         Budget(4.0, 1e-6),
         n_design=4000,
         dimension=40,
@@ -89,7 +89,7 @@ def test_published_constants_run_and_cost_more():
     ]
     assert not any(release.failed for release in made)
     scores = [(item.estimate - 3) / item.intervals.noise for item in made]
-    kit.assert_variance(np.ravel(scores), 1.0)
+    statistics_kit.assert_variance(np.ravel(scores), 1.0)
 
 
 def test_published_constants_fail_half_the_time_at_their_limit():
@@ -100,7 +100,7 @@ def test_published_constants_fail_half_the_time_at_their_limit():
     x = np.zeros((500, 1))
     failed = sum(plan.release(people(x), SimulatedNoise(k)).failed for k in range(200))
     # the count fails below one person: noise above t + 1 - 500 persons, about one in two
-    kit.assert_rate(failed, 200, 1 - 0.5 * math.exp(-(500.126 + 1 - 500) / 21))
+    statistics_kit.assert_rate(failed, 200, 1 - 0.5 * math.exp(-(500.126 + 1 - 500) / 21))
 
 
 def test_pairs_a_group():
@@ -113,7 +113,7 @@ def test_group_variances_estimate_variances():
     v = group_variances(x, 30)
     assert v.shape == (100, 3)
     for j in range(3):
-        kit.assert_mean(v[:, j], sigma[j] ** 2)
+        statistics_kit.assert_mean(v[:, j], sigma[j] ** 2)
     y = x.copy()
     y[123] = np.inf
     assert (group_variances(y, 30) != v).any(axis=1).sum() == 1
@@ -162,5 +162,5 @@ def test_published_algorithms_run_and_are_billed():
         people(np.geomspace(1e-30, 1e30, 20_000)[:, None] * np.ones(4)), SimulatedNoise(1)
     )
     assert nothing.guarantee.verify()
-    with pytest.raises(Infeasible, match="groups"):
+    with pytest.raises(InfeasibleError, match="groups"):
         planned(AnisotropicAsPublished(), BUDGET, persons=20_000, dimension=100)

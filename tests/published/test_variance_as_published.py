@@ -7,19 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from kit import assert_rate_at_least, planned
-from privmean.errors import ArgumentError, Infeasible
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.compose import total_epsilon
 from privmean.published.variance import VarianceAsPublished
+from statistics_kit import assert_rate_at_least, planned
 
 SMALL, LARGE = math.sqrt(0.1), 100.0
 
 
 def people(values):
-    return MatrixPeople(np.asarray(values, float)[:, None], ("x",))
+    return ArrayPersonTable(np.asarray(values, float)[:, None], ("x",))
 
 
 def plan(method="coinpress", n=10_000, center=300.0, **settings):
@@ -83,7 +83,7 @@ def test_constant_data_stop_within_the_rounds(method):
     "budget", [Budget(epsilon=1.0), Budget(rho=1.0), Budget(epsilon=1.0, delta=0.0)]
 )
 def test_it_needs_a_delta(budget):
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         planned(VarianceAsPublished(SMALL, LARGE, 0.0), budget, persons=1000)
 
 

@@ -8,14 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_mean, planned
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
-from privmean.errors import ArgumentError, Infeasible
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.compose import total_epsilon
 from privmean.published.winsorized import AsPublished, PublishedHistogram
+from statistics_kit import assert_mean, planned
 
 NORMAL = SubGaussian(1.0)
 
@@ -32,7 +32,7 @@ def plan(n=1000, d=1, epsilon=1.0, delta=1e-6, **settings):
 def people(values):
     x = np.asarray(values, float)
     x = x[:, None] if x.ndim == 1 else x
-    return MatrixPeople(x, tuple(f"x{j}" for j in range(x.shape[1])))
+    return ArrayPersonTable(x, tuple(f"x{j}" for j in range(x.shape[1])))
 
 
 def test_constants_of_one_column():
@@ -115,9 +115,9 @@ def test_small_tables_are_not_refused_and_may_fail():
 
 
 def test_refused():
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         planned(AsPublished(NORMAL), Budget(epsilon=1.0), persons=1000)
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         planned(AsPublished(NORMAL), Budget(rho=1.0), persons=1000)
     budget = Budget(epsilon=1.0, delta=1e-6)
     with pytest.raises(ArgumentError, match="relation"):

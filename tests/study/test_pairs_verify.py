@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from forging import resealed
 from privmean.noise.simulated import SimulatedNoise
-from privmean.provenance import NAME, digest_of
+from privmean.release.provenance import NAME, digest_of
+from tampering import resealed
 
 N = 1500
 KEYS = ("a", "b", "c")

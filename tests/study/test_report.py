@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.study.report import page
+from privmean.study.study_report import page
 
 FIELDS = (
     "Data set", "State of the data", "Holder of the data", "Asked by", "Who sees the outputs",

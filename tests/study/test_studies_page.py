@@ -12,11 +12,12 @@ import pytest
 import privmean as pm
 from privmean.central.default_vector import PARTLY as SOME_COLUMNS
 from privmean.cli.app import run
-from privmean.intervals.divided import VALUES_MISSING
-from privmean.intervals.group_table import FEW, HIDDEN, IMPRECISE, NEAR
-from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED
+from privmean.inference.group_table import FEW, HIDDEN, IMPRECISE, NEAR
+from privmean.inference.outlier_check import FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED
+from privmean.inference.ratio_with_missing import VALUES_MISSING
 from privmean.models.pooled_intervals import PARTLY as SOME_TERMS
-from privmean.models.pooled_run import (
+from privmean.models.quantile_intervals import UNRESOLVED
+from privmean.models.run_pooled import (
     AGAIN,
     ENTANGLED,
     RANGE,
@@ -24,9 +25,8 @@ from privmean.models.pooled_run import (
     THIN_LEVEL,
     UNSEEN,
 )  # fmt: skip
-from privmean.models.quantile_intervals import UNRESOLVED
-from privmean.outcome import PARTLY
-from privmean.study.release import NOT_ANSWERED
+from privmean.release.outcome import PARTLY
+from privmean.study.study_release import NOT_ANSWERED
 
 DOCS = Path(__file__).parents[2] / "docs"
 

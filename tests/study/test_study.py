@@ -15,21 +15,21 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.errors import ArgumentError, Infeasible
+from privmean.data.person_table import ClipInterval
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.reductions import Box
-from privmean.people.shape import Shape
-from privmean.privacy.budget import Budget, as_written
+from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.calibrate import within
 from privmean.privacy.compose import total_delta
 from privmean.privacy.gdp import gaussian_delta
-from privmean.privacy.loss import Concentrated, Laplace, Pure
+from privmean.privacy.privacy_events import Concentrated, Laplace, Pure
 from privmean.privacy.zcdp import rho_delta
-from privmean.provenance import NAME, digest_of
-from privmean.study.allocation import allot, least_epsilon
-from privmean.study.items import Item
-from privmean.study.parts import down, significant, whole
-from privmean.study.shares import CURVES, RHO, SUMS, largest_rho
+from privmean.release.provenance import NAME, digest_of
+from privmean.study.allocate_budget import allot, least_epsilon
+from privmean.study.budget_shares import CURVES, RHO, SUMS, largest_rho
+from privmean.study.question_share import down, significant, whole
+from privmean.study.study_question import StudyQuestion
 
 PERSONS = 3000
 LIMITS = (0.0, 10.0)
@@ -103,7 +103,7 @@ def test_the_plan_reads_nothing_and_says_what_each_costs():
 
 def test_shares_follow_weights_and_add_up_exactly():
     plan = study(delta=0.0).plan(PERSONS)
-    parts = {part.name: as_written(part.own.epsilon) for part in plan.parts}
+    parts = {part.name: exact_fraction(part.own.epsilon) for part in plan.parts}
     assert parts["limited"] == parts["trend"]
     looks = sum(look.pure for look in plan.looks)
     assert sum(parts.values()) + looks <= 2
@@ -111,21 +111,21 @@ def test_shares_follow_weights_and_add_up_exactly():
     assert plan.allotment.way == SUMS
     made = pm.Study(TABLE, epsilon=2.0)
     made.add("a", pm.Mean("y", assume=LIMITS), weight=2).add("b", pm.Mean("x", assume=LIMITS))
-    one, two = (as_written(part.own.epsilon) for part in made.plan(PERSONS).parts)
+    one, two = (exact_fraction(part.own.epsilon) for part in made.plan(PERSONS).parts)
     assert float(one / two) == pytest.approx(2 ** (1 / 3), rel=1e-9)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 7, 12])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_what_is_stored_keeps_the_budget_and_a_little_more_does_not(k, epsilon):
-    shapes = {f"q{j}": Shape(("y",), 10**6) for j in range(k)}
-    items = [Item(f"q{j}", pm.Mean("y", assume=LIMITS), 1.0 + j % 3) for j in range(k)]
+    shapes = {f"q{j}": PublicShape(("y",), 10**6) for j in range(k)}
+    items = [StudyQuestion(f"q{j}", pm.Mean("y", assume=LIMITS), 1.0 + j % 3) for j in range(k)]
     for budget in (Budget(epsilon), Budget(epsilon, 1e-6), Budget(rho=epsilon)):
         found = allot(items, shapes, budget)
         lines = tuple(line for part in found.parts for line in part.lines)
         assert within(lines, budget)
         if found.way == SUMS:
-            assert sum(loss.pure for loss in lines) <= as_written(epsilon)
+            assert sum(loss.pure for loss in lines) <= exact_fraction(epsilon)
         if found.way == CURVES:
             assert found.factor > 1
             more = [
@@ -143,8 +143,10 @@ def test_many_questions_have_less_noise_than_sums_by_hand():
     randomised responses)."""
     for k, factor in ((8, 1.0), (24, 1.15)):
         names = [f"q{j}" for j in range(k)]
-        items = [Item(name, pm.Mean("y", assume=LIMITS)) for name in names]
-        found = allot(items, {name: Shape(("y",), PERSONS) for name in names}, Budget(2.0, 1e-6))
+        items = [StudyQuestion(name, pm.Mean("y", assume=LIMITS)) for name in names]
+        found = allot(
+            items, {name: PublicShape(("y",), PERSONS) for name in names}, Budget(2.0, 1e-6)
+        )
         by_hand = pm.plan(items[0].question, persons=PERSONS, epsilon=2.0 / k)
         for part in found.parts:
             mine = part.plan.predict(1.0)["privacy_noise"]
@@ -160,7 +162,7 @@ def test_a_question_priced_by_its_path_is_one_line_of_its_whole_part():
     (line,) = (x for x in found.guarantee.mechanisms if x.name.startswith("path: "))
     assert isinstance(line, Pure)
     part = found.plan.parts[-1]
-    assert line.epsilon == as_written(part.budget.epsilon)
+    assert line.epsilon == exact_fraction(part.budget.epsilon)
     assert len(found["path"].guarantee.mechanisms) > 1
 
 
@@ -207,9 +209,9 @@ def test_the_bill_of_a_fixed_plan_is_the_planned_one_whatever_it_finds(seed):
     values = tables[seed]
     questions = [
         pm.Mean(assume=(-1.0, 1.0)),
-        pm.Mean(method=pm.Winsorized(pm.Bounded(-2.0, 2.0))),
-        pm.Mean(method=pm.Magnitudes()),
-        pm.Mean(method=pm.Magnitudes(target="mean")),
+        pm.Mean(method=pm.WinsorizedMean(pm.Bounded(-2.0, 2.0))),
+        pm.Mean(method=pm.PrivateScale()),
+        pm.Mean(method=pm.PrivateScale(target="mean")),
         pm.Quantile("value"),
         pm.Quantile("value", bounds=(-3, 3)),
     ]
@@ -234,7 +236,7 @@ def test_rho_parts_are_sums_of_rho_and_convert():
     made = study(epsilon=None, delta=0.0, rho=0.1)
     plan = made.plan(PERSONS)
     assert plan.allotment.way == RHO
-    assert sum(as_written(part.own.rho) for part in plan.parts) <= as_written(0.1)
+    assert sum(exact_fraction(part.own.rho) for part in plan.parts) <= exact_fraction(0.1)
     assert math.fsum(line.rho for line in plan.losses) <= 0.1 * (1 + 1e-12)
     assert plan.guarantee.rho == 0.1
     assert made.release().guarantee.verify()
@@ -266,9 +268,9 @@ def test_parts_with_a_delta_add_up_whatever_the_curve_of_each(terms):
     plan = made.plan(PERSONS)
     assert plan.guarantee.verify()
     shapes = plan.shapes
-    from privmean.study.shares import Work
+    from privmean.study.budget_shares import AllocationTask
 
-    first = Work(plan.items, shapes, plan.budget).sums()
+    first = AllocationTask(plan.items, shapes, plan.budget).sums()
     assert within([line for part in first.parts for line in part.lines], plan.budget)
 
 
@@ -300,14 +302,16 @@ def test_wishes_that_cannot_be_had_are_refused_with_the_least_epsilon():
     made = pm.Study(TABLE, epsilon=0.2)
     made.add("exact", pm.Mean("y", assume=LIMITS), error=0.0188, guess_sd=1.0)
     made.add("other", pm.Mean("x", assume=LIMITS), error=0.03, guess_sd=1.0)
-    with pytest.raises(Infeasible, match=r"epsilon=\d.*would do; without exact epsilon=") as caught:
+    with pytest.raises(
+        InfeasibleError, match=r"epsilon=\d.*would do; without exact epsilon="
+    ) as caught:
         made.plan(PERSONS)
     items = tuple(made.questions.values())
-    shapes = {item.name: Shape(("y",), PERSONS) for item in items}
+    shapes = {item.name: PublicShape(("y",), PERSONS) for item in items}
     least = least_epsilon(items, shapes, Budget(0.2))
     assert f"epsilon={least:.3g} would do" in str(caught.value)
     allot(items, shapes, Budget(least))
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         allot(items, shapes, Budget(least * 0.98))
 
 
@@ -323,7 +327,7 @@ def test_groups_need_persons_in_all_and_the_plan_says_how_many():
 def test_an_error_below_that_of_sampling_is_refused():
     made = pm.Study(TABLE, epsilon=2.0)
     made.add("exact", pm.Mean("y", assume=LIMITS), error=0.01, guess_sd=1.0)
-    with pytest.raises(Infeasible, match="without any privacy noise"):
+    with pytest.raises(InfeasibleError, match="without any privacy noise"):
         made.plan(PERSONS)
 
 
@@ -339,9 +343,9 @@ def test_predicted_errors_do_not_grow_with_the_share():
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 0.25, 1e-9 + 0.7, 0.999999999999])
 def test_parts_are_decimals_rounded_down(value):
     found = down(Fraction(value))
-    assert as_written(found) <= Fraction(value) < as_written(found) + Fraction(3, 10**12)
+    assert exact_fraction(found) <= Fraction(value) < exact_fraction(found) + Fraction(3, 10**12)
     small = significant(value * 1e-7)
-    assert as_written(small) <= Fraction(value * 1e-7)
+    assert exact_fraction(small) <= Fraction(value * 1e-7)
     assert small == pytest.approx(value * 1e-7, rel=1e-10)
 
 
@@ -377,7 +381,7 @@ def test_the_ledger_is_charged_once_and_nothing_is_spent_on_a_refusal():
     assert "level (mean)" in entry.about["questions"]
     assert entry.about["plan"] == found.plan.digest
     assert float(entry.amount.epsilon) == 2.0
-    with pytest.raises(pm.BudgetExceeded):
+    with pytest.raises(pm.BudgetExceededError):
         study().release(ledger=ledger)
     assert len(ledger.entries) == 1
     assert pm.verify(found, ledger=ledger)
@@ -435,7 +439,7 @@ class Broken:
                     fixed = False
 
                     def run(self, curator):
-                        (sums,) = curator.people.box_sums([Box(*LIMITS)])
+                        (sums,) = curator.people.box_sums([ClipInterval(*LIMITS)])
                         if sums.present % 2:
                             raise RuntimeError("private-value-xyz")
                         raise MemoryError
@@ -474,7 +478,7 @@ def test_which_error_it_was_depends_on_records_and_is_told_nowhere():
         stored = found.to_dict()
         told.append((str(found), repr(found), stored["questions"], found.rows()))
         assert not any(word in str(told) for word in ("RuntimeError", "MemoryError", "xyz"))
-        from privmean.study.report import page
+        from privmean.study.study_report import page
 
         html = page(stored)
         assert "which one is not told" in html
@@ -517,7 +521,7 @@ def test_a_release_taken_out_of_a_study_is_not_charged_again(real):
 
 
 def test_a_release_that_hides_its_study_is_noticed(real):
-    from privmean.privacy.canonical import digest
+    from privmean.privacy.canonical_json import digest
     from privmean.privacy.guarantee import PURPOSE
 
     stored = json.loads(json.dumps(real.to_dict()))
@@ -562,7 +566,7 @@ def test_what_was_changed_is_noticed_by_the_digest_and_by_the_bill(real, name):
     FORGERIES[name](stored)
     assert any("digest does not fit" in problem for problem in pm.verify(stored).problems)
     guarantee = stored["guarantee"]
-    from privmean.privacy.canonical import digest
+    from privmean.privacy.canonical_json import digest
     from privmean.privacy.guarantee import PURPOSE
 
     rest = {key: value for key, value in guarantee.items() if key != "digest"}
@@ -597,7 +601,7 @@ def test_all_rows_are_one_frame(real):
 
 
 def test_equal_summaries_are_reduced_once(monkeypatch):
-    from privmean.people.table import RecordMeans
+    from privmean.data.table import RecordMeans
 
     found = []
     once = RecordMeans.reduce

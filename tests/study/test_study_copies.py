@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from copying import copied
+from file_copying import copied
 from privmean.errors import ArgumentError
-from privmean.identity import Identity
-from privmean.study.draws import Draws, Gone
-from privmean.study.folder import DRAWS, LOCK, RECEIPT, RUN
-from privmean.study.outputs import run_in
+from privmean.storage.file_identity import Identity
+from privmean.study.answer_log import AnswerLog, CannotResume
+from privmean.study.run_folder import DRAWS, LOCK, RECEIPT, RUN
+from privmean.study.write_outputs import run_in
 
 
 class Killed(BaseException):
@@ -40,7 +40,7 @@ def charged(study, folder, book):
 
     pm.Ledger(book, epsilon=1.0, delta=1e-6)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Draws, "answer", die)
+        patched.setattr(AnswerLog, "answer", die)
         with pytest.raises(Killed):
             run_in(study, folder, ledger=pm.Ledger.open(book))
     assert (folder / RECEIPT).exists()
@@ -54,7 +54,7 @@ def test_a_folder_copied_back_in_its_place_is_refused(tmp_path, study, reused):
     run_in(study, page, ledger=pm.Ledger.open(book))
     shutil.rmtree(page)
     copied(backup, page)
-    with pytest.raises(Gone, match="is a copy"):
+    with pytest.raises(CannotResume, match="is a copy"):
         run_in(study, page, ledger=pm.Ledger.open(book))
     assert not (page / DRAWS).exists()
 
@@ -81,7 +81,7 @@ def test_a_name_left_behind_of_the_lock_tells_which_answers_were_given(tmp_path,
         shutil.copy(page / name, other / name)
     run_in(study, page, ledger=pm.Ledger.open(book))
     os.rename(page / LOCK, other / LOCK)
-    with pytest.raises(Gone, match=r"draws\.jsonl is an old copy, or was removed"):
+    with pytest.raises(CannotResume, match=r"draws\.jsonl is an old copy, or was removed"):
         run_in(study, other, ledger=pm.Ledger.open(book))
     assert not (other / DRAWS).exists()
 
@@ -93,7 +93,7 @@ def test_answers_that_are_missing_are_not_drawn_again(tmp_path, study, left):
     (page / "release.json").unlink()
     kept = (page / DRAWS).read_bytes().splitlines(keepends=True)
     (page / DRAWS).write_bytes(b"".join(kept[:left]))
-    with pytest.raises(Gone, match=f"{len(kept) - left} answers of this run are missing"):
+    with pytest.raises(CannotResume, match=f"{len(kept) - left} answers of this run are missing"):
         run_in(study, page)
     assert (page / DRAWS).read_bytes() == b"".join(kept[:left])
     (page / DRAWS).write_bytes(b"".join(kept))
@@ -121,7 +121,7 @@ def test_a_run_of_an_older_version_goes_on_and_says_more_then(tmp_path, study, r
     assert place_of(page) == stated["place"]
     assert len(pm.Ledger.open(book).entries) == 1
     copied(page, tmp_path / "copy")
-    with pytest.raises(Gone, match="is a copy"):
+    with pytest.raises(CannotResume, match="is a copy"):
         run_in(study, tmp_path / "copy", ledger=pm.Ledger.open(book))
 
 
@@ -130,7 +130,7 @@ def test_without_a_birth_device_and_number_tell_as_before(tmp_path, study, unbor
     charged(study, page, book)
     assert place_of(page)[2] is None
     copied(page, tmp_path / "copy")
-    with pytest.raises(Gone, match="is a copy"):
+    with pytest.raises(CannotResume, match="is a copy"):
         run_in(study, tmp_path / "copy", ledger=pm.Ledger.open(book))
     run_in(study, page, ledger=pm.Ledger.open(book))
 
@@ -141,7 +141,7 @@ def test_a_place_that_is_none_is_that_of_a_copy(tmp_path, study, place):
     charged(study, page, book)
     stated = json.loads((page / RUN).read_text())
     (page / RUN).write_text(json.dumps({**stated, "place": place}))
-    with pytest.raises(Gone, match="is a copy"):
+    with pytest.raises(CannotResume, match="is a copy"):
         run_in(study, page, ledger=pm.Ledger.open(book))
 
 

@@ -16,12 +16,12 @@ import privmean as pm
 from json_schema import problems
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
-from privmean.study import draws as draws_module
-from privmean.study.draws import Draws, Gone
-from privmean.study.file import first_file, read_study, study_of, study_schema
-from privmean.study.folder import DRAWS, RESULT, RUN, held
-from privmean.study.outputs import run_in
+from privmean.study import answer_log as draws_module
+from privmean.study.answer_log import AnswerLog, CannotResume
+from privmean.study.run_folder import DRAWS, RESULT, RUN, held
+from privmean.study.study_file import first_file, read_study, study_of, study_schema
 from privmean.study.table_state import is_table, table_state
+from privmean.study.write_outputs import run_in
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOW = "declarations changed: store json.dumps(study_schema(), indent=2) and a line end there again"
@@ -110,7 +110,7 @@ def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(plac
         made.add("limited", pm.Mean(assume=(0.0, 10.0)))
         return made
 
-    answer = Draws.answer
+    answer = AnswerLog.answer
 
     def watched(self, question, mechanism, draw):
         number = self._places.get(question, 0)
@@ -119,7 +119,7 @@ def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(plac
         assert seen.setdefault(key, text) == text, "two noises at one place"
         return found
 
-    monkeypatch.setattr(Draws, "answer", watched)
+    monkeypatch.setattr(AnswerLog, "answer", watched)
     moments = 0
     while True:
         out, book = place / f"out{moments}", place / f"ledger{moments}"
@@ -147,8 +147,8 @@ def test_a_run_killed_for_good_goes_on_in_another_process(place):
     """kill -9 at moments of the wall clock, then once more in peace."""
     code = (
         "import os, sys, threading, time\n"
-        "from privmean.study.file import read_study\n"
-        "from privmean.study.outputs import run_in\n"
+        "from privmean.study.study_file import read_study\n"
+        "from privmean.study.write_outputs import run_in\n"
         "import privmean as pm\n"
         "study, book = read_study(sys.argv[1]), pm.Ledger.open(sys.argv[3])\n"
         "wait = float(sys.argv[4])\n"
@@ -189,7 +189,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on(place, monkeypatch, capsys):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("privmean.study.folder.os.fsync", full)
+    monkeypatch.setattr("privmean.study.run_folder.os.fsync", full)
     assert call("study", "run", place / "study.toml", "--out", place / "out") == 2
     assert "the disk is full; then run the same command again" in capsys.readouterr().err
     monkeypatch.undo()
@@ -211,7 +211,7 @@ def test_a_changed_table_is_refused_without_a_draw(place, monkeypatch):
     stopped(place, monkeypatch)
     kept = (place / "out" / DRAWS).read_bytes()
     write_table(place / "panel.csv", seed=2)
-    with pytest.raises(Gone, match="the table changed"):
+    with pytest.raises(CannotResume, match="the table changed"):
         run_in(read_study(place / "study.toml"), place / "out")
     assert (place / "out" / DRAWS).read_bytes() == kept
 
@@ -233,7 +233,7 @@ def test_a_table_changed_under_the_same_size_and_time_is_refused(place, monkeypa
     stopped(place, monkeypatch)
     kept = (place / "out" / DRAWS).read_bytes()
     changed_digit(place / "panel.csv")
-    with pytest.raises(Gone, match="the table changed"):
+    with pytest.raises(CannotResume, match="the table changed"):
         run_in(read_study(place / "study.toml"), place / "out")
     assert (place / "out" / DRAWS).read_bytes() == kept
 
@@ -243,7 +243,7 @@ def test_another_file_of_the_same_size_and_time_is_refused(place, monkeypatch):
     shutil.copy2(place / "panel.csv", place / "other.csv")
     changed_digit(place / "other.csv")
     os.replace(place / "other.csv", place / "panel.csv")
-    with pytest.raises(Gone, match="the table changed"):
+    with pytest.raises(CannotResume, match="the table changed"):
         run_in(read_study(place / "study.toml"), place / "out")
 
 
@@ -268,7 +268,7 @@ def test_of_large_tables_size_and_time_tell(place, monkeypatch):
     stopped(place, monkeypatch)
     (place / "panel.csv").chmod(0o600)
     os.utime(place / "panel.csv", (1e9, 1e9))
-    with pytest.raises(Gone, match="the table changed"):
+    with pytest.raises(CannotResume, match="the table changed"):
         run_in(read_study(place / "study.toml"), place / "out")
 
 
@@ -312,7 +312,7 @@ def test_what_tells_a_table_is_private_and_forgotten(place, monkeypatch):
 def test_a_copied_folder_is_refused_without_a_draw(place, monkeypatch):
     stopped(place, monkeypatch)
     shutil.copytree(place / "out", place / "copy")
-    with pytest.raises(Gone, match="is a copy"):
+    with pytest.raises(CannotResume, match="is a copy"):
         run_in(read_study(place / "study.toml"), place / "copy")
     assert run_in(read_study(place / "study.toml"), place / "out")
 
@@ -345,7 +345,7 @@ def test_damaged_answers_are_refused_and_nothing_is_drawn_again(place, monkeypat
         lines[0] = json.dumps([parts[0], parts[1][:-1] + "0", *parts[2:]]) + "\n"
     path.write_text("".join(lines))
     kept = path.read_bytes()
-    with pytest.raises(Gone):
+    with pytest.raises(CannotResume):
         run_in(read_study(place / "study.toml"), place / "out")
     assert path.read_bytes() == kept
 
@@ -359,7 +359,7 @@ def kept_as(path, text):
     what = draws_module._what(Asked())
     line = ["q/0", what, text, draws_module._check("q/0", what, text)]
     path.write_text(json.dumps(line) + "\n")
-    return Draws(path).answer("q", Asked(), lambda: pytest.fail("drawn again"))
+    return AnswerLog(path).answer("q", Asked(), lambda: pytest.fail("drawn again"))
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def kept_as(path, text):
 def test_kept_answers_can_do_nothing_but_be_answers(tmp_path, text):
     """A file that somebody forged makes no object that no mechanism answers with, and runs
     nothing."""
-    with pytest.raises(Gone, match="no answer"):
+    with pytest.raises(CannotResume, match="no answer"):
         kept_as(tmp_path / DRAWS, text)
     assert [item.name for item in tmp_path.iterdir()] == [DRAWS]
 
@@ -394,7 +394,7 @@ def test_a_pickle_is_no_answer(tmp_path):
             return pm.Ledger, (str(tmp_path / "owned"),)
 
     for text in (pickle.dumps(Evil(), 0).decode(), base64.b64encode(pickle.dumps(Evil())).decode()):
-        with pytest.raises(Gone, match="no answer"):
+        with pytest.raises(CannotResume, match="no answer"):
             kept_as(tmp_path / DRAWS, text)
     assert not (tmp_path / "owned").exists()
 
@@ -557,7 +557,7 @@ def test_run_json_names_the_place_and_no_person(place):
 def test_planning_reads_the_column_of_persons_and_no_other(place, kind, monkeypatch):
     import polars as pl
 
-    from privmean.people.read import read
+    from privmean.data.read import read
 
     frame = pl.read_csv(place / "panel.csv").vstack(
         pl.DataFrame(
@@ -568,7 +568,7 @@ def test_planning_reads_the_column_of_persons_and_no_other(place, kind, monkeypa
     frame.write_csv(path) if kind == "csv" else frame.write_parquet(path)
     table = pm.Table(str(path), person="who")
     assert table.persons() == pm.read(str(path), person="who", values="y").size() == 3000
-    monkeypatch.setattr("privmean.people.read.read", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("privmean.data.read.read", lambda *a, **k: 1 / 0)
     assert read is not None
     study = pm.Study(table, epsilon=1.0).add("level", pm.Mean("y"))
     assert study.plan().shapes["level"].persons == 3000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pages import DOCS, blocks
+from doc_pages import DOCS, blocks
 
 PAGE = DOCS / "tasks.md"
 
@@ -27,7 +27,7 @@ def test_the_page_for_the_board_shares_a_look():
     import tomllib
 
     import privmean as pm
-    from privmean.study.file import study_of
+    from privmean.study.study_file import study_of
 
     (text,) = (block.text for block in blocks(PAGE) if block.said == "board.toml")
     made = study_of(tomllib.loads(text), DOCS)

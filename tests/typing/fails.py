@@ -17,10 +17,12 @@ pm.mean(3, epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.mean(["wage"], epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.mean(table, 3, epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, method="winsorised")  # E: arg-type | reportArgumentType
-pm.mean(table, "wage", epsilon=1.0, method=pm.Winsorized)  # E: arg-type | reportArgumentType
+pm.mean(table, "wage", epsilon=1.0, method=pm.WinsorizedMean)  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, bounds=(0, 8, 9))  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, assume="sub-gaussian")  # E: arg-type | reportArgumentType
-pm.mean(table, "wage", epsilon=1.0, assume=pm.Errors(1.0))  # E: arg-type | reportArgumentType
+pm.mean(
+    table, "wage", assume=pm.WorkingErrors(1.0), epsilon=1.0
+)  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, related="school")  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, estimand="person")  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, target="mean")  # E: call-arg | reportCallIssue
@@ -38,7 +40,7 @@ pm.ask(table, "mean", epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.ask(table, pm.Mean("y"), epsilon="one")  # E: arg-type | reportArgumentType
 pm.plan(pm.Mean("y"), epsilon=1.0)  # E: call-arg | reportCallIssue
 pm.plan(pm.DefaultMean(), persons=9, epsilon=1.0)  # E: arg-type | reportArgumentType
-pm.persons_needed(pm.Mean(), error=0.1, epsilon=1.0)  # E: call-arg | reportCallIssue
+pm.required_n(pm.Mean(), error=0.1, epsilon=1.0)  # E: call-arg | reportCallIssue
 pm.Mean("y", methode="auto")  # E: call-arg | reportCallIssue
 pm.Mean("y", assume=3)  # E: arg-type | reportArgumentType
 pm.Regression("y ~ a", working="ar1")  # E: arg-type | reportArgumentType

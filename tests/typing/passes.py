@@ -9,8 +9,8 @@ import polars as pl
 
 import privmean as pm
 from privmean import local
-from privmean.continual import Goal, StreamPlan
-from privmean.continual import plan as plan_stream
+from privmean.streams import Goal, StreamPlan
+from privmean.streams import plan as plan_stream
 
 rng = np.random.default_rng(1)
 values = rng.normal(3, 1, 1000)
@@ -29,7 +29,7 @@ one = pm.mean({"who": values, "wage": values}, "wage", person="who", epsilon=1.0
 one = pm.mean(values, person=np.arange(1000), epsilon=1.0)
 people = pm.read(frame, person="who", values=["wage"], estimand="records", cap=5)
 one = pm.mean(people, epsilon=1.0, ledger=pm.Ledger(epsilon=3.0), noise=pm.SimulatedNoise(1))
-table = pm.Table("panel.csv", person="who", delimiter=";", machine=pm.Machine(memory="4GB"))
+table = pm.Table("panel.csv", person="who", delimiter=";", machine=pm.Resources(memory="4GB"))
 one = pm.mean(table, "wage", epsilon=1.0, level=0.9)
 
 # what accuracy may rest on, and who answers
@@ -41,11 +41,11 @@ one = pm.mean(values, epsilon=1.0, assume=pm.Covariance([1.0, 4.0]))
 one = pm.mean(values, epsilon=1.0, concentration=pm.UnknownScale(), delta=1e-6)
 one = pm.mean(values, epsilon=1.0, covariance=1.0, delta=1e-6, method="anisotropic")
 one = pm.mean(values, epsilon=1.0, method=pm.DefaultMean(target="mean"))
-one = pm.mean(values, epsilon=1.0, method=pm.Winsorized(pm.SubGaussian(1.0), range=(-9, 9)))
-one = pm.mean(values, epsilon=1.0, method=pm.HeavyTailed(pm.BoundedMoment(2, 1.0)))
+one = pm.mean(values, epsilon=1.0, method=pm.WinsorizedMean(pm.SubGaussian(1.0), range=(-9, 9)))
+one = pm.mean(values, epsilon=1.0, method=pm.HeavyTailedMean(pm.BoundedMoment(2, 1.0)))
 one = pm.mean(values, epsilon=1.0, method=pm.PureCover(pm.BoundedMoment(2, 1.0, range=(0, 9))))
 one = pm.mean(values, epsilon=1.0, method=pm.BoundedMean((0, 9)))
-one = pm.mean(values, epsilon=1.0, method=pm.Anisotropic(1.0))
+one = pm.mean(values, epsilon=1.0, method=pm.AnisotropicMean(1.0))
 effects = pm.RandomEffects(group_sd=0.1, within_sd=1.0, records=5, group="school")
 one = pm.mean(table, "wage", related=effects, epsilon=1.0, delta=1e-6)
 
@@ -56,13 +56,15 @@ fit: pm.RegressionRelease = pm.regress(
     effect="own",
     working=pm.AR1(0.4),
     time="year",
-    assume=pm.Errors(0.3),
+    assume=pm.WorkingErrors(0.3),
     epsilon=1.0,
 )
 line: pm.CurveRelease = pm.curve(table, "y", time="year", bins=[0, 1, 2], epsilon=1.0)
 one = pm.variance(table, "y", within=(0.01, 10.0), method="coinpress", center=3.0, rho=0.5)
 fit = pm.ask(
-    table, pm.Regression("y ~ a", effect="own", threshold=0.05, method=pm.Magnitudes()), epsilon=1.0
+    table,
+    pm.Regression("y ~ a", effect="own", threshold=0.05, method=pm.PrivateScale()),
+    epsilon=1.0,
 )
 line = pm.ask(table, pm.Curve("y", "year", (0, 1, 2), assume=(0, 8)), epsilon=1.0)
 one = pm.ask(table, pm.Mean("wage", resolution=2.0**-10), epsilon=1.0)
@@ -83,7 +85,7 @@ for question in (pm.Regression("y ~ a"), pm.Curve("y", "year", (0, 1, 2)), pm.Qu
     bill = pm.plan(question, persons=1000, epsilon=1.0).losses
 bill = pm.plan(pm.Variance("y", (0.01, 10.0)), persons=1000, epsilon=1.0).losses
 bill = pm.plan(pm.Compare("y", arms="treated"), persons=1000, epsilon=1.0).losses
-least: int = pm.persons_needed(pm.Mean(assume=(0, 8)), error=0.1, guess_sd=1.0, epsilon=1.0)
+least: int = pm.required_n(pm.Mean(assume=(0, 8)), error=0.1, guess_sd=1.0, epsilon=1.0)
 design = pm.FixedDesign((0.0, 1.0), cells=8).plan(pm.Budget(epsilon=1.0), times=values)
 stream_plan: StreamPlan = plan_stream(
     rho=0.5, steps=64, max_participations=4, min_separation=1, bounds=(0, 1)

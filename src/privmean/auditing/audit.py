@@ -14,17 +14,19 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from privmean import validate
-from privmean.asking.road import source_of
-from privmean.auditing import call_list, direct, local, streams
+from privmean.api.run_question import source_of
+from privmean.auditing import audit_local as local
+from privmean.auditing import audit_streams as streams
+from privmean.auditing import call_list, direct
+from privmean.auditing.audit_report import AuditReport
 from privmean.auditing.calls import Called, own_records
 from privmean.auditing.calls import Table as Records
 from privmean.auditing.cases import Rows
 from privmean.auditing.findings import Findings
-from privmean.auditing.report import AuditReport
 from privmean.auditing.subjects import ANY, BOTH, Said, budget_of
+from privmean.data.public_shape import require_persons
+from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
-from privmean.people.shape import require_persons
-from privmean.people.table import RecordMeans, Table
 from privmean.privacy.budget import relation_of
 
 if TYPE_CHECKING:
@@ -104,14 +106,14 @@ class Job:
     """What one process does at a time."""
 
     call: call_list.CallCase | None = None
-    own: Own | None = None
+    own: UserCase | None = None
     part: str = ""
     runs: int = EACH
     seed: int = 0
 
 
 @dataclass(frozen=True)
-class Own:
+class UserCase:
     """A question or estimator on one table, at one budget; rows: where it is one row per person."""
 
     made: Any
@@ -154,7 +156,7 @@ def _one(
     for _, people, _ in tables:
         require_persons(len(people.people))
     owned = [
-        Own(question, people, rows, words, relation, name)
+        UserCase(question, people, rows, words, relation, name)
         for name, people, rows in tables
         for words in said
         for relation in relations
@@ -241,7 +243,7 @@ def work(job: Job, limit: float | None) -> Findings:
     return found
 
 
-def _own(own: Own, job: Job, found: Findings) -> None:
+def _own(own: UserCase, job: Job, found: Findings) -> None:
     words = ", ".join(f"{name} {value:g}" for name, value in own.said if value)
     where = f"{own.table} table, {words}, {own.relation}"
     name = getattr(own.made, "kind", type(own.made).__name__)

@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from privmean.asking.declared import fields_of, question_class
+from privmean.api.parse_question import fields_of, question_class
 from privmean.auditing.calls import Ask, Called, Table, built, columns_of
 from privmean.auditing.cases import Rows, asking
 from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
-from privmean.auditing.drawing import Asked
 from privmean.auditing.findings import Findings
+from privmean.auditing.fixed_noise import Asked
 from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, SUBJECTS, ZCDP, Said
 from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
-from privmean.models.magnitudes import Magnitudes
-from privmean.models.person_fits import AR1, Exchangeable
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
+from privmean.data.table import Table as Read
+from privmean.models.fit_person import AR1, Exchangeable
+from privmean.models.private_scale import PrivateScale
 from privmean.models.random_effects import RandomEffects
-from privmean.people.table import Table as Read
 from privmean.privacy.budget import Relation, relation_of
 
 NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
@@ -70,7 +70,7 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "scales": ({"scales": {"x": (3.0, 1.0)}}, {**OWN, "scales": {"x": 2.0, "y": 2.0}}),
             "resolution": {**OWN, "resolution": 2.0**-10},
             "assume": {**OWN, "assume": NEAR},
-            "method": {**OWN, "method": Magnitudes(target="clipped")},
+            "method": {**OWN, "method": PrivateScale(target="clipped")},
             "related": ({"related": 2.0}, {**OWN, "related": 2.0}),
             "effect": ({"effect": "within"}, OWN),
             "only": {"formula": "y ~ x + z", "only": ("x",)},
@@ -85,7 +85,7 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "value": {}, "time": {}, "bins": {"bins": (0, 1.5, 3)},
             "resolution": {"resolution": 2.0**-10},
             "assume": {"assume": (0, 8)},
-            "method": {"method": Magnitudes(target="clipped")},
+            "method": {"method": PrivateScale(target="clipped")},
             "related": {"related": 2.0},
             "smooth": {"smooth": 1.0, "assume": (0, 8)},
             "by": {"by": "g", "levels": ("a", "b"), "assume": (0, 8)},
@@ -154,7 +154,8 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
         (("epsilon", 5.0), ("delta", 1e-6)),
     ),
     "assumption refuted": (
-        "mean", {"values": "y", "method": HeavyTailed(BoundedMoment(2, 1.0, range=NEAR))}, "far",
+        "mean", {"values": "y", "method": HeavyTailedMean(BoundedMoment(2, 1.0, range=NEAR))},
+        "far",
         (("epsilon", 20.0),),
     ),
     "singular": ("regression", {"formula": "y ~ x + z", "only": ("x",)}, "far", (("rho", 30.0),)),
@@ -189,7 +190,7 @@ class Call:
             terms["n_design"] = self.persons
 
         def asked(source: Asked, noise: Asked, ledger: Asked) -> Asked:
-            from privmean.asking.functions import ask
+            from privmean.api.functions import ask
             from privmean.study.study import Study
 
             table = source if isinstance(source, Read) else Read(source, person="person")

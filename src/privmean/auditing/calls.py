@@ -23,27 +23,27 @@ from typing import Any, cast
 
 import numpy as np
 
-from privmean.auditing.drawing import Answer, Asked, Draws
+from privmean.auditing.adversarial_tables import STRANGE, edges
+from privmean.auditing.equality import same, steady
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import STRANGE, edges
-from privmean.auditing.meter import troubles
-from privmean.auditing.replaying import few, measured, name_of
-from privmean.auditing.same import same, steady
-from privmean.auditing.tape import (
+from privmean.auditing.fixed_noise import Answer, Asked, Draws
+from privmean.auditing.measure_loss import troubles
+from privmean.auditing.recording_table import Asking, watched
+from privmean.auditing.replay import few, measured, name_of
+from privmean.auditing.transcript import (
     Branch,
     Compared,
     Parted,
-    Tape,
+    Transcript,
     given,
     held,
     parted,
     recorded,
 )
-from privmean.auditing.watched import Asking, watched
+from privmean.data.engines import framed
+from privmean.data.person_table import PersonTable
 from privmean.errors import PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.engines import framed
-from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE
 
 Record = tuple[Any, ...]
@@ -109,9 +109,9 @@ class Taped(Draws):
             part.branch = (*self.branch, at, index)
         return parts
 
-    def watching(self, people: People) -> People:
+    def watching(self, people: PersonTable) -> PersonTable:
         """The same people; what is asked of them must not follow private values."""
-        found: People = watched(people, self.heard)
+        found: PersonTable = watched(people, self.heard)
         return found
 
     def heard(self, asking: Asking) -> None:
@@ -121,7 +121,7 @@ class Taped(Draws):
 class Recording(Taped):
     """Noise that writes a tape."""
 
-    def __init__(self, tape: Tape, seed: int) -> None:
+    def __init__(self, tape: Transcript, seed: int) -> None:
         super().__init__(seed)
         self._tape = tape
 
@@ -135,7 +135,7 @@ class Recording(Taped):
 class Replaying(Taped):
     """Noise that gives the answers of a tape."""
 
-    def __init__(self, tape: Tape, found: Compared, seed: int) -> None:
+    def __init__(self, tape: Transcript, found: Compared, seed: int) -> None:
         super().__init__(seed)
         self._events, self._found = iter(tape.events), found
 
@@ -240,7 +240,7 @@ class Called:
     where: str
     relation: str
     seed: int = 0
-    tape: Tape = field(default_factory=Tape)
+    tape: Transcript = field(default_factory=Transcript)
     shown: dict[str, str] = field(default_factory=dict)
     made: Any = None
 
@@ -441,8 +441,8 @@ def columns_of(question: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def own_records(table: Asked, question: Asked) -> Table:
     """The records of a table of one's own, as far as the question reads them."""
-    from privmean.people.engines import fetch
-    from privmean.people.tables import open_source, typed
+    from privmean.data.engines import fetch
+    from privmean.data.open_source import open_source, typed
 
     numbers, texts = columns_of(question)
     machine = {k: v for k, v in table.machine.options().items() if k != "progress"}

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privmean.asking.road import within_budget
+from privmean.api.run_question import within_budget
 from privmean.auditing.calls import Ask, Table, built
-from privmean.auditing.drawing import Asked
+from privmean.auditing.fixed_noise import Asked
 from privmean.auditing.subjects import Said, budget_of
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape, shape_of
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape, shape_of
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
 
 if TYPE_CHECKING:
+    from privmean.pipeline import Plan
     from privmean.questions.base import Estimator, Question
-    from privmean.road import Plan
 
 RECORDS = "records of "  # the column with the number of records behind another
 
 
-def plan_of(made: Estimator | Question, budget: Budget, shape: Shape) -> Plan:
+def plan_of(made: Estimator | Question, budget: Budget, shape: PublicShape) -> Plan:
     """The plan of an estimator, or of a question's."""
     estimator = getattr(made, "estimator", None)
     if callable(estimator):  # a question says who answers
@@ -57,16 +57,18 @@ class Rows:
         cells = np.hstack([people.matrix(), *([people.counts] if self.cap is not None else ())])
         return Table(self.names, {k: (tuple(row),) for k, row in enumerate(cells.tolist())})
 
-    def people(self, table: Table) -> MatrixPeople:
+    def people(self, table: Table) -> ArrayPersonTable:
         """The first record of everybody."""
         cells = [[math.nan if x is None else x for x in own[0]] for own in table.people.values()]
         d = len(self.columns)
         every = np.array(cells, dtype=float).reshape(-1, len(self.names))
         if self.cap is None:
-            return MatrixPeople(every, self.columns)
+            return ArrayPersonTable(every, self.columns)
         counts = np.clip(np.nan_to_num(every[:, d:]), 0, 2.0**40).astype(np.int64)
         values = np.where(counts == 0, math.nan, every[:, :d])
-        return MatrixPeople(values, self.columns, np.where(np.isnan(values), 0, counts), self.cap)
+        return ArrayPersonTable(
+            values, self.columns, np.where(np.isnan(values), 0, counts), self.cap
+        )
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Ran:
     """What a plan came to, and what it asked for."""
 
     outcome: Any
-    bill: tuple[Loss, ...]
+    bill: tuple[PrivacyEvent, ...]
 
     def __str__(self) -> str:
         return repr(self)

@@ -14,8 +14,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from privmean.asking.declared import QUESTIONS, fields_of, question_class
-from privmean.auditing.drawing import Asked
+from privmean.api.parse_question import QUESTIONS, fields_of, question_class
+from privmean.auditing.fixed_noise import Asked
 from privmean.privacy.budget import NEIGHBORS
 
 Seen = set[tuple[str, str]]

@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 
 from privmean.auditing.coverage import of_answers
-from privmean.auditing.drawing import Answer, Endless
 from privmean.auditing.findings import Findings
-from privmean.auditing.meter import troubles
-from privmean.auditing.replaying import measured
-from privmean.auditing.tape import Compared, Parted, Tape, given, recorded
+from privmean.auditing.fixed_noise import Answer, Endless
+from privmean.auditing.measure_loss import troubles
+from privmean.auditing.replay import measured
+from privmean.auditing.transcript import Compared, Parted, Transcript, given, recorded
+from privmean.data.person_table import ClipInterval
+from privmean.mechanisms.above_threshold import HitsAbove
 from privmean.mechanisms.exponential import TopChoices
-from privmean.mechanisms.hits_above import HitsAbove
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_share import NoisyShare
 from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.reductions import Box
 
 VALUES = (0.0, -1.0, 1.0, 8.0, 1e308, -1e308, 5e-324, 2.0**41, -(2.0**41), 3.5)
 EPSILON = Fraction(2)
@@ -54,7 +54,7 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     shares = [[value, whole - value] for value in (0, whole, whole // 2)]
     yield NoisyShare(whole, 2, EPSILON), [0, 0], shares
     weights = np.array([[2**20, 1], [3, 2**20], [2**19, 2**19]], dtype=np.int64)
-    box = Box(-1.0, 1.0)
+    box = ClipInterval(-1.0, 1.0)
     pure = WeightedSums("points", weights, epsilon=EPSILON)
     for sums in (pure, WeightedSums("points", weights, mu=0.5)):
         over: Any = sums.over(box)
@@ -76,7 +76,7 @@ def tried(
     mechanism: Any, exact: Answer, others: Sequence[Any], where: str, found: Findings
 ) -> None:
     """One answer, recorded by itself, and those of neighbours."""
-    tape = Tape()
+    tape = Transcript()
     found.recorded += 1
     try:
         recorded(tape, mechanism, exact, SimulatedNoise(1))

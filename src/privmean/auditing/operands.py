@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-from privmean.auditing.drawing import ADDITIVE, Answer, Draws, Endless, Otherwise, Request
-from privmean.auditing.meter import PROCEDURES
-from privmean.auditing.same import same
-from privmean.mechanisms.columns import EachColumn
+from privmean.auditing.equality import same
+from privmean.auditing.fixed_noise import ADDITIVE, Answer, Draws, Endless, Otherwise, Request
+from privmean.auditing.measure_loss import PROCEDURES
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
+from privmean.mechanisms.per_column import EachColumn
 from privmean.noise.simulated import SimulatedNoise
-from privmean.privacy.loss import Selection, Threshold
+from privmean.privacy.privacy_events import Selection, Threshold
 
 ROUNDING = Fraction(1, 10**6)
 

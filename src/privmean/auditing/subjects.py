@@ -11,21 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from privmean.central.anisotropic.estimator import Anisotropic
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights
-from privmean.central.winsorized import Winsorized
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover, RecordWeights
+from privmean.central.winsorized import WinsorizedMean
 from privmean.models.joint_bins import JointBins
-from privmean.models.magnitudes import Magnitudes
+from privmean.models.moment_variance import MomentVariance
+from privmean.models.private_scale import PrivateScale
 from privmean.models.quantiles import Quantiles
 from privmean.models.random_effects import RandomEffects
-from privmean.models.spread import Spread
-from privmean.models.variance import VarianceSearch
+from privmean.models.variance_search import VarianceSearch
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
-from privmean.questions.errors import Errors
 from privmean.questions.regression import Regression
+from privmean.questions.working_errors import WorkingErrors
 
 if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question
@@ -86,12 +86,12 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
     Subject("default, records", DefaultMean, dimensions=(1,), cap=5),
     Subject("bounded", lambda: BoundedMean((0.0, 8.0)), dimensions=(1, 3)),
-    Subject("limits", lambda: Winsorized(Bounded(0.0, 8.0))),
-    Subject("limits, records", lambda: Winsorized(Bounded(0.0, 8.0)), cap=5),
-    Subject("sub-Gaussian", lambda: Winsorized(SubGaussian(sd=1.0)), (MIXED,), BOTH, (1, 2, 8)),
-    Subject("in a range", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR)),
-    Subject("in a range, records", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR), cap=3),
-    Subject("unknown scale", lambda: Winsorized(UnknownScale()), (MIXED,), REPLACED, (1, 4)),
+    Subject("limits", lambda: WinsorizedMean(Bounded(0.0, 8.0))),
+    Subject("limits, records", lambda: WinsorizedMean(Bounded(0.0, 8.0)), cap=5),
+    Subject("sub-Gaussian", lambda: WinsorizedMean(SubGaussian(sd=1.0)), (MIXED,), BOTH, (1, 2, 8)),
+    Subject("in a range", lambda: WinsorizedMean(SubGaussian(sd=1.0), range=NEAR)),
+    Subject("in a range, records", lambda: WinsorizedMean(SubGaussian(sd=1.0), range=NEAR), cap=3),
+    Subject("unknown scale", lambda: WinsorizedMean(UnknownScale()), (MIXED,), REPLACED, (1, 4)),
     Subject(
         "random effects",
         lambda: RandomEffects(0.5, 1.0, 10, (30,) * 20, range=NEAR).estimator(),
@@ -99,21 +99,21 @@ SUBJECTS: tuple[Subject, ...] = (
         dimensions=(1,),
         persons=600,
     ),
-    Subject("bounded moment", lambda: HeavyTailed(BoundedMoment(4, 1.4, range=NEAR))),
+    Subject("bounded moment", lambda: HeavyTailedMean(BoundedMoment(4, 1.4, range=NEAR))),
     Subject(
         "bounded moment, whole line",
-        lambda: HeavyTailed(BoundedMoment(4, 1.4)),
+        lambda: HeavyTailedMean(BoundedMoment(4, 1.4)),
         (MIXED,),
         dimensions=(1, 3, 8),
     ),
     Subject(
         "one moment, certified",
-        lambda: HeavyTailed(BoundedMoment(2, 1.0, range=NEAR), mode="certified"),
+        lambda: HeavyTailedMean(BoundedMoment(2, 1.0, range=NEAR), mode="certified"),
         (PURE, ZCDP),
     ),
     Subject(
         "bounded moment, extras",
-        lambda: HeavyTailed(
+        lambda: HeavyTailedMean(
             BoundedMoment(4, 1.4, range=NEAR), private_radius=True, clipped_count=True
         ),
         (PURE, MIXED),
@@ -122,7 +122,7 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
     Subject(
         "bounded moment, weights by records",
-        lambda: HeavyTailed(
+        lambda: HeavyTailedMean(
             BoundedMoment(4, 1.4, range=NEAR, records=2), weights=RecordWeights(cap=5)
         ),
         cap=5,
@@ -136,18 +136,28 @@ SUBJECTS: tuple[Subject, ...] = (
         REPLACED,
         weight=0.1,
     ),
-    Subject("anisotropic", lambda: Anisotropic(1.0), (MIXED,), dimensions=(1, 2, 5), weight=0.1),
+    Subject(
+        "anisotropic", lambda: AnisotropicMean(1.0), (MIXED,), dimensions=(1, 2, 5), weight=0.1
+    ),
     Subject(
         "anisotropic, filtered mean alone",
-        lambda: Anisotropic(1.0, method="average"),
+        lambda: AnisotropicMean(1.0, method="average"),
         (LARGE,),
         weight=0.1,
     ),
     Subject(
-        "anisotropic, unknown covariance", Anisotropic, (LARGE,), REPLACED, (3,), 4000, weight=0.02
+        "anisotropic, unknown covariance",
+        AnisotropicMean,
+        (LARGE,),
+        REPLACED,
+        (3,),
+        4000,
+        weight=0.02,
     ),
-    Subject("magnitudes", lambda: Magnitudes(2.0**-10, 2.0**10), ANY, REPLACED, (1, 3)),
-    Subject("magnitudes about medians", lambda: Magnitudes(around="median"), ANY, REPLACED, (1, 3)),
+    Subject("magnitudes", lambda: PrivateScale(2.0**-10, 2.0**10), ANY, REPLACED, (1, 3)),
+    Subject(
+        "magnitudes about medians", lambda: PrivateScale(around="median"), ANY, REPLACED, (1, 3)
+    ),
     Subject("quantiles of one column", lambda: Quantiles((0.25, 0.5)), ANY, dimensions=(1,)),
     # --- questions ----------------------------------------------------------------------------
     Subject(
@@ -158,7 +168,7 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
     Subject(
         "regression, assumed errors",
-        lambda: Regression("y ~ a", effect="own", assume=Errors(1.0, 1.0, range=NEAR)),
+        lambda: Regression("y ~ a", effect="own", assume=WorkingErrors(1.0, 1.0, range=NEAR)),
         dimensions=(2,),
     ),
     Subject(
@@ -170,7 +180,7 @@ SUBJECTS: tuple[Subject, ...] = (
         dimensions=(4,),
         weight=0.3,
     ),
-    Subject("variance, nothing given", Spread, GENEROUS, dimensions=(1,)),
+    Subject("variance, nothing given", MomentVariance, GENEROUS, dimensions=(1,)),
     Subject(
         "variance, coinpress",
         lambda: VarianceSearch(0.01, 100.0, "coinpress", 3.0),

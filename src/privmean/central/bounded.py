@@ -15,22 +15,22 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.at_bound import AT_LIMITS, Reached, TypeBounds, at_bound_advice
-from privmean.intervals.default_intervals import BOUNDED, BoxIntervals, ColumnIntervals
-from privmean.intervals.divided import TOO_FEW, Divided, unseen
-from privmean.intervals.interval import FAILED, OK
-from privmean.intervals.mean_interval import NoisySums, Units
+from privmean.data.person_table import ClipInterval
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.inference.at_bound import AT_LIMITS, Reached, TypeBounds, at_bound_advice
+from privmean.inference.clipped_intervals import BOUNDED, BoxIntervals, ColumnIntervals
+from privmean.inference.interval import FAILED, OK
+from privmean.inference.mean_interval import ClipUnits, NoisySums
+from privmean.inference.ratio_with_missing import TOO_FEW, RatioWithMissing, is_undetected
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
-from privmean.nouns import counted, said
-from privmean.outcome import Outcome, by_cause, overall
-from privmean.people.reductions import Box
-from privmean.people.shape import Shape
+from privmean.pipeline import PlanBase
+from privmean.plurals import count_noun, count_phrase
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate
-from privmean.privacy.loss import Loss
-from privmean.road import Releasing
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome, by_cause, overall
 
 REACH = 1.96  # noise deviations to both sides may not fill the bounds
 
@@ -70,27 +70,27 @@ class BoundedMean:
                 "bounds", self.bounds, "is not a pair", "give (lower, upper)"
             ) from None
 
-    def boxes(self, dimension: int) -> tuple[Box, ...]:
+    def boxes(self, dimension: int) -> tuple[ClipInterval, ...]:
         """One clipping interval a column."""
         if self._single():
-            return (Box(*validate.bounds("bounds", self.bounds)),) * dimension
+            return (ClipInterval(*validate.bounds("bounds", self.bounds)),) * dimension
         if len(self.bounds) != dimension:
             raise ArgumentError(
                 "bounds",
                 self.bounds,
-                f"has not one pair for each of {counted(dimension, 'column')}",
+                f"has not one pair for each of {count_noun(dimension, 'column')}",
                 "give one pair for all columns or one for each",
             )
-        return tuple(Box(*validate.bounds("bounds", item)) for item in self.bounds)
+        return tuple(ClipInterval(*validate.bounds("bounds", item)) for item in self.bounds)
 
-    def plan(self, budget: Budget, shape: Shape) -> BoundedMeanPlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> BoundedMeanPlan:
         """The noise, before any data. A guess of the number of persons is used to predict errors
         only."""
         boxes = self.boxes(shape.dimension)
         sums = _cheapest(budget, shape.dimension)
         if shape.persons is not None and shape.persons < REACH * sums.value_sd:
-            raise Infeasible(
-                f"{said(shape.persons, 'person', 'is', 'are')} too few: noise of "
+            raise InfeasibleError(
+                f"{count_phrase(shape.persons, 'person', 'is', 'are')} too few: noise of "
                 f"{budget.describe()} reaches from one bound to the other",
                 f"at least {math.ceil(REACH * sums.value_sd)} persons, or more epsilon, are needed",
             )
@@ -120,13 +120,13 @@ def _cheapest(budget: Budget, dimension: int) -> ClippedSums:
 
 
 @dataclass(frozen=True)
-class BoundedMeanPlan(Releasing):
+class BoundedMeanPlan(PlanBase):
     """Noise of a bounded mean: all in `sums`."""
 
     settings: BoundedMean
     budget: Budget
-    shape: Shape
-    boxes: tuple[Box, ...]
+    shape: PublicShape
+    boxes: tuple[ClipInterval, ...]
     sums: ClippedSums
 
     estimator = "bounded mean"
@@ -137,7 +137,7 @@ class BoundedMeanPlan(Releasing):
         return f"public bounds were given: values are limited to them, one {self.sums.law} release"
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """The bill."""
         return self.sums.losses
 
@@ -160,7 +160,7 @@ class BoundedMeanPlan(Releasing):
         """A column fails privately only if nobody is seen in it (under add-remove, or nulls)."""
         sums = self.sums.over(self.boxes)
         released = curator.ask(sums, sums.exact(curator.people.box_sums(self.boxes)))
-        columns = [Divided.of(item, self.shape.persons) for item in released]
+        columns = [RatioWithMissing.of(item, self.shape.persons) for item in released]
         items = [item.sums.within_bounds() for item in columns]
         present, missing = [item.present for item in columns], [item.missing for item in columns]
         sides = [
@@ -168,7 +168,7 @@ class BoundedMeanPlan(Releasing):
             for item, bounds in zip(items, self._said(), strict=True)
         ]
         statuses = tuple(
-            FAILED if item.missing and unseen(sums) else AT_LIMITS if side else OK
+            FAILED if item.missing and is_undetected(sums) else AT_LIMITS if side else OK
             for item, sums, side in zip(columns, released, sides, strict=True)
         )
         names = self.shape.columns if self.shape.dimension > 1 else ("",)
@@ -179,7 +179,7 @@ class BoundedMeanPlan(Releasing):
         makers = [
             ColumnIntervals(
                 None if status == FAILED else item,
-                Units(box.middle, box.radius, (box.lower, box.upper)),
+                ClipUnits(box.middle, box.radius, (box.lower, box.upper)),
                 default=BOUNDED,
                 bounds=(box.lower, box.upper),
                 design_effect=self.settings.design_effect,
@@ -196,7 +196,7 @@ class BoundedMeanPlan(Releasing):
             for s, box in zip(items, self.boxes, strict=True)
         ]
         stand = (count for count, item in zip(present, statuses, strict=True) if item != FAILED)
-        counted = next(stand, present[0])
+        noisy_n = next(stand, present[0])
         notes = ["values lie within the bounds (those beyond count as the bound)"]
         if not all(missing):
             notes.append("persons without a usable value count at the middle of the bounds")
@@ -205,7 +205,7 @@ class BoundedMeanPlan(Releasing):
             makers[0] if self.shape.dimension == 1 else BoxIntervals(makers),
             persons=self.shape.persons
             if self.shape.persons is not None
-            else max(round(counted), 0),
+            else max(round(noisy_n), 0),
             status=overall(statuses),
             statuses=statuses,
             advice="; ".join(filter(None, [TOO_FEW if FAILED in statuses else "", *advice])),

@@ -11,18 +11,17 @@ import numpy as np
 from scipy.special import ndtri
 
 from privmean import validate
-from privmean.intervals.at_bound import AT_LIMITS, Reached, at_bound_advice, opened_at
-from privmean.intervals.boxes import sidak_level
-from privmean.intervals.divided import unseen
-from privmean.intervals.interval import FAILED, OK, Floats, Interval
-from privmean.intervals.laplace_normal import (
+from privmean.data.person_table import ClipInterval
+from privmean.inference.at_bound import AT_LIMITS, Reached, at_bound_advice, opened_at
+from privmean.inference.interval import FAILED, OK, Floats, Interval
+from privmean.inference.laplace_normal import (
     allowance_miss,
     gaussian_margin,
     margin,
     margin_of,
     survival,
 )
-from privmean.intervals.mean_interval import (
+from privmean.inference.mean_interval import (
     Law,
     NoisySums,
     assumption_words,
@@ -31,9 +30,10 @@ from privmean.intervals.mean_interval import (
     no_interval,
     noise_half,
 )
+from privmean.inference.ratio_with_missing import is_undetected
+from privmean.inference.simultaneous_boxes import sidak_level
 from privmean.mechanisms.clipped_sum import ColumnSums
-from privmean.outcome import overall
-from privmean.people.reductions import Box
+from privmean.release.outcome import overall
 
 TARGETS = ("mean", "clipped")
 EVERYWHERE = (-math.inf, math.inf)
@@ -61,7 +61,7 @@ class ClippedMean:
     estimate if noise chose it.
     """
 
-    box: Box
+    box: ClipInterval
     sums: ColumnSums
     persons: int | None
     by_records: bool = False
@@ -86,7 +86,7 @@ class ClippedMean:
             return True
         if self.persons is not None and not self.by_records and not self._missing(self.persons):
             return False
-        return unseen(self.sums)
+        return is_undetected(self.sums)
 
     @property
     def weight(self) -> float:

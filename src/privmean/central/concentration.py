@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 
 from privmean import validate
-from privmean.central.radii import (
+from privmean.central.clipping_radii import (
     Concentration,
     FromDeviations,
     PerColumn,
@@ -26,7 +26,7 @@ from privmean.central.radii import (
     stretch,
 )
 from privmean.errors import ArgumentError
-from privmean.nouns import counted
+from privmean.plurals import count_noun
 
 __all__ = [
     "BetweenWithin",
@@ -239,7 +239,7 @@ class Bounded(FromDeviations):
                 raise ArgumentError(
                     name,
                     items,
-                    f"has {counted(len(items), 'number')} for {counted(dimension, 'column')}",
+                    f"has {count_noun(len(items), 'number')} for {count_noun(dimension, 'column')}",
                     "give one each",
                 )
         return tuple(zip(stretch(lows, dimension), stretch(highs, dimension), strict=True))

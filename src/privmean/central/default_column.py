@@ -14,36 +14,36 @@ from types import MappingProxyType
 from typing import Any
 
 from privmean.central.clipped_mean import ClippedMean
-from privmean.central.default_limits import SNUG, Widened, widened
-from privmean.central.default_records import RecordIntervals, record_sums, too_few
-from privmean.central.default_tail import (
+from privmean.central.clipping_region import NOBODY, ClippingRegion
+from privmean.central.default_bounds import SNUG, WidenedBounds, widened
+from privmean.central.default_outliers import (
     WIDTHS,
-    Apart,
-    absent_step,
-    set_apart,
+    OutliersSetAside,
+    missing_step,
+    set_outliers_aside,
     tail_centre,
-    with_absent,
+    with_missing,
 )
-from privmean.central.locate import Schedule, almost_nobody, locate
-from privmean.central.location import NOBODY, Location
-from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
-from privmean.central.wallet import Wallet
-from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
-from privmean.intervals.divided import (
+from privmean.central.default_record_mean import RecordIntervals, record_sums, too_few
+from privmean.central.find_region import RoundSchedule, find_region, is_nearly_empty
+from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND, RANGE
+from privmean.central.pure_budget import PureBudgetSpender
+from privmean.data.person_table import ClipInterval, IntervalSums, PersonTable
+from privmean.inference.clipped_intervals import CLIPPED, MEAN, ColumnIntervals
+from privmean.inference.interval import FAILED, IntervalMaker
+from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
+from privmean.inference.outlier_check import ATOM, OutlierCheck, outlier_status
+from privmean.inference.ratio_with_missing import (
     FEWEST,
     NOT_COMPLETE,
     TOO_FEW,
     VALUES_MISSING,
-    Divided,
-    unseen,
+    RatioWithMissing,
+    is_undetected,
 )
-from privmean.intervals.interval import FAILED, IntervalMaker
-from privmean.intervals.mean_interval import Allowance, Units
-from privmean.intervals.tail_check import ATOM, TailCheck, standing
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
-from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
-from privmean.people.reductions import Box, BoxSums, People
+from privmean.mechanisms.noisy_counts import as_counts
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 WIDE = 2.0  # factor on the outer edge of the last occupied bin where no count follows (else SNUG)
@@ -106,7 +106,7 @@ class ColumnRelease:
 
 
 @dataclass(frozen=True)
-class _Course:
+class _ColumnReport:
     """What goes with every number of a column: what is asked for, what was found on the way, and
     which shares of the budget that took."""
 
@@ -142,14 +142,14 @@ class _Course:
 def release_column(
     curator: Curator,
     column: int,
-    wallet: Wallet,
-    schedule: Schedule,
+    wallet: PureBudgetSpender,
+    schedule: RoundSchedule,
     settings: Settings,
     relation: Relation,
 ) -> ColumnRelease:
     """Run all stages on one column; `wallet` holds what they may cost."""
     before = wallet.left
-    place = locate(curator, column, schedule, settings.safety, wallet, relation)
+    place = find_region(curator, column, schedule, settings.safety, wallet, relation)
     shares = {"location": float((before - wallet.left) / wallet.total)}
     return release_located(
         curator, column, place, wallet, schedule.persons, settings, relation, shares
@@ -159,8 +159,8 @@ def release_column(
 def release_located(
     curator: Curator,
     column: int,
-    place: Location,
-    wallet: Wallet,
+    place: ClippingRegion,
+    wallet: PureBudgetSpender,
     persons: int,
     settings: Settings,
     relation: Relation,
@@ -169,19 +169,19 @@ def release_located(
     """The stages after the location, wherever it was found; `wallet` holds what they may cost.
     persons: public, or a noisy number."""
     people = curator.people
-    course = _Course(settings, place.path, shares)
+    course = _ColumnReport(settings, place.path, shares)
     if place.outcome == ATOM_ONLY:
         return _atom(curator, column, place, course, wallet)
     if place.outcome != FOUND:
         shares["unspent"] = float(wallet.left / wallet.total)
         return course.nothing(FAILED, _why(place.outcome))
-    wide = Widened((place.lower, place.upper), place)
+    wide = WidenedBounds((place.lower, place.upper), place)
     if settings.check:
         before, there = wallet.left, persons - place.missing.believed
         wide = widened(curator, column, place, wallet, settings.check, settings.lean, there)
         shares["beyond the limits"] = float((before - wallet.left) / wallet.total)
     limits, place = wide.limits, wide.place
-    box = Box(*limits)
+    box = ClipInterval(*limits)
     final = wallet.take(wallet.left)
     shares["mean and square"] = float(final / wallet.total)
     center = tail_centre(place, limits)
@@ -194,23 +194,23 @@ def release_located(
     if settings.joint_tail:  # both sides count alike: the scales follow the larger jump anyway
         jump = max(limits[1] - center, center - limits[0]) / (limits[1] - limits[0])
         jumps = (settings.excess * jump,) * 2
-    sums, absent = _box_sums(people, column, box), absent_step(place, box, relation)
+    sums, absent = _box_sums(people, column, box), missing_step(place, box, relation)
     if absent:
-        sums = with_absent(sums, people.size() - sums.present, absent)
-    apart: Apart | None = None
+        sums = with_missing(sums, people.size() - sums.present, absent)
+    apart: OutliersSetAside | None = None
     if settings.check:
-        apart = set_apart(people, column, sums, box, relation)
+        apart = set_outliers_aside(people, column, sums, box, relation)
         sums = apart.sums
     at = Fraction(absent, box.steps)
     last = ClippedSums(
         LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None, absent=at
     )
     (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
-    divided = Divided.of(
+    divided = RatioWithMissing.of(
         found, persons, place.nulls, complete=settings.complete, absent_at=float(at)
     )
-    nobody = not settings.complete and almost_nobody(divided.absent, persons, wallet.total)
-    hardly = unseen(found) and divided.present < FEWEST * divided.absent.scale
+    nobody = not settings.complete and is_nearly_empty(divided.absent, persons, wallet.total)
+    hardly = is_undetected(found) and divided.present < FEWEST * divided.absent.scale
     if nobody or ((divided.missing or settings.complete) and hardly):
         return course.nothing(FAILED, UNREADABLE if nobody else TOO_FEW)
     apart_at = apart.limits if apart else None
@@ -218,19 +218,19 @@ def release_located(
 
 
 def _asked(
-    curator: Curator, last: ClippedSums, box: Box, sums: BoxSums | None, far: int = 0
+    curator: Curator, last: ClippedSums, box: ClipInterval, sums: IntervalSums | None, far: int = 0
 ) -> list[ColumnSums]:
     """The joint release of one box, billed in its own steps."""
     over = last.over([box], cap=curator.people.cap, billed=(last.loss_at(box.steps),))
     return curator.ask(over, over.exact([sums], [far]))
 
 
-def _box_sums(people: People, column: int, box: Box) -> Any:
+def _box_sums(people: PersonTable, column: int, box: ClipInterval) -> Any:
     boxes = [box if j == column else None for j in range(len(people.columns))]
     return people.box_sums(boxes)[column]
 
 
-def _counts(wide: Widened) -> dict[str, Any]:
+def _counts(wide: WidenedBounds) -> dict[str, Any]:
     """Diagnostics of the counts beyond the limits."""
     facts: dict[str, Any] = {}
     for name, count in zip(("first", "second"), wide.counts, strict=False):
@@ -258,12 +258,16 @@ def _why(outcome: str) -> str:
 
 
 def _atom(
-    curator: Curator, column: int, place: Location, course: _Course, wallet: Wallet
+    curator: Curator,
+    column: int,
+    place: ClippingRegion,
+    course: _ColumnReport,
+    wallet: PureBudgetSpender,
 ) -> ColumnRelease:
     """Nearly everybody has one value: what is left counts the persons who have another one."""
     course.shares["other values"] = float(wallet.left / wallet.total)
     step = wallet.counts("other values", wallet.left, 1)
-    (found,) = curator.ask(step, counted(sum(curator.people.beyond(column, *[place.origin] * 2))))
+    (found,) = curator.ask(step, as_counts(sum(curator.people.beyond(column, *[place.origin] * 2))))
     others, scale = max(int(found), 0), float(step.scale)
     advice = (
         f"nearly all persons have this very value; about {others} (noise scale {scale:.2g}) have "
@@ -274,14 +278,14 @@ def _atom(
 
 
 def _by_records(
-    course: _Course, wide: Widened, center: float, ratio: ClippedMean, persons: int
+    course: _ColumnReport, wide: WidenedBounds, center: float, ratio: ClippedMean, persons: int
 ) -> ColumnRelease:
     settings = course.settings
     reach, nearer = wide.reaches(center, settings.excess)
     check, there = None, persons - wide.place.missing.believed
     if settings.check:
         last, again = wide.last, len(wide.counts) > 1
-        check = TailCheck(
+        check = OutlierCheck(
             there,
             last.persons,
             last.scale,
@@ -302,17 +306,17 @@ def _by_records(
         clipped=settings.target == LIMITED,
     )
     facts = {"limits": list(wide.limits), "sum of weights": ratio.sums.weight, **_counts(wide)}
-    told = standing(check, wide.place.scarce(there))
+    told = outlier_status(check, wide.place.scarce(there))
     return course.release(ratio.estimate, told, intervals, facts)
 
 
 def _found(
-    course: _Course,
-    wide: Widened,
-    box: Box,
+    course: _ColumnReport,
+    wide: WidenedBounds,
+    box: ClipInterval,
     center: float,
     found: ColumnSums,
-    divided: Divided,
+    divided: RatioWithMissing,
     jumps: tuple[float, float],
     apart_at: tuple[float, float] | None,
 ) -> ColumnRelease:
@@ -320,18 +324,22 @@ def _found(
     reach, nearer = wide.reaches(center, settings.excess)
     allowance, check = None, None
     if max(jumps) > 0:
-        allowance = Allowance(found.extra, found.extra_noise, 2 * max(jumps), corrected=True)
+        allowance = ClippingBiasBound(
+            found.extra, found.extra_noise, 2 * max(jumps), corrected=True
+        )
         per = max(jumps)
         one = wide.one_value
-        check = TailCheck(sums.persons, found.extra / per, found.extra_noise / per, one_value=one)
+        check = OutlierCheck(
+            sums.persons, found.extra / per, found.extra_noise / per, one_value=one
+        )
     elif settings.check:
         # a far person, 2 * WIDTHS radii or more beyond a limit, moves the value by one radius more
         # than a person at that limit (by two if left out)
         moved = 2 if sums.partition else 1
         unit = reach / box.radius * (1 + 0.5 * moved / WIDTHS)
         beyond, scale = wide.last.persons, wide.last.scale
-        allowance = Allowance(unit * beyond, unit * scale, unit)
-        check = TailCheck(
+        allowance = ClippingBiasBound(unit * beyond, unit * scale, unit)
+        check = OutlierCheck(
             sums.persons,
             beyond,
             scale,
@@ -344,7 +352,7 @@ def _found(
         )
     intervals = ColumnIntervals(
         sums,
-        Units(box.middle, box.radius, limits),
+        ClipUnits(box.middle, box.radius, limits),
         default=CLIPPED if settings.target == LIMITED else MEAN,
         allowance=allowance,
         check=check,
@@ -370,7 +378,7 @@ def _found(
             mean = box.middle + box.radius * sums.absent
             where = f"{mean:.6g}, about the mean of what was seen"
         words.append(f"persons without a usable value count at {where}")
-    told = standing(check, wide.place.scarce(sums.persons))
+    told = outlier_status(check, wide.place.scarce(sums.persons))
     if settings.complete and divided.absent.believed:
         told = VALUES_MISSING, NOT_COMPLETE
     return course.release(estimate, told, intervals, facts, tuple(words))

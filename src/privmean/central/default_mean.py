@@ -14,14 +14,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from privmean import validate
+from privmean.central.choose_bounds_plan import FEWEST_COMPLETE, SelectedMeanPlan
 from privmean.central.default_plan import MOST_SPLIT, DefaultMeanPlan
-from privmean.central.locate import FEWEST
-from privmean.central.selected_plan import FEWEST_COMPLETE, SelectedMeanPlan
-from privmean.central.wallet import payable
-from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.default_intervals import MEAN
-from privmean.nouns import said
-from privmean.people.shape import Shape
+from privmean.central.find_region import FEWEST
+from privmean.central.pure_budget import require_epsilon
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.inference.clipped_intervals import MEAN
+from privmean.plurals import count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class DefaultMean:
         """Whether it answers for the mean over records too (one to three columns)."""
         return self.target != MEAN
 
-    def plan(self, budget: Budget, shape: Shape) -> DefaultMeanPlan | DefaultVectorPlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> DefaultMeanPlan | DefaultVectorPlan:
         """Prices of all stages, before any data. A guess of the number of persons is used to
         predict errors only.
 
@@ -104,7 +104,9 @@ class DefaultMean:
         """
         epsilon = budget.pure_epsilon() / shape.dimension
         if self.limits is not None and shape.dimension > 1:
-            raise Infeasible("limits are chosen for one column", "ask for the columns one by one")
+            raise InfeasibleError(
+                "limits are chosen for one column", "ask for the columns one by one"
+            )
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
             from privmean.central.default_vector import vector_plan
 
@@ -112,7 +114,7 @@ class DefaultMean:
         self.check_alone(epsilon, shape)
         return self.alone(budget, shape, epsilon)
 
-    def alone(self, budget: Budget, shape: Shape, epsilon: Fraction) -> DefaultMeanPlan:
+    def alone(self, budget: Budget, shape: PublicShape, epsilon: Fraction) -> DefaultMeanPlan:
         """The plan that locates columns one by one, at `epsilon` a column."""
         asked: dict[str, Any] = {
             "budget": budget,
@@ -125,14 +127,15 @@ class DefaultMean:
             return DefaultMeanPlan(target=self.target, **asked)
         return SelectedMeanPlan(near=self.near or 1.0, complete=self.complete, **asked)
 
-    def check_alone(self, epsilon: Fraction, shape: Shape) -> None:
+    def check_alone(self, epsilon: Fraction, shape: PublicShape) -> None:
         """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
         persons, dimension = shape.persons, shape.dimension
-        payable(epsilon, " a column")
+        require_epsilon(epsilon, " a column")
         needed = self._fewest if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:
-            raise Infeasible(
-                f"{said(persons, 'person', 'is', 'are')} too few at epsilon={float(epsilon):g} a "
+            raise InfeasibleError(
+                f"{count_phrase(persons, 'person', 'is', 'are')} too few at "
+                f"epsilon={float(epsilon):g} a "
                 "column to find the values",
                 f"at least {math.ceil(needed / epsilon)} persons, or "
                 f"epsilon={needed / persons * dimension:.3g}, or bounds are needed",
@@ -142,7 +145,7 @@ class DefaultMean:
     def _fewest(self) -> float:
         return FEWEST_COMPLETE if self.complete else FEWEST
 
-    def _together(self, epsilon: Fraction, shape: Shape, relation: Relation) -> bool:
+    def _together(self, epsilon: Fraction, shape: PublicShape, relation: Relation) -> bool:
         if shape.dimension > MOST_COLUMNS:
             return True
         return relation == REPLACE_ONE and float((shape.persons or 0) * epsilon) < MOST_SPLIT

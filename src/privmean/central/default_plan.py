@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
+from privmean.bisection import smallest_int
+from privmean.central.default_bounds import AGAIN, BACK
 from privmean.central.default_column import ColumnRelease, Settings, release_column
-from privmean.central.default_limits import AGAIN, BACK
-from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
-from privmean.central.log_segments import CELLS
-from privmean.central.wallet import Wallet
+from privmean.central.find_region import FEW, FEWEST, LEAN, RoundSchedule
+from privmean.central.log_histogram import CELLS
+from privmean.central.pure_budget import PureBudgetSpender
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
-from privmean.intervals.default_intervals import MEAN, BoxIntervals
-from privmean.intervals.tail_check import TailCheck
-from privmean.mechanisms.counts import NoisyCounts, counted
+from privmean.inference.clipped_intervals import MEAN, BoxIntervals
+from privmean.inference.outlier_check import OutlierCheck
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome, by_cause, estimand_of, overall
-from privmean.people.shape import Shape
+from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
+from privmean.pipeline import PlanBase
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.loss import Laplace, Loss
-from privmean.road import Releasing
-from privmean.search import least_number
+from privmean.privacy.privacy_events import Laplace, PrivacyEvent
+from privmean.release.outcome import Outcome, by_cause, estimand_of, overall
 
 COUNT_SHARE = 0.02  # of epsilon for the number of persons, under add-remove
 TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
@@ -41,11 +41,11 @@ PUBLIC = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class DefaultPlan(Releasing):
+class DefaultPlan(PlanBase):
     """What is asked of a default mean, of one column or of many; see `DefaultMean`."""
 
     budget: Budget
-    shape: Shape
+    shape: PublicShape
     target: str | None = None
     excess: float = 1.0
     design_effect: float = 1.0
@@ -69,16 +69,16 @@ class DefaultMeanPlan(DefaultPlan):
             f"no bounds are needed: limits are found privately, then one Laplace release ({words})"
         )
 
-    def schedule(self, persons: int, doubt: float = 0.0) -> Schedule:
+    def schedule(self, persons: int, doubt: float = 0.0) -> RoundSchedule:
         """The prices for a number of persons: n, or a paid noisy count (of noise scale `doubt`)."""
-        counted = self.target is None
-        return Schedule.of(persons, self._purse(), doubt, parts=True, counted=counted)
+        counts_people = self.target is None
+        return RoundSchedule.of(persons, self._purse(), doubt, parts=True, counted=counts_people)
 
     def _purse(self) -> Fraction:
         """Epsilon of one column after the count under add-remove."""
         if self.relation == REPLACE_ONE:
             return self.epsilon
-        return self.epsilon - Wallet(self.epsilon, self.relation).share(COUNT_SHARE)
+        return self.epsilon - PureBudgetSpender(self.epsilon, self.relation).share(COUNT_SHARE)
 
     def _column_settings(self, persons: int) -> Settings:
         lean = float(persons * self.epsilon) < LEAN
@@ -90,13 +90,13 @@ class DefaultMeanPlan(DefaultPlan):
         return math.ceil(LEFT_OUT / self.epsilon)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
         return self._bill
 
     @cached_property
-    def _bill(self) -> tuple[Loss, ...]:
-        purse = Wallet(self._purse(), self.relation)
+    def _bill(self) -> tuple[PrivacyEvent, ...]:
+        purse = PureBudgetSpender(self._purse(), self.relation)
         moved = 2 if self.relation == REPLACE_ONE else 1
         steps: list[NoisyCounts] = []
         if self.shape.persons is not None:
@@ -126,7 +126,7 @@ class DefaultMeanPlan(DefaultPlan):
         left = float(self._purse()) - min(2, schedule.rounds) * float(schedule.price)
         return left * (1 - schedule.share) * (1 - settings.check)
 
-    def tail_check(self, persons: int) -> TailCheck | None:
+    def tail_check(self, persons: int) -> OutlierCheck | None:
         """What the counts of persons beyond the limits can see on a usual path, if nobody is
         there: its `planned` status and the largest group that may be `hidden`."""
         settings = self._column_settings(persons)
@@ -135,7 +135,7 @@ class DefaultMeanPlan(DefaultPlan):
         final = self.final_epsilon(persons)
         beyond = (1 - settings.check) / settings.check / final
         far = (2 if self.relation == REPLACE_ONE else 1) / final
-        return TailCheck(float(persons), 0.0, beyond, 0.0, far)
+        return OutlierCheck(float(persons), 0.0, beyond, 0.0, far)
 
     def predicted(self, sd: float, persons: int | None = None) -> float:
         """Predicted root mean square error around the population mean, for a guess of the standard
@@ -161,7 +161,7 @@ class DefaultMeanPlan(DefaultPlan):
         """The smallest number of persons with predicted(sd) at most `error`."""
         wanted = validate.positive("error", error)
         first = math.ceil((FEWEST if self.shape.dimension == 1 else MOST_SPLIT) / self.epsilon)
-        found = least_number(lambda n: self.predicted(sd, n) <= wanted, first)
+        found = smallest_int(lambda n: self.predicted(sd, n) <= wanted, first)
         if found is None:
             raise ArgumentError(
                 "error", error, "is not reached with any number of persons", "ask for a larger one"
@@ -200,7 +200,7 @@ class DefaultMeanPlan(DefaultPlan):
         return facts
 
     def column(
-        self, curator: Curator, column: int, wallet: Wallet, persons: int, doubt: float
+        self, curator: Curator, column: int, wallet: PureBudgetSpender, persons: int, doubt: float
     ) -> ColumnRelease:
         """The release of one column; persons: n, or a paid noisy number (of scale `doubt`)."""
         schedule, settings = self.schedule(persons, doubt), self._column_settings(persons)
@@ -220,10 +220,10 @@ class DefaultMeanPlan(DefaultPlan):
         people, results = curator.people, []
         count: int | None = self.shape.persons
         for column in range(self.shape.dimension):
-            wallet, doubt = Wallet(self.epsilon, self.relation), 0.0
+            wallet, doubt = PureBudgetSpender(self.epsilon, self.relation), 0.0
             if self.relation == ADD_REMOVE:
                 step = wallet.counts("persons", self.epsilon - self._purse(), 1)
-                (found,) = curator.ask(step, counted(people.size()))
+                (found,) = curator.ask(step, as_counts(people.size()))
                 count, doubt = max(int(found), 1), float(step.scale)
             assert count is not None
             results.append(self.column(curator, column, wallet, count, doubt))

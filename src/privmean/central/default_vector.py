@@ -19,11 +19,11 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.default_plan import DefaultPlan
-from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
-from privmean.central.octaves import MAIN, PRICE, Seen
-from privmean.central.parts import Parts
-from privmean.central.vector_bill import bill
-from privmean.central.vector_looks import (
+from privmean.central.gdp_budget import GdpBudgetSpender
+from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND, RANGE
+from privmean.central.octave_counts import MAIN, PRICE, OctaveSummary
+from privmean.central.vector_accounting import bill
+from privmean.central.vector_location import (
     ALL_LOOKS,
     FIRST,
     MOST_LOOKS,
@@ -38,21 +38,21 @@ from privmean.central.vector_rounds import (
     Shares,
     run,
 )
-from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.default_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
-from privmean.intervals.divided import Divided
-from privmean.intervals.interval import FAILED, OK
-from privmean.intervals.mean_interval import Allowance, Units
-from privmean.intervals.tail_check import SEEN, TailCheck, standing
+from privmean.data.person_table import PersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
+from privmean.inference.interval import FAILED, OK
+from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
+from privmean.inference.outlier_check import SEEN, OutlierCheck, outlier_status
+from privmean.inference.ratio_with_missing import RatioWithMissing
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.nouns import counted, said
-from privmean.outcome import Outcome, by_cause, overall
-from privmean.people.reductions import People
-from privmean.people.shape import Shape
+from privmean.plurals import count_noun, count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome, by_cause, overall
 
 # radius of the last rows that something is cut off, over that of the others, by target: what those
 # rows leave of the privacy loss counts them by column
@@ -106,22 +106,22 @@ class DefaultVectorPlan(DefaultPlan):
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """The bill of a longest path: every look and every round, all columns released."""
         return self._bill
 
     @cached_property
-    def _bill(self) -> tuple[Loss, ...]:
+    def _bill(self) -> tuple[PrivacyEvent, ...]:
         return bill(self.shape.dimension, self.mu, self.inner < 1)
 
     @property
-    def tail_check(self) -> TailCheck | None:
+    def tail_check(self) -> OutlierCheck | None:
         """What the counts of those cut can see on a usual path, if nobody is: the `planned` status
         and the largest group that may be `hidden`."""
         if self.inner == 1:
             return None
         sd = 2**0.5 / (self.mu * math.sqrt(self.last_part * (1 - self.inner**2)))
-        return TailCheck(self._persons, 0.0, sd, least=SEEN, checked=self.target is None)
+        return OutlierCheck(self._persons, 0.0, sd, least=SEEN, checked=self.target is None)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, if every column is seen and has this deviation."""
@@ -159,7 +159,7 @@ class DefaultVectorPlan(DefaultPlan):
 
     def run(self, curator: Curator) -> Outcome:
         """Columns that show nothing are answered 0 (atom) or NaN (not found)."""
-        people, parts = curator.people, Parts(self.mu)
+        people, parts = curator.people, GdpBudgetSpender(self.mu)
         looks = look(curator, self._persons, parts)
         outcomes = [item.outcome for item in looks.columns]
         looked = 1 - parts.left
@@ -181,7 +181,7 @@ class DefaultVectorPlan(DefaultPlan):
             last_part = (last.mechanism.mu / self.mu) ** 2
             for k, j in enumerate(shown):
                 makers[j], estimate[j] = self._column(last, k, looks.columns[j])
-                statuses[j] = standing(makers[j].check)[0]
+                statuses[j] = outlier_status(makers[j].check)[0]
             names = [people.columns[j] for j in shown]
             diagnostics |= {
                 "rounds": last.rounds,
@@ -212,10 +212,10 @@ class DefaultVectorPlan(DefaultPlan):
             diagnostics=diagnostics,
         )
 
-    def _column(self, last: LastSums, k: int, seen: Seen) -> tuple[ColumnIntervals, float]:
+    def _column(self, last: LastSums, k: int, seen: OctaveSummary) -> tuple[ColumnIntervals, float]:
         """Intervals and estimate of column k of those that were found."""
         unit, noisy = last.units[k], last.noisy
-        found = Divided.of(_column(last, k, seen, self._persons), self._persons)
+        found = RatioWithMissing.of(_column(last, k, seen, self._persons), self._persons)
         scale = unit.scale * last.step * last.mechanism.tops[k]
         value = unit.center + scale * found.sums.mean
         # a row that is cut loses its excess beyond the radius, on average at most one radius by
@@ -224,13 +224,13 @@ class DefaultVectorPlan(DefaultPlan):
         allowance = check = None
         if noisy.tails:
             beyond, sd, part = noisy.tails[k], noisy.tails_sd, reach / scale
-            allowance = Allowance(part * beyond, part * sd, part)
-            check = TailCheck(
+            allowance = ClippingBiasBound(part * beyond, part * sd, part)
+            check = OutlierCheck(
                 found.sums.persons, beyond, sd, least=SEEN, checked=self.target is None
             )
         made = ColumnIntervals(
             found.sums,
-            Units(unit.center, scale, (unit.lower, unit.upper)),
+            ClipUnits(unit.center, scale, (unit.lower, unit.upper)),
             default=MEAN if noisy.tails else CLIPPED,
             allowance=allowance,
             check=check,
@@ -249,7 +249,7 @@ class DefaultVectorPlan(DefaultPlan):
         return overall(tuple(statuses))
 
     def _advice(
-        self, people: People, outcomes: list[str], makers: Sequence[ColumnIntervals]
+        self, people: PersonTable, outcomes: list[str], makers: Sequence[ColumnIntervals]
     ) -> str:
         hidden = [people.columns[j] for j, item in enumerate(outcomes) if item != FOUND]
         words = []
@@ -263,7 +263,7 @@ class DefaultVectorPlan(DefaultPlan):
             words.append(RANGE)
         leaning: dict[str, list[str]] = {}
         for name, maker in zip(people.columns, makers, strict=True):
-            if advice := standing(maker.check)[1]:
+            if advice := outlier_status(maker.check)[1]:
                 leaning.setdefault(advice, []).append(name)
         words += [f"{_some(names)}: {advice}" for advice, names in leaning.items()]
         return "; ".join(words)
@@ -273,7 +273,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
+def _column(last: LastSums, k: int, seen: OctaveSummary, persons: int) -> ColumnSums:
     """Column k of the last sums in units of its largest value."""
     top, noisy = last.mechanism.tops[k], last.noisy
     return ColumnSums(
@@ -287,7 +287,7 @@ def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
 
 
 def vector_plan(
-    budget: Budget, shape: Shape, target: str | None, excess: float, design_effect: float
+    budget: Budget, shape: PublicShape, target: str | None, excess: float, design_effect: float
 ) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
     dimension, persons = shape.dimension, shape.persons or 0
@@ -301,16 +301,17 @@ def vector_plan(
     tails = INNER[target] < 1
     mu = calibrate(lambda t: bill(dimension, t, tails), budget, grid=False)
     if mu <= 0:
-        raise Infeasible(
-            f"{counted(dimension, 'column')} at pure {budget.describe()} leave too little for each",
+        raise InfeasibleError(
+            f"{count_noun(dimension, 'column')} at pure {budget.describe()} leave too little for "
+            "each",
             "give delta > 0 (or rho), more persons, or bounds",
         )
     plan = DefaultVectorPlan(
         budget=budget, shape=shape, target=target, excess=excess, design_effect=design_effect, mu=mu
     )
     if persons < plan.seen_from:
-        raise Infeasible(
-            f"{said(persons, 'person', 'is', 'are')} fewer than the "
+        raise InfeasibleError(
+            f"{count_phrase(persons, 'person', 'is', 'are')} fewer than the "
             f"{math.ceil(plan.seen_from)} that a column must show",
             "more persons, more epsilon, or bounds are needed",
         )

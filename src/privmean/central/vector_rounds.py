@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from privmean.central.log_segments import FOUND, Segment, best_segment
-from privmean.central.octaves import Seen
-from privmean.central.parts import Parts
-from privmean.mechanisms.counts import GaussianCounts
+from privmean.central.gdp_budget import GdpBudgetSpender
+from privmean.central.log_histogram import FOUND, Segment, best_segment
+from privmean.central.octave_counts import OctaveSummary
+from privmean.data.person_table import PersonTable, Standardization
+from privmean.mechanisms.clipped_row_tails import TailRows
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import GaussianCounts
 from privmean.mechanisms.row_sums import NoisyRows, RowSums
-from privmean.mechanisms.tail_rows import TailRows
-from privmean.people.reductions import People, Standard
 from privmean.privacy.budget import REPLACE_ONE
 
 Floats = npt.NDArray[np.float64]
@@ -73,7 +73,7 @@ class LastSums:
 
     sums[j] / persons[j] is the mean of column j in steps of the ball from its centre."""
 
-    units: tuple[Standard, ...]
+    units: tuple[Standardization, ...]
     mechanism: RowSums
     noisy: NoisyRows
     persons: Floats
@@ -92,7 +92,7 @@ def norm_counts(mu: float) -> GaussianCounts:
 class Norms:
     """Noisy persons per shell of the norm; a second look is averaged in by precision."""
 
-    def __init__(self, people: People, columns: int) -> None:
+    def __init__(self, people: PersonTable, columns: int) -> None:
         self.unit = math.sqrt(columns)
         self._exact = people.shell_counts((SHELLS * self.unit).tolist())
         self._total = np.zeros(len(self._exact))
@@ -162,9 +162,9 @@ class Norms:
 
 def run(
     curator: Curator,
-    seen: tuple[Seen, ...],
+    seen: tuple[OctaveSummary, ...],
     persons: int,
-    parts: Parts,
+    parts: GdpBudgetSpender,
     inner: float = 1.0,
 ) -> LastSums:
     """All rounds over the columns that were found, of one `Seen` a column of `people`; spends all
@@ -174,7 +174,7 @@ def run(
     seen = tuple(seen[j] for j in shown)
     columns = len(seen)
     shares = Shares.of(columns, persons, parts.mu)
-    units = tuple(Standard(item.lower, item.upper, item.center, item.scale) for item in seen)
+    units = tuple(Standardization(item.lower, item.upper, item.center, item.scale) for item in seen)
     divisors = np.array(
         [
             max(persons - item.missing, 1.0) if item.missing > CERTAIN * item.missing_sd
@@ -227,15 +227,17 @@ def run(
         units = narrowed(units, noisy, sums.ball.step, divisors, least)
 
 
-def _placed(width: int, shown: list[int], units: tuple[Standard, ...]) -> list[Standard | None]:
+def _placed(
+    width: int, shown: list[int], units: tuple[Standardization, ...]
+) -> list[Standardization | None]:
     """The units of the columns shown, among all columns of a table."""
     found = dict(zip(shown, units, strict=True))
     return [found.get(j) for j in range(width)]
 
 
 def called_back(
-    units: tuple[Standard, ...], first: tuple[Standard, ...], out: float
-) -> tuple[Standard, ...]:
+    units: tuple[Standardization, ...], first: tuple[Standardization, ...], out: float
+) -> tuple[Standardization, ...]:
     """The columns that have fallen far in units so much larger that rows `out` times sqrt(d) long
     come back to sqrt(d), but no larger than the first ones: the scale of a column in which most
     persons share a value falls in every round, and makes the rows of the others so long that the
@@ -254,8 +256,12 @@ def _noise(columns: int, mu: float, part: float) -> float:
 
 
 def narrowed(
-    units: tuple[Standard, ...], noisy: NoisyRows, step: float, divisors: Floats, least: Floats
-) -> tuple[Standard, ...]:
+    units: tuple[Standardization, ...],
+    noisy: NoisyRows,
+    step: float,
+    divisors: Floats,
+    least: Floats,
+) -> tuple[Standardization, ...]:
     """New centres and scales from noisy sums of z and of |z|, in lattice steps.
 
     The variance of a column is read as (pi/2) (mean|z|^2 - mean(z)^2), exact for a normal one

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from privmean import validate
+from privmean.bisection import smallest_int
+from privmean.central.clipping_radii import numbers
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale, clipped_at
-from privmean.central.radii import numbers
-from privmean.central.winsorized_plan import WinsorizedPlan
-from privmean.central.winsorized_stages import Facts
-from privmean.central.winsorized_ways import (
+from privmean.central.winsorized_options import (
     Range,
-    Wishes,
+    WinsorizedOptions,
     best_way,
     ranges_of,
     ways_to_spend,
 )
-from privmean.errors import ArgumentError, Infeasible
-from privmean.nouns import counted, said
-from privmean.people.shape import Shape
+from privmean.central.winsorized_plan import WinsorizedPlan
+from privmean.central.winsorized_stages import PublicFacts
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.plurals import count_noun, count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.search import least_number
 
 CLOSE = 0.03  # a number of persons that would do is this close to the smallest
 USUAL_GAMMA = 0.05
@@ -36,7 +36,7 @@ LARGEST_TAIL = 0.02  # of persons clipped, at most, under the assumption
 
 
 @dataclass(frozen=True)
-class Winsorized:
+class WinsorizedMean:
     """Mean of persons whose values concentrate around a centre, by clipping around it.
 
     concentration: the assumption that gives the clipping radius (`SubGaussian`, `LogSobolev`,
@@ -51,7 +51,7 @@ class Winsorized:
 
     Example:
         people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        known = pm.Winsorized(pm.SubGaussian(sd=0.5), range=(-5, 10))  # no delta is needed
+        known = pm.WinsorizedMean(pm.SubGaussian(sd=0.5), range=(-5, 10))  # no delta is needed
         pm.mean(people, method=known, epsilon=1.0)
 
     Guarantees: the budget given to `plan`, for one person with all records and for any data; the
@@ -108,7 +108,7 @@ class Winsorized:
                     "leave it out, or give another assumption",
                 )
 
-    def plan(self, budget: Budget, shape: Shape) -> WinsorizedPlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> WinsorizedPlan:
         """Everything decided before data are read: mechanisms, scales, shares, predicted error.
 
         Raises
@@ -127,7 +127,7 @@ class Winsorized:
             raise ArgumentError(
                 "fallback",
                 given,
-                f"has {counted(len(given), 'number')} for {counted(d, 'column')}",
+                f"has {count_noun(len(given), 'number')} for {count_noun(d, 'column')}",
                 "give one number, or one a column",
             )
         best = best_way(ways_to_spend(self._wishes(), budget, self._facts(n, d, relation)))
@@ -137,10 +137,10 @@ class Winsorized:
             budget, best[1], best[0], ranges_of(self.range, d), self.concentration, self.fallback
         )
 
-    def _wishes(self) -> Wishes:
-        return Wishes(self.concentration, self.range, self.share, self.recenter)
+    def _wishes(self) -> WinsorizedOptions:
+        return WinsorizedOptions(self.concentration, self.range, self.share, self.recenter)
 
-    def _facts(self, n: int, columns: int, relation: Relation) -> Facts:
+    def _facts(self, n: int, columns: int, relation: Relation) -> PublicFacts:
         gamma = USUAL_GAMMA if self.gamma is None else self.gamma
         if isinstance(self.concentration, Bounded):
             options: tuple[Radii, ...] = (self.concentration.radius(n, columns),)
@@ -157,11 +157,15 @@ class Winsorized:
                 "gives radii that doubles cannot clip at",
                 "measure values in another unit",
             )
-        return Facts(n, columns, relation, options[0], self.failure, self.design_effect, options)
+        return PublicFacts(
+            n, columns, relation, options[0], self.failure, self.design_effect, options
+        )
 
-    def _infeasible(self, budget: Budget, n: int, columns: int, relation: Relation) -> Infeasible:
+    def _infeasible(
+        self, budget: Budget, n: int, columns: int, relation: Relation
+    ) -> InfeasibleError:
         if self.range is None and (budget.rho is not None or budget.delta == 0):
-            return Infeasible(
+            return InfeasibleError(
                 f"finding the location needs a delta or a public range, and the budget is "
                 f"{budget.describe()}",
                 "give epsilon with a delta such as 1e-6, or range=(lower, upper) for the centre",
@@ -171,10 +175,10 @@ class Winsorized:
             facts = self._facts(size, columns, relation)
             return any(True for _ in ways_to_spend(self._wishes(), budget, facts))
 
-        size = least_number(enough, n + 1, within=CLOSE)
+        size = smallest_int(enough, n + 1, within=CLOSE)
         more = f"about {size} persons would do" if size is not None else "no number would do"
-        return Infeasible(
-            f"{said(n, 'person', 'is', 'are')} too few to find the location with "
+        return InfeasibleError(
+            f"{count_phrase(n, 'person', 'is', 'are')} too few to find the location with "
             f"{budget.describe()} and failure probability {self.failure:g}",
             f"{more}; or give a larger epsilon, or range=(lower, upper) for the centre",
         )

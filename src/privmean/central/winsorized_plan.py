@@ -11,25 +11,25 @@ from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Run
-from privmean.central.winsorized_stages import Facts, Stages
-from privmean.intervals.at_bound import AT_LIMITS
-from privmean.intervals.divided import TOO_FEW
-from privmean.intervals.interval import FAILED, OK
+from privmean.central.winsorized_stages import PublicFacts, Stages
+from privmean.data.person_table import ClipInterval, PersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.inference.at_bound import AT_LIMITS
+from privmean.inference.interval import FAILED, OK
+from privmean.inference.ratio_with_missing import TOO_FEW
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
-from privmean.outcome import Outcome, estimand_of, overall
-from privmean.people.reductions import Box, People
-from privmean.people.shape import Shape
+from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.loss import Loss
-from privmean.road import Releasing
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome, estimand_of, overall
 
 FALLBACK = "fallback centre"
 
 
 @dataclass(frozen=True)
-class WinsorizedPlan(Releasing):
+class WinsorizedPlan(PlanBase):
     """A Winsorized mean with everything public decided.
 
     losses: the worst-case bill; noise: predicted standard deviation of the privacy noise a column
@@ -37,7 +37,7 @@ class WinsorizedPlan(Releasing):
     """
 
     budget: Budget
-    facts: Facts
+    facts: PublicFacts
     stages: Stages
     ranges: tuple[tuple[float, float], ...] | None
     concentration: Concentration
@@ -45,9 +45,9 @@ class WinsorizedPlan(Releasing):
     estimator = "Winsorized mean"
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> PublicShape:
         known = self.facts.persons if self.facts.relation == REPLACE_ONE else None
-        return Shape.of(self.facts.columns, known, self.facts.persons)
+        return PublicShape.of(self.facts.columns, known, self.facts.persons)
 
     @property
     def fixed(self) -> bool:
@@ -55,7 +55,7 @@ class WinsorizedPlan(Releasing):
         return isinstance(self.concentration, Bounded)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         return self.stages.losses
 
     @property
@@ -172,7 +172,7 @@ class WinsorizedPlan(Releasing):
         """Who holds the persons that give the location, and those that give the mean."""
         return curator, curator
 
-    def mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
+    def mean_of(self, people: PersonTable, box: ClipInterval, sums: ColumnSums) -> ClippedMean:
         """What the noisy sums of one column say."""
         public = self.facts.persons if self.facts.relation == REPLACE_ONE else None
         return ClippedMean(box, sums, public, by_records=people.cap is not None)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from privmean.central.clipped_mean import ClippedMean, seen
-from privmean.central.winsorized_stages import Facts, Stages
+from privmean.central.winsorized_stages import PublicFacts, Stages
+from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
-from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.per_column import EachColumn
 from privmean.mechanisms.stable_histogram import top_bin
-from privmean.people.reductions import Box, People
 
 Centers = list[float | None]
 
@@ -22,12 +22,12 @@ class Run:
     """One release under way: the public numbers of its plan, and how the sums of one column are
     read (`mean_of`)."""
 
-    facts: Facts
+    facts: PublicFacts
     stages: Stages
     ranges: tuple[tuple[float, float], ...] | None
     limits: tuple[tuple[float, float], ...] | None
     fallback: float | tuple[float, ...] | None
-    mean_of: Callable[[People, Box, ColumnSums], ClippedMean]
+    mean_of: Callable[[PersonTable, ClipInterval, ColumnSums], ClippedMean]
 
     @property
     def _times(self) -> int:
@@ -89,7 +89,7 @@ class Run:
             rough = self._sums(curator, boxes, stages.recenter)
             centers = [None if item is None else item.estimate for item in seen(rough)]
         if self.limits is not None:
-            boxes = [Box(low, high) for low, high in self.limits]
+            boxes = [ClipInterval(low, high) for low, high in self.limits]
         else:
             boxes = self._boxes(centers, stages.slack, units)
         return self._sums(curator, boxes, stages.final)
@@ -103,7 +103,7 @@ class Run:
 
     def _boxes(
         self, centers: Centers, slack: Sequence[float], units: Sequence[float]
-    ) -> list[Box | None]:
+    ) -> list[ClipInterval | None]:
         """[centre - R, centre + R] with R = tau + slack, a column."""
         tau = self.facts.radii.tau
         return [
@@ -112,7 +112,7 @@ class Run:
         ]
 
     def _sums(
-        self, curator: Curator, boxes: Sequence[Box | None], step: ClippedSums
+        self, curator: Curator, boxes: Sequence[ClipInterval | None], step: ClippedSums
     ) -> list[ClippedMean | None]:
         here = sum(box is not None for box in boxes)
         if not here:
@@ -120,7 +120,7 @@ class Run:
         people = curator.people
         # columns without a box are given noise on nothing: the joint release keeps its shape
         over = step.over(
-            [Box(-1.0, 1.0) if box is None else box for box in boxes],
+            [ClipInterval(-1.0, 1.0) if box is None else box for box in boxes],
             cap=people.cap,
             billed=(step.loss_of_one,) * here if step.epsilon is not None else None,
         )
@@ -131,8 +131,8 @@ class Run:
         ]
 
 
-def _around(center: float, radius: float) -> Box:
+def _around(center: float, radius: float) -> ClipInterval:
     """The box around a released centre; wider where doubles cannot tell its ends apart, so that no
     centre, however far, can make a release fail that was charged."""
     reach = max(radius, abs(center) * 2.0**-40)
-    return Box(center - reach, center + reach)
+    return ClipInterval(center - reach, center + reach)

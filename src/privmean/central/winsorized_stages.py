@@ -18,13 +18,13 @@ from fractions import Fraction
 from scipy.special import log_ndtr, ndtri
 
 from privmean.central.concentration import Radii
-from privmean.intervals.laplace_normal import survival
+from privmean.inference.laplace_normal import survival
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import Relation
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
 
 Location = StableHistogram | GaussianStableHistogram | NoisyArgmax | GaussianArgmax
 
@@ -36,7 +36,7 @@ ROUGH = math.log(20) / math.sqrt(2)  # deviations that hold Laplace noise with p
 
 
 @dataclass(frozen=True)
-class Facts:
+class PublicFacts:
     """The public numbers a plan stands on. persons: n, or the design number under add-remove;
     radii: the chosen clipping radii; options: others that the plan may choose."""
 
@@ -77,10 +77,10 @@ class Stages:
         return named.get("location", 0.0) / left, named.get("recentring", 0.0) / left
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case bill: every stage runs on every column."""
         times = self.final.columns if self.kind == "laplace" else 1
-        bill: tuple[Loss, ...] = ()
+        bill: tuple[PrivacyEvent, ...] = ()
         for stage in (self.scale, self.location):
             if stage is not None:
                 bill += stage.losses * times
@@ -88,7 +88,7 @@ class Stages:
             bill += self.recenter.losses
         return bill + self.final.losses
 
-    def score(self, facts: Facts) -> float:
+    def score(self, facts: PublicFacts) -> float:
         """What the plan makes small: root mean square over columns of noise and three times the
         bias bound of clipping, over the assumed deviation. (Three times: so that the bias, which
         intervals must add in full, stays small beside the noise.)"""
@@ -99,7 +99,7 @@ class Stages:
 
 
 # --- location: persons that the fullest bin must hold ---------------------------------------------
-def shortfall(location: Location, facts: Facts, bins: int | None = None) -> float:
+def shortfall(location: Location, facts: PublicFacts, bins: int | None = None) -> float:
     """Persons by which the planning rule is missed (at most 0: it holds).
 
     The fullest bin is planned to hold TOP_BIN of the persons, less two standard deviations.
@@ -126,7 +126,9 @@ def _needed(location: Location, chance: float, bins: int | None) -> float:
     return -location.sd * math.sqrt(2) * float(ndtri(chance / max(bins, 2)))
 
 
-def predicted_failure(location: Location | None, facts: Facts, bins: int | None = None) -> float:
+def predicted_failure(
+    location: Location | None, facts: PublicFacts, bins: int | None = None
+) -> float:
     """Predicted chance that some column's bin is not found, or a wrong one is."""
     if location is None:
         return 0.0
@@ -149,7 +151,7 @@ def predicted_failure(location: Location | None, facts: Facts, bins: int | None 
 
 # --- shares ---------------------------------------------------------------------------------------
 def smallest_share(
-    make: Callable[[Fraction], Location], facts: Facts, bins: int | None = None
+    make: Callable[[Fraction], Location], facts: PublicFacts, bins: int | None = None
 ) -> Fraction | None:
     """The smallest share of SHARES at which the planning rule holds; None if it holds at none."""
     low, high = 0, len(SHARES) - 1
@@ -175,14 +177,14 @@ class Spending:
 
 
 def spend(
-    facts: Facts,
+    facts: PublicFacts,
     spending: Spending,
     location: Location | None,
     share: Fraction,
     recenter: Fraction | None,
     wide: tuple[float, ...],
     bins: int | None = None,
-) -> Iterator[tuple[Stages, Facts]]:
+) -> Iterator[tuple[Stages, PublicFacts]]:
     """The best stages at these shares (of what the scale step left), and the facts with their
     radii; nothing where the shares leave too little for the mean.
 
@@ -192,7 +194,7 @@ def spend(
     shares = RECENTER_SHARES if recenter is None else (recenter,)
     failure = predicted_failure(location, facts, bins)
 
-    def made(part: Fraction) -> Iterator[tuple[Stages, Facts]]:
+    def made(part: Fraction) -> Iterator[tuple[Stages, PublicFacts]]:
         rest = 1 - share - part
         rough = spending.sums("recentring sum", part) if part else None
         final = spending.sums("clipped sum", rest)
@@ -223,14 +225,14 @@ def spend(
         yield min(ways, key=lambda way: way[0].score(way[1]))
 
 
-def single(facts: Facts, kind: str, final: ClippedSums) -> Stages:
+def single(facts: PublicFacts, kind: str, final: ClippedSums) -> Stages:
     """The one stage of known limits."""
     noise = tuple(tau * final.value_sd / facts.persons for tau in facts.radii.tau)
     none = (0.0,) * facts.columns
     return Stages(kind, None, None, None, final, (("mean", 1.0),), none, noise, 0.0)
 
 
-def _slack(facts: Facts, rough_sd: float, wide: tuple[float, ...]) -> tuple[float, ...]:
+def _slack(facts: PublicFacts, rough_sd: float, wide: tuple[float, ...]) -> tuple[float, ...]:
     """How far the centre may be off after a rough mean, a column: its noise and sampling error,
     never more than before it. rough_sd: deviation of the noise in its sum of z."""
     result = []
@@ -242,7 +244,11 @@ def _slack(facts: Facts, rough_sd: float, wide: tuple[float, ...]) -> tuple[floa
 
 
 def scale_step(
-    facts: Facts, bins: DyadicBins, *, epsilon: Fraction | None = None, mu: float | None = None
+    facts: PublicFacts,
+    bins: DyadicBins,
+    *,
+    epsilon: Fraction | None = None,
+    mu: float | None = None,
 ) -> tuple[PairScale, Fraction, float]:
     """The pair scale, its share of the budget and the safety factor kappa that goes with it.
 

@@ -69,7 +69,7 @@ def _options(
 def _add(called: str) -> None:
     """Add the command that is called, or all where none of them is: a call need not wait for the
     modules of others."""
-    from privmean.cli import asking
+    from privmean.cli import question_commands as asking
 
     known = {item.name for item in app.registered_commands}
     known |= {item.name for item in app.registered_groups}
@@ -91,7 +91,7 @@ def _add(called: str) -> None:
 
 def _of(arguments: Sequence[str]) -> typer.Typer:
     """The commands, as far as these arguments need them."""
-    from privmean.cli import asking
+    from privmean.cli import question_commands as asking
 
     asking.refuse_moved(arguments)
     _add(arguments[0])
@@ -100,7 +100,7 @@ def _of(arguments: Sequence[str]) -> typer.Typer:
 
 def _list() -> typer.Typer:
     """All commands by name and first line alone: listing them needs none of their modules."""
-    from privmean.cli.listed import LINES
+    from privmean.cli.command_list import LINES
 
     listing = typer.Typer(**SETTINGS)
     listing.callback()(_options)
@@ -111,7 +111,7 @@ def _list() -> typer.Typer:
 
 def _completing() -> typer.Typer:
     """The command of the line that a shell asks to complete, or the list: tables are not read."""
-    from privmean.cli.listed import LINES
+    from privmean.cli.command_list import LINES
 
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
     words = line.split()[1:2]
@@ -135,19 +135,19 @@ def run(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except WrongLine as error:
         if error.format_message():  # without words, the help was printed
-            from privmean.cli import usage
+            from privmean.cli import usage_errors as usage
 
             typer.echo(f"privmean: {usage.told(error, arguments, called)}", err=True)
         return WRONG_ARGUMENTS
     except PrivmeanError as error:
         if isinstance(error, ArgumentError) and called is not None:
-            from privmean.cli import usage
+            from privmean.cli import usage_errors as usage
 
             error = usage.in_options(error, called, arguments)
         typer.echo(f"privmean: {error}", err=True)
         return WRONG_ARGUMENTS
     except BrokenPipeError:
-        from privmean.continual.releasefile import silence
+        from privmean.streams.release_file import silence
 
         silence()  # nobody reads on: what was not written yet is written by the next run
         return UNREAD
@@ -174,9 +174,9 @@ def _withheld(error: Exception) -> str:
         _, inside, file = frame.filename.rpartition("privmean")
         place = f" at privmean{file}:{frame.lineno}" if inside else place
     if isinstance(error, OSError) and error.errno:  # the words of the system, and no name of a file
-        from privmean.disk import words_of
+        from privmean.storage.file_io import os_error_text
 
-        said = f"{words_of(error)}{place}: what was being written is not whole"
+        said = f"{os_error_text(error)}{place}: what was being written is not whole"
     else:
         said = f"unexpected {type(error).__name__}{place}; the message is withheld because it may "
         said += "quote records"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privmean.asking import words
+from privmean.api import option_groups as words
 from privmean.cli import options as opt
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 
 if TYPE_CHECKING:
     from privmean.questions.base import Question
@@ -39,7 +39,7 @@ def audit(
     seed: Annotated[int, "Of neighbours and of the simulated noise."] = 0,
     processes: Annotated[int | None, "Processes (all processors for 20000 runs and more)."] = None,
     *,
-    budget: words.Budgeted,
+    budget: words.BudgetOptions,
     neighbors: Annotated[str | None, "replace-one or add-remove; both unless given."] = None,
     estimating: opt.Estimating,
     as_json: opt.Json = False,
@@ -85,7 +85,7 @@ def audit(
         raise typer.Exit(NOTHING_AUDITED)
 
 
-def _terms(budget: words.Budgeted, neighbors: str | None) -> dict[str, Any]:
+def _terms(budget: words.BudgetOptions, neighbors: str | None) -> dict[str, Any]:
     from privmean.privacy.budget import relation_of
 
     terms: dict[str, Any] = {**asdict(budget), "delta": budget.delta or None}
@@ -95,7 +95,7 @@ def _terms(budget: words.Budgeted, neighbors: str | None) -> dict[str, Any]:
 
 
 def _question(person: str | None, value: list[str] | None, estimating: opt.Estimating) -> Question:
-    from privmean.asking.declared import question_of
+    from privmean.api.parse_question import question_of
     from privmean.errors import ArgumentError
 
     if person is None:

@@ -34,11 +34,11 @@ from privmean.cli.collect_shared import (
     read_round,
     read_secrets,
 )
-from privmean.cli.groups import grouped
-from privmean.disk import naming
+from privmean.cli.option_parsing import grouped
+from privmean.storage.file_io import naming
 
 if TYPE_CHECKING:
-    from privmean.local.descriptor import Round
+    from privmean.local.round import Round
 
 TICKET = "PRIVMEAN_TICKET"
 
@@ -73,7 +73,7 @@ class Wanted:
     def round(self, options: dict[str, Any]) -> Round:
         """The round that asks it."""
         from privmean.errors import PrivmeanError
-        from privmean.local import builders
+        from privmean.local import round_builders as builders
 
         given = {name: value for name, value in asdict(self).items() if value is not None}
         asked: dict[frozenset[str], Callable[..., Round]] = {
@@ -159,7 +159,7 @@ def plan_it(
 ) -> None:
     """Predict what a round tells, why it has its mechanism, and what nothing can do better."""
     from privmean.errors import PrivmeanError
-    from privmean.local.planning import plan_round
+    from privmean.local.round_plan import plan_round
 
     try:
         plan = plan_round(read_round(round_file), mix=mix)
@@ -259,7 +259,7 @@ def report(
     from privmean.errors import ArgumentError, PrivmeanError
     from privmean.local.clients import send
     from privmean.local.clients.client import Client
-    from privmean.local.clients.ledger import Ledger
+    from privmean.local.clients.client_ledger import Ledger
     from privmean.local.reports import Ticket, decode
 
     try:
@@ -330,8 +330,8 @@ def aggregate(
 ) -> None:
     """Estimate from report files without a server, in bounded memory, in any order."""
     from privmean.errors import PrivmeanError
-    from privmean.local.aggregators.estimates import estimate
-    from privmean.local.aggregators.files import aggregate_files
+    from privmean.local.aggregators.aggregate_files import aggregate_files
+    from privmean.local.aggregators.estimate_dispatch import estimate
 
     try:
         tally, repeated = aggregate_files(

@@ -10,7 +10,7 @@ import typer
 
 from privmean.cli.collect_serve import ADMIN_TOKEN
 from privmean.cli.collect_shared import Server, fail, read_round
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 
 TokenFile = Annotated[
     Path | None,
@@ -22,7 +22,7 @@ RoundId = Annotated[str, typer.Argument(help="The round's identifier, 16 hexadec
 def _ask(server: str, path: str, file: Path | None, method: str, body: bytes | None = None) -> None:
     from privmean.cli.secrets import tokens
     from privmean.errors import PrivmeanError
-    from privmean.local.clients.remote import Remote
+    from privmean.local.clients.collector_admin import Remote
 
     try:
         held = tokens(ADMIN_TOKEN, file)

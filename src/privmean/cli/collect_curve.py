@@ -11,7 +11,7 @@ import typer
 from privmean.cli import collect_shared as shared
 from privmean.cli import options as opt
 from privmean.cli.collect_serve import READ_TOKEN
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 
 
 @grouped
@@ -35,9 +35,9 @@ def curve(
 
     from privmean.cli.secrets import tokens
     from privmean.errors import ArgumentError, PrivmeanError
-    from privmean.local.aggregators.files import aggregate_files
-    from privmean.local.clients.remote import Remote
-    from privmean.local.kernel import curve as smooth
+    from privmean.local.aggregators.aggregate_files import aggregate_files
+    from privmean.local.clients.collector_admin import Remote
+    from privmean.local.kernel_regression import curve as smooth
 
     try:
         round_ = shared.read_round(round_file)

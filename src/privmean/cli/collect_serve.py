@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privmean.cli.collect_shared import SecretFiles, fail, read_round, read_secrets
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 
 if TYPE_CHECKING:
     from privmean.local.collector.roles import Roles
@@ -128,10 +128,10 @@ def serve(
     from privmean.errors import PrivmeanError
 
     try:
-        from privmean.local.collector.catalogue import Retention
-        from privmean.local.collector.limits import Limits
+        from privmean.local.collector.collector_settings import Settings
+        from privmean.local.collector.request_limits import Limits
+        from privmean.local.collector.round_catalog import Retention
         from privmean.local.collector.service import serve as run
-        from privmean.local.collector.settings import Settings
         from privmean.local.collector.telemetry import Log
     except ImportError:
         fail(PrivmeanError("the collector is not installed; pip install 'privmean[collector]'"))

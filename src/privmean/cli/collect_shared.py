@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from privmean.errors import ArgumentError
-    from privmean.local.descriptor import Round
+    from privmean.local.round import Round
 
 RoundFile = Annotated[Path, "The round's description (JSON), as published.", "--round"]
 SecretFiles = Annotated[
@@ -30,9 +30,9 @@ def fail(error: Exception) -> NoReturn:
         error = _in_options(error)
     text = str(error)
     if isinstance(error, OSError):
-        from privmean.disk import words_of
+        from privmean.storage.file_io import os_error_text
 
-        text = f"{error.filename or 'a file'}: {words_of(error)}"
+        text = f"{error.filename or 'a file'}: {os_error_text(error)}"
     typer.echo(f"privmean: {text}", err=True)
     raise typer.Exit(2)
 
@@ -40,7 +40,7 @@ def fail(error: Exception) -> NoReturn:
 def _in_options(error: ArgumentError) -> ArgumentError:
     import typer.main
 
-    from privmean.cli import usage
+    from privmean.cli import usage_errors as usage
 
     current: Any = getattr(typer.main, "get_current_context", None)
     if current is None:  # an older Typer leaves it to this package
@@ -56,7 +56,7 @@ def _in_options(error: ArgumentError) -> ArgumentError:
 
 def read_round(path: Path) -> Round:
     """The round in a file."""
-    from privmean.local.descriptor import Round
+    from privmean.local.round import Round
 
     return Round.from_json(path.read_bytes())
 

@@ -12,13 +12,13 @@ from privmean.cli import options as opt
 from privmean.cli.collect_admin import TokenFile
 from privmean.cli.collect_serve import ADMIN_TOKEN
 from privmean.cli.collect_shared import Server, fail
-from privmean.cli.groups import grouped
-from privmean.disk import naming
+from privmean.cli.option_parsing import grouped
+from privmean.storage.file_io import naming
 
 if TYPE_CHECKING:
-    from privmean.local.clients.remote import Remote
-    from privmean.local.descriptor import Round
-    from privmean.local.rounds_text import TwoRounds
+    from privmean.local.clients.collector_admin import Remote
+    from privmean.local.round import Round
+    from privmean.local.two_round_text import TwoRounds
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -50,8 +50,8 @@ def plan(
 ) -> None:
     """Plan both rounds. Publish the plan: who has it can check each round."""
     from privmean.errors import PrivmeanError
-    from privmean.local.rounds import WinsorizedRounds
-    from privmean.local.rounds_text import TwoRounds
+    from privmean.local.two_round_mean import WinsorizedRounds
+    from privmean.local.two_round_text import TwoRounds
 
     options = {} if mechanism is None else {"mean_mechanism": mechanism}
     try:
@@ -123,8 +123,8 @@ def answer(
 def _begin(plan_file: Path, server: str, token_file: Path | None) -> tuple[TwoRounds, Remote]:
     from privmean.cli.secrets import tokens
     from privmean.errors import PrivmeanError
-    from privmean.local.clients.remote import Remote
-    from privmean.local.rounds_text import TwoRounds
+    from privmean.local.clients.collector_admin import Remote
+    from privmean.local.two_round_text import TwoRounds
 
     try:
         held = tokens(ADMIN_TOKEN, token_file)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 
 
 @grouped
@@ -15,9 +15,9 @@ def demo(
     write: Annotated[Path | None, "Write the made table here (CSV), to try commands on."] = None,
 ) -> None:
     """A private mean and a planned study of a made table; needs no files."""
-    from privmean.asking.functions import mean
+    from privmean.api.functions import mean
+    from privmean.data.table import Table
     from privmean.examples import example
-    from privmean.people.table import Table
     from privmean.questions.mean import Mean
     from privmean.questions.quantile import Quantile
     from privmean.study.study import Study

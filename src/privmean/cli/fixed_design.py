@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from privmean.asking import words
+from privmean.api import option_groups as words
 from privmean.cli import options as opt
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 
 
 @grouped
@@ -20,11 +20,11 @@ def fixed_design(
     cells: Annotated[int | None, "Cells of equal width."] = None,
     bandwidth: Annotated[float, "Of the kernel that smooths; 0: none."] = 0.0,
     at: Annotated[str | None, "Points of the curve, with commas."] = None,
-    budget: words.Budgeted,
+    budget: words.BudgetOptions,
     level: words.Level = 0.95,
     ledger: opt.Ledger = None,
-    written: words.Written,
-    reading: words.Reading,
+    written: words.TextOptions,
+    reading: words.ResourceOptions,
     shown: opt.Drawn,
 ) -> None:
     """Estimate a mean curve from records at public times.
@@ -33,10 +33,10 @@ def fixed_design(
     person and its time is public. Where persons have several records, or times are their own, use
     `privmean curve`.
     """
-    from privmean.asking.declared import numbers_of
-    from privmean.asking.terms import ledger_of
+    from privmean.api.call_options import ledger_of
+    from privmean.api.parse_question import numbers_of
+    from privmean.data.timed_responses import timed_responses
     from privmean.models.fixed_design import FixedDesign
-    from privmean.people.timed import timed_responses
     from privmean.privacy.budget import Budget
 
     key = shown.ready()

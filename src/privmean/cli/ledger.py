@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privmean.asking import words
+from privmean.api import option_groups as words
 from privmean.cli import options as opt
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Limits = Annotated[
 def create(
     ledger: Place,
     *,
-    budget: words.Budgeted,
+    budget: words.BudgetOptions,
     limit: Limits = None,
 ) -> None:
     """Make a new ledger with its total, and limits by analyst and period."""
@@ -145,7 +145,7 @@ def check(ledger: Place) -> None:
 def plan(
     ledger: Place,
     *,
-    budget: words.Budgeted,
+    budget: words.BudgetOptions,
     analyst: opt.Analyst = "",
 ) -> None:
     """Whether a budget would still fit; spends nothing. Exit status 0 if so, 3 if not."""

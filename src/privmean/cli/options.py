@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privmean.asking.words import Released
+from privmean.api.option_groups import ReleaseOptions
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from privmean.central.concentration import SubGaussian
-    from privmean.release import Release
+    from privmean.release.release import Release
 
 PRIVATE_FAILURE = 3
 
@@ -35,7 +35,7 @@ Json = Annotated[bool, "Print one JSON object and nothing else.", "--json"]
 
 
 @dataclass(frozen=True)
-class Terms(Released):
+class Terms(ReleaseOptions):
     """The terms of one release."""
 
     ledger: Ledger = None
@@ -62,7 +62,7 @@ class Listed:
                     "--roster-column", self.roster_column, "is given alone", "give --roster FILE"
                 )
             return None
-        from privmean.people.rosterfiles import roster_ids
+        from privmean.data.roster_files import roster_ids
 
         return roster_ids(self.roster, self.roster_column or person, written)
 
@@ -144,7 +144,7 @@ class Shown:
             raise ArgumentError(
                 "--sign", self.sign, "goes with --json", "text is not signed: add --json"
             )
-        from privmean.signing import private_key
+        from privmean.release.signing import private_key
 
         return private_key(self.sign)
 
@@ -203,7 +203,7 @@ def stored(release: Release, key: Ed25519PrivateKey | None) -> str:
     """A release as one line of JSON, signed if there is a key."""
     if key is None:
         return json.dumps(release.to_dict(), allow_nan=False)
-    from privmean.signing import sign
+    from privmean.release.signing import sign
 
     return json.dumps(sign(release, key), allow_nan=False)
 

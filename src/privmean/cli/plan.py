@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from privmean.asking import words
-from privmean.asking.declared import question_of
+from privmean.api import option_groups as words
+from privmean.api.parse_question import question_of
 from privmean.cli import options as opt
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 
 Told = tuple[Any, dict[str, Any], list[str]]  # a plan, what is said of it, and the same as lines
 
@@ -64,7 +64,7 @@ class Arms:
 def plan(
     *,
     guessed: Guessed,
-    budget: words.Related,
+    budget: words.NeighborOptions,
     estimating: opt.Estimating,
     groups: Grouped,
     arms: Arms,
@@ -85,9 +85,9 @@ def plan(
     typer.echo("\n  ".join([f"{chosen.estimator}: {chosen.why}", *lines]))
 
 
-def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.Related) -> Told:
+def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.NeighborOptions) -> Told:
     """The predicted error of a mean, and the persons needed for a wanted one."""
-    from privmean.asking.planning import persons_needed, plan
+    from privmean.api.plan_functions import plan, required_n
 
     question = question_of("mean", estimating.words(), "--{}")
     sd = guessed.guess_sd
@@ -99,15 +99,15 @@ def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.Related)
     lines += [f"{name.replace('_', ' ')}: {number:.4g}" for name, number in predicted.items()]
     found: dict[str, Any] = {"columns": guessed.columns, "predicted": predicted}
     if guessed.error is not None:
-        needed = persons_needed(question, error=guessed.error, guess_sd=sd, **terms)
+        needed = required_n(question, error=guessed.error, guess_sd=sd, **terms)
         found |= {"wanted_error": guessed.error, "persons_needed": needed}
         lines.append(f"persons needed for an error of {guessed.error:g}: {needed}")
     return chosen, found, lines
 
 
-def _of_arms(said: Arms, guessed: Guessed, budget: words.Related) -> Told:
+def _of_arms(said: Arms, guessed: Guessed, budget: words.NeighborOptions) -> Told:
     """The predicted error of a difference of two arms, and the chance to see an effect."""
-    from privmean.asking.planning import plan
+    from privmean.api.plan_functions import plan
 
     asked = {"value": "value", "arms": said.arms, "membership": said.membership}
     question = question_of("compare", asked, "--{}")
@@ -129,9 +129,9 @@ def _of_arms(said: Arms, guessed: Guessed, budget: words.Related) -> Told:
     return chosen, found, lines
 
 
-def _by_group(said: Grouped, guessed: Guessed, budget: words.Related) -> Told:
+def _by_group(said: Grouped, guessed: Guessed, budget: words.NeighborOptions) -> Told:
     """A line a group, and the least epsilon for a wanted error in the smallest one."""
-    from privmean.asking.planning import least_epsilon, plan
+    from privmean.api.plan_functions import plan, required_epsilon
 
     asked = {"by": said.by, "keys": said.beside(said.keys), "max_groups": said.max_groups}
     question = question_of("mean", {"values": ["value"], **asked}, "--{}")
@@ -150,7 +150,7 @@ def _by_group(said: Grouped, guessed: Guessed, budget: words.Related) -> Told:
         for item in forecast
     ]
     if guessed.error is not None:
-        least = least_epsilon(question, sizes=sizes, error=guessed.error, guess_sd=sd, **known)
+        least = required_epsilon(question, sizes=sizes, error=guessed.error, guess_sd=sd, **known)
         found |= {"wanted_error": guessed.error, "least_epsilon": least}
         lines.append(
             f"least epsilon for an error of {guessed.error:g} in the smallest group: {least:.3g}"

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privmean.cli import options as opt
-from privmean.cli import streamoptions as so
-from privmean.cli.groups import grouped
-from privmean.cli.streamplan import plan
-from privmean.disk import words_of
+from privmean.cli import stream_options as so
+from privmean.cli.option_parsing import grouped
+from privmean.cli.stream_plan_command import plan
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.storage.file_io import os_error_text
 
 if TYPE_CHECKING:
-    from privmean.continual.keyed import MeanStreams
-    from privmean.continual.stream import MeanStream
+    from privmean.streams.group_streams import GroupMeanStream
+    from privmean.streams.mean_stream import MeanStream
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -134,10 +134,10 @@ class Pictures:
         if self.plot is not None:
             opt.require_matplotlib(str(self.plot))
 
-    def write(self, running: MeanStream | MeanStreams, names: list[str]) -> None:
+    def write(self, running: MeanStream | GroupMeanStream, names: list[str]) -> None:
         """Write those that are wanted."""
-        from privmean.continual import drawing
-        from privmean.continual.stream import MeanStream
+        from privmean.streams import stream_charts as drawing
+        from privmean.streams.mean_stream import MeanStream
 
         if (self.plot is None and self.html is None) or not isinstance(running, MeanStream):
             return
@@ -149,7 +149,7 @@ class Pictures:
                 drawing.html(path, names, self.html, running.guarantee.describe())
         except OSError as problem:
             raise PrivmeanError(
-                f"{problem.filename}: {words_of(problem)}; the releases are written and safe"
+                f"{problem.filename}: {os_error_text(problem)}; the releases are written and safe"
             ) from None
 
 
@@ -189,9 +189,9 @@ def stream(
     """
     if context.invoked_subcommand is not None:
         return
-    from privmean.continual.feeding import Fed, FedGroups, FedMean
-    from privmean.continual.keyed import MeanStreams
-    from privmean.continual.stream import MeanStream
+    from privmean.streams.command_adapters import GroupAdapter, MeanAdapter, StreamAdapter
+    from privmean.streams.group_streams import GroupMeanStream
+    from privmean.streams.mean_stream import MeanStream
 
     kept.ready()
     pictures.ready(by_group.by)
@@ -227,13 +227,13 @@ def stream(
     ours: dict[str, Any] = {
         "state": kept.state, "moved": kept.moved, "noise": charged.noise(), **asdict(showing)
     }  # fmt: skip
-    running: MeanStream | MeanStreams
+    running: MeanStream | GroupMeanStream
     if by_group.by is None:
         running = MeanStream(**ours, **settings)
-        fed: Fed[Any] = FedMean(running)
+        fed: StreamAdapter[Any] = MeanAdapter(running)
     else:
-        running = MeanStreams(groups=by_group.number(), **ours, **settings)
-        fed = FedGroups(running)
+        running = GroupMeanStream(groups=by_group.number(), **ours, **settings)
+        fed = GroupAdapter(running)
     with running:
         stopped = kept.serve(fed, source, charged.charging(running), flush=flush)
         pictures.write(running, values)

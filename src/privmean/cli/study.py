@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from privmean.asking import words
+from privmean.api import option_groups as words
 from privmean.cli import options as opt
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 from privmean.errors import ArgumentError
 
 app = typer.Typer(
@@ -32,8 +32,8 @@ def init(
     header: words.Header = None,
 ) -> None:
     """Write a commented first study file from the table's schema alone."""
-    from privmean.people.names import column_names
-    from privmean.study.file import first_file
+    from privmean.data.column_names import column_names
+    from privmean.study.study_file import first_file
 
     if out.exists():
         raise ArgumentError("--out", str(out), "is there already", "name another file")
@@ -50,7 +50,7 @@ def plan(
     as_json: opt.Json = False,
 ) -> None:
     """What each answer will cost and how exact it will be, from public numbers; spends nothing."""
-    from privmean.study.file import read_study
+    from privmean.study.study_file import read_study
 
     with _in_the_file():
         found = read_study(study).plan(persons)
@@ -73,8 +73,8 @@ def run(
     if a question failed privately (the others are there).
     """
     from privmean.privacy.ledger import Ledger
-    from privmean.study.file import read_study
-    from privmean.study.outputs import run_in
+    from privmean.study.study_file import read_study
+    from privmean.study.write_outputs import run_in
 
     book = None if ledger is None else Ledger.open(ledger)
     before = (out / "release.json").exists()
@@ -88,7 +88,7 @@ def run(
 @contextmanager
 def _in_the_file() -> Iterator[None]:
     """What is refused of the table, in the words of the study's file."""
-    from privmean.study.file import in_the_file
+    from privmean.study.study_file import in_the_file
 
     try:
         yield
@@ -98,7 +98,7 @@ def _in_the_file() -> Iterator[None]:
 
 def answered(question: dict[str, Any]) -> bool:
     """Whether a stored question has an estimate of what it asked."""
-    from privmean.release import Release
+    from privmean.release.release import Release
 
     release = question["release"]
     return release is not None and Release.from_dict(release).answered
@@ -108,9 +108,9 @@ def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
     """What a run prints: each question in a table, the promise, where the files are. before:
     whether it was finished before."""
     from privmean.privacy.guarantee import Guarantee
-    from privmean.privacy.words import in_words
-    from privmean.release import Release
-    from privmean.summary import table
+    from privmean.privacy.guarantee_text import risk_sentence
+    from privmean.release.formatting import table
+    from privmean.release.release import Release
 
     lines = []
     for question in stored["questions"]:
@@ -123,7 +123,7 @@ def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
     promise = Guarantee.from_dict(stored["guarantee"])
     lines.append(
         f"together {promise.describe()} for one {promise.unit} with all records, "
-        f"{promise.relation}: {in_words(promise)}"
+        f"{promise.relation}: {risk_sentence(promise)}"
     )
     told_before = "finished before, nothing was drawn or charged again: read from"
     how = told_before if before else "written to"

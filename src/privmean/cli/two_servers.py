@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 from privmean.errors import ArgumentError
 
 app = typer.Typer(
@@ -28,7 +28,7 @@ def task_(
     bits: Annotated[int, "Of a clipped value as a whole number."] = 20,
 ) -> None:
     """Write a new task, for both servers and all clients."""
-    from privmean.cli.numbers import pair
+    from privmean.cli.number_types import pair
     from privmean.experimental.two_servers import Task
 
     limits = [pair("bounds", text) for text in bounds]

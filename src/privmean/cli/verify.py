@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from privmean.cli import options as opt
-from privmean.cli.groups import grouped
+from privmean.cli.option_parsing import grouped
 
 WRONG = 1
 
@@ -28,7 +28,7 @@ def verify(
     Says what was checked and what cannot be. Exit status 0 if all is right, 1 if something is
     wrong, 2 if the file, key or ledger cannot be read.
     """
-    from privmean.verification import verify as check
+    from privmean.release.verification import verify as check
 
     found = check(release, key=key, ledger=ledger)
     typer.echo(json.dumps(found.to_dict()) if as_json else found.describe())
@@ -44,7 +44,7 @@ def sign(
 ) -> None:
     """Sign a stored release. Its digest changes, since it now names its signer."""
     from privmean.errors import ArgumentError
-    from privmean.signing import sign as signed
+    from privmean.release.signing import sign as signed
     from privmean.strict_json import parsed
 
     try:
@@ -66,7 +66,7 @@ def keygen(
     key: Annotated[Path, typer.Argument(help="Where the private key goes; KEY.pub is public.")],
 ) -> None:
     """Make a pair of Ed25519 keys: keep the first file, publish the second."""
-    from privmean.signing import make_keys
+    from privmean.release.signing import make_keys
 
     private, public = make_keys(key)
     typer.echo(f"private key: {private} (keep it)\npublic key: {public} (publish it)")

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from privmean.cli import streamoptions as so
-from privmean.cli.groups import grouped
-from privmean.cli.numbers import pair
+from privmean.cli import stream_options as so
+from privmean.cli.number_types import pair
+from privmean.cli.option_parsing import grouped
 from privmean.errors import ArgumentError
 
 
@@ -47,8 +47,8 @@ def withhold(
     averages are released. Needs no separation between the records of one person; sources, states
     and restarts are those of `privmean stream`.
     """
-    from privmean.continual.feeding import FedWithhold
-    from privmean.continual.withhold_release import WithholdRelease
+    from privmean.streams.command_adapters import WithholdAdapter
+    from privmean.streams.withhold_release import WithholdRelease
 
     kept.ready()
     who, values = columns.named()
@@ -75,6 +75,6 @@ def withhold(
         **asdict(budget),
     )
     with running:
-        stopped = kept.serve(FedWithhold(running), source, charged.charging(running))
+        stopped = kept.serve(WithholdAdapter(running), source, charged.charging(running))
     if stopped:
         raise typer.Exit(130)

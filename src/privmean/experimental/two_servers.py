@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.dtypes import Floats
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.mechanisms.noisy_share import MODULUS, NoisyShare
-from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.strict_json import parsed

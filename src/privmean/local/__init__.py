@@ -8,41 +8,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from privmean.local.aggregators.aggregate_files import aggregate_files as aggregate_files
     from privmean.local.aggregators.aggregator import Aggregator as Aggregator
     from privmean.local.aggregators.estimate import Estimate as Estimate
-    from privmean.local.aggregators.estimates import estimate as estimate
-    from privmean.local.aggregators.estimates import item_oracle as item_oracle
-    from privmean.local.aggregators.files import aggregate_files as aggregate_files
+    from privmean.local.aggregators.estimate_dispatch import estimate as estimate
+    from privmean.local.aggregators.estimate_dispatch import item_oracle as item_oracle
     from privmean.local.aggregators.tally import Tally as Tally
     from privmean.local.aggregators.tally import merge_all as merge_all
-    from privmean.local.builders import ball_round as ball_round
-    from privmean.local.builders import items_round as items_round
-    from privmean.local.builders import mean_round as mean_round
-    from privmean.local.builders import vote_round as vote_round
+    from privmean.local.client_split import ClientSplit as ClientSplit
     from privmean.local.clients.client import Client as Client
     from privmean.local.clients.client import randomize as randomize
-    from privmean.local.clients.ledger import Ledger as Ledger
+    from privmean.local.clients.client_ledger import Ledger as Ledger
     from privmean.local.clients.outbox import Outbox as Outbox
-    from privmean.local.clients.summaries import person_mean as person_mean
-    from privmean.local.clients.summaries import slope as slope
-    from privmean.local.descriptor import Round as Round
-    from privmean.local.distribution import project_to_simplex as project_to_simplex
-    from privmean.local.kernel import bandwidth as bandwidth
-    from privmean.local.kernel import curve as curve
-    from privmean.local.limits import lower_bound as lower_bound
-    from privmean.local.many import randomize_many as randomize_many
-    from privmean.local.many import tally_many as tally_many
-    from privmean.local.part import Part as Part
-    from privmean.local.planning import plan_round as plan_round
-    from privmean.local.radii import tau_bounded_records as tau_bounded_records
-    from privmean.local.radii import tau_random_effects as tau_random_effects
-    from privmean.local.radii import tau_sub_gaussian as tau_sub_gaussian
+    from privmean.local.clients.person_summaries import person_mean as person_mean
+    from privmean.local.clients.person_summaries import slope as slope
+    from privmean.local.kernel_regression import bandwidth as bandwidth
+    from privmean.local.kernel_regression import curve as curve
+    from privmean.local.lower_bounds import lower_bound as lower_bound
     from privmean.local.reports import Report as Report
     from privmean.local.reports import ReportError as ReportError
     from privmean.local.reports import Ticket as Ticket
-    from privmean.local.rounds import WinsorizedRounds as WinsorizedRounds
+    from privmean.local.round import Round as Round
+    from privmean.local.round_builders import ball_round as ball_round
+    from privmean.local.round_builders import items_round as items_round
+    from privmean.local.round_builders import mean_round as mean_round
+    from privmean.local.round_builders import vote_round as vote_round
+    from privmean.local.round_plan import plan_round as plan_round
+    from privmean.local.simplex import project_to_simplex as project_to_simplex
+    from privmean.local.two_round_mean import WinsorizedRounds as WinsorizedRounds
+    from privmean.local.vectorized import randomize_many as randomize_many
+    from privmean.local.vectorized import tally_many as tally_many
+    from privmean.local.vote_radii import tau_bounded_records as tau_bounded_records
+    from privmean.local.vote_radii import tau_random_effects as tau_random_effects
+    from privmean.local.vote_radii import tau_sub_gaussian as tau_sub_gaussian
 else:
-    from privmean.late import names
+    from privmean.lazy_imports import names
 
     __getattr__, __dir__, __all__ = names(
         __name__,
@@ -50,22 +50,22 @@ else:
         aggregators.aggregator  Aggregator
         clients.client          Client randomize
         aggregators.estimate    Estimate
-        clients.ledger          Ledger
+        clients.client_ledger          Ledger
         clients.outbox          Outbox
-        part                    Part
+        client_split                    ClientSplit
         reports                 Report ReportError Ticket
-        descriptor              Round
+        round              Round
         aggregators.tally       Tally merge_all
-        rounds                  WinsorizedRounds
-        aggregators.files       aggregate_files
-        builders                ball_round items_round mean_round vote_round
-        kernel                  bandwidth curve
-        aggregators.estimates   estimate item_oracle
-        limits                  lower_bound
-        clients.summaries       person_mean slope
-        planning                plan_round
-        distribution            project_to_simplex
-        many                    randomize_many tally_many
-        radii                   tau_bounded_records tau_random_effects tau_sub_gaussian
+        two_round_mean                  WinsorizedRounds
+        aggregators.aggregate_files       aggregate_files
+        round_builders                ball_round items_round mean_round vote_round
+        kernel_regression                  bandwidth curve
+        aggregators.estimate_dispatch   estimate item_oracle
+        lower_bounds                  lower_bound
+        clients.person_summaries       person_mean slope
+        round_plan                plan_round
+        simplex            project_to_simplex
+        vectorized                    randomize_many tally_many
+        vote_radii                   tau_bounded_records tau_random_effects tau_sub_gaussian
         """,
     )

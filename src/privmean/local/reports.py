@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from privmean.errors import PrivmeanError
-from privmean.local.descriptor import Round
 from privmean.local.mechanisms import (
     BALL,
     CHOSEN,
@@ -32,6 +31,7 @@ from privmean.local.mechanisms import (
     SUBSET,
     UNARY,
 )
+from privmean.local.round import Round
 from privmean.strict_json import parsed
 
 MAGIC = b"LD"

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 
-from privmean.mechanisms.gaussian import COARSE, FINEST, GaussianSums
+from privmean.data.grids import GRID_BITS
+from privmean.data.person_table import ClipInterval, IntervalSums
+from privmean.mechanisms.gaussian_sums import COARSE, FINEST, GaussianSums
 from privmean.mechanisms.joint_draws import drawn_each
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.mechanisms.limits import require_loss
-from privmean.mechanisms.ratio import Answers, Three, Whole
-from privmean.noise.base import Noise
-from privmean.people.grids import GRID_BITS
-from privmean.people.reductions import Box, BoxSums
+from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.mechanisms.minimum_loss import require_loss
+from privmean.mechanisms.ratio_sums import Answers, Three, Whole
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Gaussian, Laplace, Loss
+from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
 
 FEWEST_STEPS = 1 << (GRID_BITS - 1)  # of a box, from its middle to a limit
-NOBODY = BoxSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+NOBODY = IntervalSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class ClippedSums:
         require_loss(self.name, loss)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         if self.epsilon is not None:
             return (self.loss_of_one,) * self.columns
         assert self.mu is not None
@@ -173,10 +173,10 @@ class ClippedSums:
 
     def over(
         self,
-        boxes: Sequence[Box],
+        boxes: Sequence[ClipInterval],
         *,
         cap: int | None = None,
-        billed: tuple[Loss, ...] | None = None,
+        billed: tuple[PrivacyEvent, ...] | None = None,
     ) -> SumsOver:
         """The mechanism for these boxes, one a column; cap as in `People`. billed: its losses where
         the caller states them (`losses` unless given)."""
@@ -213,16 +213,16 @@ class SumsOver:
     """`ClippedSums` over boxes that are known by now: public, or of earlier private answers."""
 
     sums: ClippedSums
-    boxes: tuple[Box, ...]
+    boxes: tuple[ClipInterval, ...]
     cap: int | None
-    losses: tuple[Loss, ...]
+    losses: tuple[PrivacyEvent, ...]
 
     @property
     def _kind(self) -> Answers:
         return self.sums.answers(self.cap)
 
     def exact(
-        self, found: Sequence[BoxSums | None], far: Sequence[int] | None = None
+        self, found: Sequence[IntervalSums | None], far: Sequence[int] | None = None
     ) -> tuple[Whole, ...]:
         """The integers that get noise, a column. far: persons set apart; None counts as nobody."""
         away = [0] * len(self.boxes) if far is None else far

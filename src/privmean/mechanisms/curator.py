@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypedDict, TypeVar, Unpack
 
-from privmean.noise.base import Noise
-from privmean.people.reductions import People
+from privmean.data.person_table import PersonTable
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Loss
-from privmean.privacy.parallel import Parallel
+from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.privacy_events import PrivacyEvent
 
 X_contra = TypeVar("X_contra", contravariant=True)
 Y_co = TypeVar("Y_co", covariant=True)
@@ -29,7 +29,7 @@ class Mechanism(Protocol[X_contra, Y_co]):
     """Exact answers in, noisy answers out, at losses stated before either is known."""
 
     @property
-    def losses(self) -> tuple[Loss, ...]: ...
+    def losses(self) -> tuple[PrivacyEvent, ...]: ...
 
     def draw(self, exact: X_contra, noise: Noise) -> Y_co: ...
 
@@ -41,10 +41,10 @@ class Mechanism(Protocol[X_contra, Y_co]):
         ...
 
 
-Join = Callable[[tuple[tuple[Loss, ...], ...]], Loss]
+Join = Callable[[tuple[tuple[PrivacyEvent, ...], ...]], PrivacyEvent]
 
 
-class Written(TypedDict, total=False):
+class ParallelRule(TypedDict, total=False):
     """How bills of disjoint parts are written together. lines: so many lines instead of one, each
     of an equal run of every bill (one a column, to be composed). join: what the bills cost
     together, where that is less than the largest of them (disjoint by public positions as well)."""
@@ -57,10 +57,10 @@ class Curator(Protocol):
     """Who holds the people of one release."""
 
     @property
-    def people(self) -> People: ...
+    def people(self) -> PersonTable: ...
 
     @property
-    def bill(self) -> tuple[Loss, ...]:
+    def bill(self) -> tuple[PrivacyEvent, ...]:
         """The losses of everything that was asked so far, in that order."""
         ...
 
@@ -69,7 +69,7 @@ class Curator(Protocol):
         ...
 
     def apart(
-        self, name: str, people: Sequence[People], **written: Unpack[Written]
+        self, name: str, people: Sequence[PersonTable], **written: Unpack[ParallelRule]
     ) -> tuple[Curator, ...]:
         """Curators to be asked about disjoint parts of the roster, with these people each. One
         person is in one part alone, so that their bills are one line of this one: the largest
@@ -77,7 +77,7 @@ class Curator(Protocol):
         ...
 
 
-class Draws(Protocol):
+class AnswerStore(Protocol):
     """Where noisy answers are kept before anyone sees them, so that a run that was stopped goes on
     with the answers that were drawn."""
 
@@ -86,19 +86,19 @@ class Draws(Protocol):
         ...
 
 
-class Billing(ABC):
+class AccountingCurator(ABC):
     """A curator but for how it comes by noisy answers: it writes the bill, and opens parts."""
 
-    def __init__(self, people: People, paid: Sequence[Loss] = ()) -> None:
+    def __init__(self, people: PersonTable, paid: Sequence[PrivacyEvent] = ()) -> None:
         self._people = people
-        self._asked: list[Loss | _Apart] = list(paid)
+        self._asked: list[PrivacyEvent | _DisjointCurators] = list(paid)
 
     @property
-    def people(self) -> People:
+    def people(self) -> PersonTable:
         return self._people
 
     @property
-    def bill(self) -> tuple[Loss, ...]:
+    def bill(self) -> tuple[PrivacyEvent, ...]:
         return tuple(line for item in self._asked for line in _lines(item))
 
     def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
@@ -106,10 +106,10 @@ class Billing(ABC):
         return self._answer(mechanism, exact)
 
     def apart(
-        self, name: str, people: Sequence[People], **written: Unpack[Written]
+        self, name: str, people: Sequence[PersonTable], **written: Unpack[ParallelRule]
     ) -> tuple[Curator, ...]:
         others = self._opened(name, people)
-        self._asked.append(_Apart(name, others, **written))
+        self._asked.append(_DisjointCurators(name, others, **written))
         return others
 
     @abstractmethod
@@ -117,20 +117,20 @@ class Billing(ABC):
         """The noisy answer to what was billed."""
 
     @abstractmethod
-    def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
+    def _opened(self, name: str, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
         """A curator for each part of the roster."""
 
 
-class TrustedCurator(Billing):
+class TrustedCurator(AccountingCurator):
     """A curator who draws. Made once a release, by the road. draws: where answers are kept. paid:
     lines of earlier steps whose answers this release uses: on its bill, in full."""
 
     def __init__(
         self,
-        people: People,
+        people: PersonTable,
         noise: Noise,
-        draws: Draws | None = None,
-        paid: Sequence[Loss] = (),
+        draws: AnswerStore | None = None,
+        paid: Sequence[PrivacyEvent] = (),
     ) -> None:
         super().__init__(people, paid)
         self._noise, self._draws = noise, draws
@@ -149,7 +149,7 @@ class TrustedCurator(Billing):
 
         return draw() if self._draws is None else self._draws.answer(mechanism, draw)
 
-    def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
+    def _opened(self, name: str, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
         taped = getattr(self._noise, "parts", None)  # of an audit: whose answers it keeps
         noises = taped(len(people)) if taped else [self._noise] * len(people)
         pairs = zip(people, noises, strict=True)
@@ -157,7 +157,7 @@ class TrustedCurator(Billing):
 
 
 @dataclass(frozen=True)
-class _Apart:
+class _DisjointCurators:
     """Curators whose bills are written together."""
 
     name: str
@@ -166,8 +166,8 @@ class _Apart:
     join: Join | None = None
 
 
-def _lines(item: Loss | _Apart) -> Iterator[Loss]:
-    if isinstance(item, Loss):
+def _lines(item: PrivacyEvent | _DisjointCurators) -> Iterator[PrivacyEvent]:
+    if isinstance(item, PrivacyEvent):
         yield item
         return
     bills = [other.bill for other in item.others]
@@ -179,6 +179,6 @@ def _lines(item: Loss | _Apart) -> Iterator[Loss]:
             yield Parallel(item.name, branches, relation=REPLACE_ONE)
 
 
-def _run(bill: tuple[Loss, ...], line: int, lines: int) -> tuple[Loss, ...]:
+def _run(bill: tuple[PrivacyEvent, ...], line: int, lines: int) -> tuple[PrivacyEvent, ...]:
     size = -(-len(bill) // lines)
     return bill[line * size : (line + 1) * size]

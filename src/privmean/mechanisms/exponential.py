@@ -15,12 +15,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from privmean.dtypes import Integers
-from privmean.mechanisms.moved import differences, pure_share
+from privmean.array_types import Integers
 from privmean.mechanisms.noisy_argmax import Choices, Scores
-from privmean.noise.base import Noise
-from privmean.noise.decimals import plain_context
-from privmean.privacy.loss import Loss, Selection
+from privmean.mechanisms.sensitivity_share import differences, pure_share
+from privmean.noise.decimal_context import plain_context
+from privmean.noise.noise_source import Noise
+from privmean.privacy.privacy_events import PrivacyEvent, Selection
 
 DOUBT = 1e-9  # relative room around the double of an exponential
 
@@ -117,7 +117,7 @@ class Exponential(Scores):
     """
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         made = Selection(
             self.name, self.epsilon, bounded_range=True, relation=self.relation, moved=self.words
         )

@@ -15,11 +15,11 @@ from functools import cached_property
 
 import numpy as np
 
-from privmean.dtypes import Floats
-from privmean.mechanisms.gaussian import GaussianSums
+from privmean.array_types import Floats
+from privmean.mechanisms.gaussian_sums import GaussianSums
 from privmean.mechanisms.group_cells import Cells, CellsOnBoxes
-from privmean.noise.base import Noise
-from privmean.privacy.loss import Gaussian
+from privmean.noise.noise_source import Noise
+from privmean.privacy.privacy_events import Gaussian
 
 
 @dataclass(frozen=True)

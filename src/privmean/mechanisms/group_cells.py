@@ -14,11 +14,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.dtypes import Floats
-from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
-from privmean.noise.base import Noise
-from privmean.people.pairs import PairSums
-from privmean.people.reductions import Box
+from privmean.array_types import Floats
+from privmean.data.group_pairs import PairSums
+from privmean.data.person_table import ClipInterval
+from privmean.mechanisms.choose_lattice import LatticeChoice, RoundingCost, place, placed
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 Cells = tuple[int, int, int]
@@ -50,7 +50,7 @@ class CellsOnBoxes:
         return 4 * self.parts * steps * steps
 
     @staticmethod
-    def exact(boxes: Sequence[Box], sums: Sequence[PairSums]) -> list[Cells]:
+    def exact(boxes: Sequence[ClipInterval], sums: Sequence[PairSums]) -> list[Cells]:
         """The cells of every group, each in steps of its own box."""
         cells = []
         for box, item in zip(boxes, sums, strict=True):
@@ -61,7 +61,7 @@ class CellsOnBoxes:
 
 
 @dataclass(frozen=True)
-class GroupCells(CellsOnBoxes, RoundingPaid):
+class GroupCells(CellsOnBoxes, RoundingCost):
     """Cells with Laplace noise of one scale, in persons.
 
     Guarantees: epsilon-DP under add-remove at scale most/epsilon, under replace-one at 2 most/
@@ -77,7 +77,7 @@ class GroupCells(CellsOnBoxes, RoundingPaid):
         """The Laplace scale of a cell, in persons."""
         return self.reach / self.effective
 
-    def place(self, steps: int) -> Place:
+    def place(self, steps: int) -> LatticeChoice:
         """Where the cells of a box of so many steps are drawn."""
         return place(self.unit(steps), self.scale)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privmean.errors import ArgumentError
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.noise.base import Noise
+from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Laplace
+from privmean.privacy.privacy_events import Laplace
 
 FEWEST_GROUPS = 20
 

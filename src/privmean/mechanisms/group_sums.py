@@ -13,10 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.dtypes import Floats
-from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
-from privmean.noise.base import Noise
-from privmean.people.pairs import PairSums
+from privmean.array_types import Floats
+from privmean.data.group_pairs import PairSums
+from privmean.mechanisms.choose_lattice import LatticeChoice, RoundingCost, place, placed
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 Sums = tuple[int, int, int]
@@ -24,7 +24,7 @@ MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in persons times epsilo
 
 
 @dataclass(frozen=True)
-class GroupSums(RoundingPaid):
+class GroupSums(RoundingCost):
     """Sums of w z, w z^2 and w over persons with a value, on boxes of their own.
 
     steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on the
@@ -47,7 +47,7 @@ class GroupSums(RoundingPaid):
         """most over epsilon: the three scales are 2, 4 and 4 of it, in persons."""
         return self.most / self.effective
 
-    def _drawn(self, steps: int) -> tuple[Place, ...]:
+    def _drawn(self, steps: int) -> tuple[LatticeChoice, ...]:
         """For each sum of one group: bits of its lattice, a person and the scale there."""
         units = (self.parts * steps, self.parts * steps * steps, self.parts)
         return tuple(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from privmean.dtypes import Integers
+from privmean.array_types import Integers
 
 Scale = TypeVar("Scale")
 TOGETHER = 8  # equal scales of one release from which they are drawn in one call

@@ -20,8 +20,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import gammaln
 
-from privmean.dtypes import Integers
-from privmean.noise.base import Noise
+from privmean.array_types import Integers
+from privmean.noise.noise_source import Noise
 
 LARGEST_DIMENSION = 24  # above, a draw would need more than about 500 proposals
 BATCH = 4096  # integers of Laplace noise a batch of proposals

@@ -14,9 +14,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from privmean.mechanisms.group_cells import GroupCells
-from privmean.noise.base import Noise
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Laplace
+from privmean.privacy.privacy_events import Laplace
 from privmean.privacy.threshold_of_sum import ThresholdOfSum, scales_needed
 
 Key = tuple[str, ...]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.dtypes import Integers
-from privmean.mechanisms.moved import differences, gaussian_share
-from privmean.noise.base import Noise
-from privmean.privacy.loss import Gaussian
+from privmean.array_types import Integers
+from privmean.mechanisms.sensitivity_share import differences, gaussian_share
+from privmean.noise.noise_source import Noise
+from privmean.privacy.privacy_events import Gaussian
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.mechanisms.moved import laplace_share
-from privmean.noise.base import Noise
+from privmean.mechanisms.sensitivity_share import laplace_share
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Laplace, Loss, Threshold
+from privmean.privacy.privacy_events import Laplace, PrivacyEvent, Threshold
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class LikeliestBin:
         return Laplace(self.name, Fraction(2), 2 / self.epsilon, spread=2, relation=REPLACE_ONE)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         scale, cut = 2 / self.epsilon, float(self.threshold)
         return (
             self._laplace,

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.mechanisms.moved import laplace_share
-from privmean.noise.base import Noise
+from privmean.mechanisms.sensitivity_share import laplace_share
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Laplace, Threshold
+from privmean.privacy.privacy_events import Laplace, Threshold
 
 
 @dataclass(frozen=True)

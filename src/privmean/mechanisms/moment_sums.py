@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from privmean.mechanisms.gaussian import GaussianSums
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.noise.base import Noise
+from privmean.mechanisms.gaussian_sums import GaussianSums
+from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.privacy.rows_and_products import RowsAndProducts
 
 ROOM = 1 + 1e-12  # deviations are a hair more than needed, so that rounding never exceeds the loss
@@ -54,7 +54,7 @@ class MomentSums(ABC):
         return 2 if self.relation == REPLACE_ONE else 1
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         return self.mechanism.losses
 
     def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
@@ -132,7 +132,7 @@ class RowProducts(MomentSums):
         return JointLaplace(units, shares, self.epsilon, self.relation, self.name)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """Under Gaussian noise a line from which the price of the whole can be recomputed."""
         made = self.mechanism
         if not isinstance(made, GaussianSums):

@@ -11,13 +11,13 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from privmean.dtypes import Integers
-from privmean.mechanisms.gaussian import lattice_bits, root_above
-from privmean.mechanisms.moved import choice_share, differences, gaussian_share
+from privmean.array_types import Integers
+from privmean.mechanisms.gaussian_sums import lattice_bits, root_above
+from privmean.mechanisms.sensitivity_share import choice_share, differences, gaussian_share
 from privmean.mechanisms.stable_histogram import moved_counts
-from privmean.noise.base import Noise
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Gaussian, Loss, Selection
+from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Selection
 
 MOST_BINS = 2**22
 BLANK = 0.01  # chance that empty bins are taken for occupied ones
@@ -104,7 +104,7 @@ class Choice(Scores):
     """
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         return (Selection(self.name, self.epsilon, relation=self.relation, moved=self.words),)
 
     def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
@@ -195,7 +195,7 @@ class SeenArgmax:
     argmax: GaussianArgmax
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         return self.argmax.losses
 
     def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:

@@ -12,11 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.dtypes import Floats
-from privmean.mechanisms.gaussian import root_above
-from privmean.noise.base import Noise
+from privmean.array_types import Floats
+from privmean.mechanisms.gaussian_sums import root_above
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Gaussian
+from privmean.privacy.privacy_events import Gaussian
 
 NOISE_STEPS = 2.0**24  # least lattice steps a standard deviation of noise
 

@@ -9,9 +9,9 @@ import os
 
 import numpy as np
 
-from privmean.dtypes import Integers
-from privmean.noise.base import Noise
+from privmean.array_types import Integers
 from privmean.noise.exact import ExactNoise
+from privmean.noise.noise_source import Noise
 
 AHEAD = 256  # steps whose public numbers are computed together
 BLOCK = 2**13  # draws taken together: a call costs more than a draw

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.errors import Infeasible
-from privmean.noise.base import LARGEST_SCALE, Noise
+from privmean.errors import InfeasibleError
+from privmean.noise.noise_source import LARGEST_SCALE, Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Laplace
+from privmean.privacy.privacy_events import Laplace
 
 MODULUS = 2**66 * 4611686018427387897 + 1  # prime; the field of 128 bits in which shares are proved
 
@@ -35,7 +35,7 @@ class NoisyShare:
 
     def __post_init__(self) -> None:
         if self.scale > LARGEST_SCALE:
-            raise Infeasible(
+            raise InfeasibleError(
                 f"epsilon={float(self.epsilon):.3g} is too small for {self.dimension} sums of "
                 f"{self.steps} steps",
                 "give more epsilon, or fewer bits",

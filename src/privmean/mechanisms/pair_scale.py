@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 
 from privmean import validate
-from privmean.dtypes import Integers
+from privmean.array_types import Integers
+from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError
-from privmean.mechanisms.gaussian import lattice_bits, root_above
-from privmean.mechanisms.moved import differences, gaussian_share, laplace_share
-from privmean.noise.base import Noise
-from privmean.people.reductions import People
+from privmean.mechanisms.gaussian_sums import lattice_bits, root_above
+from privmean.mechanisms.sensitivity_share import differences, gaussian_share, laplace_share
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Gaussian, Laplace
+from privmean.privacy.privacy_events import Gaussian, Laplace
 
 WIDEST = 400  # exponents; radii and bins of them stay far inside the doubles
 
@@ -101,7 +101,7 @@ class PairScale:
             ),
         )
 
-    def exact(self, people: People, column: int) -> Integers:
+    def exact(self, people: PersonTable, column: int) -> Integers:
         """Public pairs of persons per bin."""
         return people.pair_counts(column, self.bins.low, self.bins.high)
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from privmean.mechanisms.gaussian import GaussianSums
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.noise.base import Noise
+from privmean.mechanisms.gaussian_sums import GaussianSums
+from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import Relation
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
 
 STEPS = 1 << 30  # whole numbers that stand for 1
 MULTIPLES = (Fraction(8), Fraction(8), Fraction(8, 5), Fraction(8))  # Laplace scales over 1/epsilon
@@ -51,7 +51,7 @@ class PowerSums:
         )
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         return self.mechanism.losses
 
     @property

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from privmean.mechanisms.gaussian import GaussianSums
-from privmean.noise.base import Noise
-from privmean.people.reductions import Ball, BallSums, Besides
+from privmean.data.person_table import Besides, L2Ball, L2BallSums
+from privmean.mechanisms.gaussian_sums import GaussianSums
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Gaussian
+from privmean.privacy.privacy_events import Gaussian
 
 BITS = 20  # lattice steps from the centre to the edge: 2^19 to 2^20
 
@@ -53,10 +53,10 @@ class RowSums:
     besides: Besides
 
     @cached_property
-    def ball(self) -> Ball:
+    def ball(self) -> L2Ball:
         _, exponent = math.frexp(self.radius)
         step = math.ldexp(1.0, exponent - BITS)
-        return Ball((0.0,) * len(self.reaches), self.radius, step)
+        return L2Ball((0.0,) * len(self.reaches), self.radius, step)
 
     @cached_property
     def tops(self) -> tuple[int, ...]:
@@ -83,20 +83,20 @@ class RowSums:
     def losses(self) -> tuple[Gaussian, ...]:
         return self.mechanism.losses
 
-    def answers(self, sums: BallSums) -> tuple[int, ...]:
+    def answers(self, sums: L2BallSums) -> tuple[int, ...]:
         """All whole numbers that are released, in one line."""
         return (*sums.z, *sums.besides)
 
-    def moved(self, exact: BallSums, other: BallSums) -> tuple[Fraction, ...]:
+    def moved(self, exact: L2BallSums, other: L2BallSums) -> tuple[Fraction, ...]:
         return self.mechanism.moved(self.answers(exact), self.answers(other))
 
-    def noisy(self, exact: BallSums, noise: Noise) -> tuple[float, ...]:
+    def noisy(self, exact: L2BallSums, noise: Noise) -> tuple[float, ...]:
         """The same numbers with noise, in lattice steps."""
         drawn = zip(
             self.mechanism.draw(self.answers(exact), noise), self.mechanism.bits, strict=True
         )
         return tuple(math.ldexp(float(x), -bits) for x, bits in drawn)
 
-    def draw(self, exact: BallSums, noise: Noise) -> NoisyRows:
+    def draw(self, exact: L2BallSums, noise: Noise) -> NoisyRows:
         read, width = self.noisy(exact, noise), len(self.reaches)
         return NoisyRows(read[:width], read[width:], self.sds[0], self.sds[width:])

@@ -16,17 +16,17 @@ from functools import cached_property
 
 import numpy as np
 
-from privmean.dtypes import Floats
-from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
-from privmean.noise.base import Noise
-from privmean.people.pairs import PairSums
+from privmean.array_types import Floats
+from privmean.data.group_pairs import PairSums
+from privmean.mechanisms.choose_lattice import LatticeChoice, RoundingCost, place, placed
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 Signed = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True)
-class SignedSum(RoundingPaid):
+class SignedSum(RoundingCost):
     """C sum_T z - T sum_C z, and of each arm sums of z^2 and of persons with a value.
 
     steps: of the box of both arms. sizes: public numbers of persons T and C, at least 1 each.
@@ -48,7 +48,7 @@ class SignedSum(RoundingPaid):
         return 1 / self.effective
 
     @cached_property
-    def _lattices(self) -> tuple[Place, ...]:
+    def _lattices(self) -> tuple[LatticeChoice, ...]:
         whole = place(self.steps * max(self.sizes), 2 * self.scale)
         square = place(self.steps * self.steps, 4 * self.scale)
         number = place(1, 4 * self.scale)

@@ -9,13 +9,13 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from privmean.mechanisms.gaussian import lattice_bits, root_above, tail_above
-from privmean.mechanisms.moved import gaussian_share, laplace_share
-from privmean.noise.base import Noise
-from privmean.noise.decimals import plain_context
+from privmean.mechanisms.gaussian_sums import lattice_bits, root_above, tail_above
+from privmean.mechanisms.sensitivity_share import gaussian_share, laplace_share
+from privmean.noise.decimal_context import plain_context
 from privmean.noise.exact import double_above
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Gaussian, Laplace, Threshold
+from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 
 DIGITS = 60
 

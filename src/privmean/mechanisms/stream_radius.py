@@ -13,9 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.dtypes import Floats, Integers
-from privmean.noise.base import Noise
-from privmean.privacy.loss import Selection
+from privmean.array_types import Floats, Integers
+from privmean.noise.noise_source import Noise
+from privmean.privacy.privacy_events import Selection
 
 LOWEST, HIGHEST = -160, 160  # exponents of the grid, in quarters of an octave
 GRID = 2.0 ** (np.arange(LOWEST, HIGHEST + 1) / 4)

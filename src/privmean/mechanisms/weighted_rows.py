@@ -20,16 +20,16 @@ from typing import Literal
 
 import numpy as np
 
-from privmean.dtypes import Floats
-from privmean.mechanisms.gaussian import GaussianSums
+from privmean.array_types import Floats
+from privmean.data.person_table import L2Ball
+from privmean.mechanisms.gaussian_sums import GaussianSums
 from privmean.mechanisms.k_norm import draw as k_norm
 from privmean.mechanisms.k_norm import norm_above, proposal_scale
-from privmean.mechanisms.limits import require_drawn, require_loss
-from privmean.mechanisms.moved import differences, pure_share
-from privmean.noise.base import Noise
-from privmean.people.reductions import Ball
+from privmean.mechanisms.minimum_loss import require_drawn, require_loss
+from privmean.mechanisms.sensitivity_share import differences, pure_share
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Loss, Pure
+from privmean.privacy.privacy_events import PrivacyEvent, Pure
 
 Law = Literal["laplace", "k-norm", "gaussian"]
 BALL_BITS = 24  # lattice steps from the centre to the edge of the widest ball: 2^24 to 2^25
@@ -73,9 +73,9 @@ class JointSums:
             max(w / UNIT * r for w, r in zip(self.weights, self.radii, strict=True))
         )
 
-    def ball(self, center: Sequence[float], m: int) -> Ball:
+    def ball(self, center: Sequence[float], m: int) -> L2Ball:
         """The clipping ball of persons with m records, on the lattice of w(m) times the row."""
-        return Ball(tuple(center), self.radii[m], self.step * UNIT / self.weights[m])
+        return L2Ball(tuple(center), self.radii[m], self.step * UNIT / self.weights[m])
 
     @cached_property
     def reach(self) -> tuple[int, ...]:
@@ -131,7 +131,7 @@ class JointSums:
         return top / main, max(w / (epsilon - a / top * main) for a, w in pairs)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         if self.law == "gaussian":
             return self.gaussian.losses
         require_drawn(self.name, self.coordinate_scale)
@@ -219,7 +219,7 @@ class WeightSum:
         )
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         if self.law == "gaussian":
             return self.gaussian.losses
         require_drawn("sum of weights", UNIT / Fraction(self.strength))

@@ -14,16 +14,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.dtypes import Floats, Integers
-from privmean.mechanisms.gaussian import GaussianSums
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.mechanisms.limits import require_loss
-from privmean.noise.base import Noise
-from privmean.people.grids import GRID_BITS
-from privmean.people.kernels import big_sum
-from privmean.people.reductions import Box
+from privmean.array_types import Floats, Integers
+from privmean.data.array_kernels import big_sum
+from privmean.data.grids import GRID_BITS
+from privmean.data.person_table import ClipInterval
+from privmean.mechanisms.gaussian_sums import GaussianSums
+from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.mechanisms.minimum_loss import require_loss
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Laplace, Loss
+from privmean.privacy.privacy_events import Laplace, PrivacyEvent
 
 WEIGHT_BITS = 20
 SQUARE = 2.7725  # as in ratio.md: what the square may cost beside the value
@@ -64,7 +64,7 @@ class WeightedSums:
         return int(w.sum(axis=1).max())
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         if self.epsilon is not None:
             moved = Fraction(2 * self.reach << GRID_BITS)
             return (
@@ -81,7 +81,7 @@ class WeightedSums:
         sd = math.sqrt(self.reach) / self.mu * (1 + 1e-12)
         return 2 * sd, 2 * sd / math.sqrt(SQUARE)
 
-    def over(self, box: Box) -> WeightedSumsOver:
+    def over(self, box: ClipInterval) -> WeightedSumsOver:
         """The sums of values limited to one public box."""
         return WeightedSumsOver(self.name, self.weights, self.epsilon, self.mu, box=box)
 
@@ -97,7 +97,7 @@ class WeightedSums:
 class WeightedSumsOver(WeightedSums):
     """`WeightedSums` of values in a public box."""
 
-    box: Box = field(kw_only=True)
+    box: ClipInterval = field(kw_only=True)
 
     @property
     def _units(self) -> tuple[int, ...]:
@@ -146,7 +146,7 @@ def whole_weights(raw: Floats) -> Integers:
     return result
 
 
-def grid_values(values: Floats, box: Box) -> Integers:
+def grid_values(values: Floats, box: ClipInterval) -> Integers:
     """z of every value as `Box` defines it; 0 for a missing one."""
     with np.errstate(all="ignore"):
         inside = np.clip(values, box.lower, box.upper)

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privmean import validate
+from privmean.data.person_table import Floats
 from privmean.errors import ArgumentError
-from privmean.intervals.interval import Interval
-from privmean.models.binned import BinnedIntervals
-from privmean.models.joint_errors import JointErrors
-from privmean.people.reductions import Floats
-from privmean.plain import plain_tree
-from privmean.release import Release
-from privmean.rows import Row
+from privmean.inference.interval import Interval
+from privmean.models.bin_suppression import BinnedIntervals
+from privmean.models.joint_quantiles import JointErrors
+from privmean.plain_data import plain_tree
+from privmean.release.release import Release
+from privmean.release.result_rows import Row
 
 
 @dataclass(frozen=True)

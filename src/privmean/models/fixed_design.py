@@ -14,19 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean import validate
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.collect_rows import collect_rows
+from privmean.data.person_table import ClipInterval, Floats
 from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import whole_weights
 from privmean.models.curve_release import SmoothedIntervals
-from privmean.models.public_points import PointsPlan
-from privmean.models.responses import ResponsePlan
-from privmean.outcome import Outcome
-from privmean.people.collecting import rows
-from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Box, Floats
+from privmean.models.public_time_curve import PointsPlan
+from privmean.models.response_plan import ResponsePlan
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class FixedDesignPlan(ResponsePlan):
         return ClippedSums("cell", REPLACE_ONE, 1, epsilon=self.budget.pure_epsilon())
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """Parallel composition: cells hold disjoint responses at public places, so that one
         response changes one cell, and the dearest cell is the bill."""
         return self.sums.losses
@@ -163,17 +163,18 @@ class FixedDesignPlan(ResponsePlan):
     @property
     def noise(self) -> Floats:
         """Standard deviation of the privacy noise at every point (all responses present)."""
-        box = Box(*self.settings.bounds)
+        box = ClipInterval(*self.settings.bounds)
         each = box.radius * self.sums.value_sd / self.counts
         result: Floats = np.sqrt((self.weights**2) @ (each**2))
         return result
 
     def run(self, curator: Curator) -> Outcome:
-        values = rows(curator.people, size_is_public=True)
-        box, sums = Box(*self.settings.bounds), self.sums
+        values = collect_rows(curator.people, size_is_public=True)
+        box, sums = ClipInterval(*self.settings.bounds), self.sums
         over = sums.over([box])
         parts = [
-            MatrixPeople(values[self.cell == place], curator.people.columns) for place in self.used
+            ArrayPersonTable(values[self.cell == place], curator.people.columns)
+            for place in self.used
         ]
         cells = curator.apart("cells", parts, lines=len(sums.losses), join=_dearest)
         means, spreads = [], []
@@ -196,6 +197,6 @@ class FixedDesignPlan(ResponsePlan):
         )  # fmt: skip
 
 
-def _dearest(bills: tuple[tuple[Loss, ...], ...]) -> Loss:
+def _dearest(bills: tuple[tuple[PrivacyEvent, ...], ...]) -> PrivacyEvent:
     """Cells hold disjoint responses at public places, and every cell costs the same."""
     return bills[0][0]

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.models.constants import never_finite
+from privmean.models.constant_terms import never_finite
 
 INTERCEPT = "Intercept"
 LARGEST_POWER = 8

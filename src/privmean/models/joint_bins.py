@@ -17,15 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean import validate
+from privmean.data.collect_rows import collect_rows as rows_of
+from privmean.data.person_table import Floats
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
-from privmean.intervals.at_bound import AT_LIMITS, Reached
-from privmean.intervals.group_table import COUNTS
-from privmean.intervals.interval import FAILED, OK, Interval
-from privmean.intervals.mean_interval import unrelated
+from privmean.inference.at_bound import AT_LIMITS, Reached
+from privmean.inference.group_table import COUNTS
+from privmean.inference.interval import FAILED, OK, Interval
+from privmean.inference.mean_interval import unrelated
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import RowProducts
-from privmean.models.binned import ADVICE as BINNED_ADVICE
-from privmean.models.column_plans import ColumnPlan
+from privmean.models.bin_suppression import ADVICE as BINNED_ADVICE
+from privmean.models.column_plan import ColumnPlan
 from privmean.models.curve_release import SmoothedIntervals
 from privmean.models.moment_rows import (
     ROW_STEPS,
@@ -33,14 +36,11 @@ from privmean.models.moment_rows import (
     lattice_rows,
     triangle,
 )
-from privmean.models.parts import Parts, plans_by_law
-from privmean.outcome import Outcome
-from privmean.people.collecting import rows as rows_of
-from privmean.people.reductions import Floats
-from privmean.people.shape import Shape
+from privmean.models.noise_budget import NoiseBudget, plans_by_law
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.loss import Loss
-from privmean.rows import NAN
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
+from privmean.release.result_rows import NAN
 
 Flags = npt.NDArray[np.bool_]
 
@@ -85,7 +85,7 @@ class JointBins:
     def bins(self) -> int:
         return len(self.at) * (2 if self.both else 1)
 
-    def plan(self, budget: Budget, shape: Shape) -> JointBinsPlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> JointBinsPlan:
         """One release, with the law of the least noise."""
         if shape.dimension != self.bins:
             raise ArgumentError("people", shape.dimension, "are not of these bins", "plan again")
@@ -99,7 +99,7 @@ class JointBinsPlan(ColumnPlan):
     """The one release of all bins."""
 
     settings: JointBins
-    parts: Parts
+    parts: NoiseBudget
     estimator = "means of bins with their covariance"
     about = "columns"
 
@@ -126,7 +126,7 @@ class JointBinsPlan(ColumnPlan):
         return self.sums.scale * self.radius * self.parts.unit
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         return self.sums.losses
 
     def errors(self, guess: float) -> tuple[float, float]:

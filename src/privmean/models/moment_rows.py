@@ -13,10 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from privmean.models.design import Design
-from privmean.models.person_fits import Flags
-from privmean.people.products import Products
-from privmean.people.reductions import Floats, Integers
+from privmean.data.person_products import Products
+from privmean.data.person_table import Floats, Integers
+from privmean.models.fit_person import Flags
+from privmean.models.polynomial_design import Design
 
 Norm = Literal["l1", "l2"]
 BITS = 20  # lattice steps of a factor, and of an influence row, from 0 to the edge

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_products import Products, person_products
+from privmean.data.person_table import Floats, PersonTable
 from privmean.errors import ArgumentError
-from privmean.models.design import Design, Units, design_of
 from privmean.models.formula import Model, Tree, read_formula
-from privmean.people.matrix import MatrixPeople
-from privmean.people.products import Products, person_products
-from privmean.people.reductions import Floats, People
+from privmean.models.polynomial_design import Design, Units, design_of
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
+    from privmean.data.table import Table
 
 GRIDS = (-40, -20, 0)  # a variable is read in steps of 2^g, limited to 2^(g + 40)
 SPARE = 8  # a grid serves sizes up to its limit over 2^8
@@ -32,7 +32,7 @@ FINE = -20  # the grid of columns in standard units
 
 
 @dataclass(frozen=True)
-class Own:
+class PersonMoments:
     """One person a row: own means and root mean squares of one variable; NaN without a record."""
 
     mean: Floats
@@ -50,13 +50,13 @@ class Own:
 
 
 @dataclass(frozen=True)
-class PanelPeople(MatrixPeople):
+class PanelTable(ArrayPersonTable):
     """Persons of a panel. values: own means of the terms' columns are not kept; one row of NaN or 0
     a person tells who has a record. own: of each variable, by name and grid. again: the second
     reading; None where the source cannot be read as it was.
     """
 
-    own: dict[tuple[str, int], Own] = field(default_factory=dict, repr=False)
+    own: dict[tuple[str, int], PersonMoments] = field(default_factory=dict, repr=False)
     again: Callable[[Units], Products | None] | None = field(default=None, repr=False)
 
     def sizes(self, name: str) -> Floats:
@@ -74,7 +74,7 @@ class PanelPeople(MatrixPeople):
         result: Floats = np.where(~large & (middle.about(0.0) < small), fine.within(), found)
         return result
 
-    def of(self, name: str, size: float) -> Own:
+    def of(self, name: str, size: float) -> PersonMoments:
         """One variable on the finest grid that holds 2^8 times a released size."""
         grid = next((g for g in GRIDS if size <= math.ldexp(1.0, g + 40 - SPARE)), GRIDS[-1])
         return self.own[name, grid]
@@ -102,7 +102,7 @@ class PanelSums:
     def names(self) -> tuple[str, ...]:
         return self.design.names
 
-    def reduce(self, table: Table) -> PanelPeople:
+    def reduce(self, table: Table) -> PanelTable:
         """Private, spends nothing."""
         return first_reading(table, self.model, self.design, self._again)
 
@@ -111,16 +111,16 @@ class PanelSums:
         return panel_products(table, self.model, asked, [math.ldexp(1.0, FINE)] * len(asked), True)
 
 
-def panel_of(people: People) -> PanelPeople:
+def panel_of(people: PersonTable) -> PanelTable:
     """People whose records can be read again; others are refused."""
-    if not isinstance(people, PanelPeople):
+    if not isinstance(people, PanelTable):
         raise ArgumentError(
             "people", type(people).__name__, "have no records", "give a table with `person`"
         )
     return people
 
 
-def first_reading(table: Table, model: Model, design: Design, second: Second) -> PanelPeople:
+def first_reading(table: Table, model: Model, design: Design, second: Second) -> PanelTable:
     """Every variable on three grids, and what reads the table again."""
     trees = dict(design.trees)
     numeric = design.numeric
@@ -138,7 +138,9 @@ def first_reading(table: Table, model: Model, design: Design, second: Second) ->
         for k, name in enumerate(numeric):
             for g, grid in enumerate(GRIDS):
                 at = k * len(GRIDS) + g
-                own[name, grid] = Own(first.sums[:, at] / count, first.squares[at, at] / count)
+                own[name, grid] = PersonMoments(
+                    first.sums[:, at] / count, first.squares[at, at] / count
+                )
     some = np.where(count > 0, 0.0, np.nan)[:, None]
     rows = np.repeat(some, len(design.names), axis=1)
 
@@ -150,7 +152,7 @@ def first_reading(table: Table, model: Model, design: Design, second: Second) ->
             return None
         return made if len(made.count) == len(count) else None
 
-    return PanelPeople(rows, design.names, engine=first.engine, own=own, again=again)
+    return PanelTable(rows, design.names, engine=first.engine, own=own, again=again)
 
 
 def panel_products(

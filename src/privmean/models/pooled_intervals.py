@@ -16,13 +16,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from privmean import validate
-from privmean.intervals.boxes import sidak_level
-from privmean.intervals.interval import OK, Interval
-from privmean.intervals.laplace_normal import quantile
-from privmean.intervals.mean_interval import UNRELATED
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, few_unseen
-from privmean.models.symmetric import eigen, times
-from privmean.people.reductions import Floats
+from privmean.data.person_table import Floats
+from privmean.inference.interval import OK, Interval
+from privmean.inference.laplace_normal import quantile
+from privmean.inference.mean_interval import UNRELATED
+from privmean.inference.outlier_check import TAIL_SEEN, TOO_THICK, undetected_text
+from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.models.jacobi_eigen import eigen, times
 
 TARGETS = ("mean", "clipped")
 SEEN = 2.0  # deviations of its noise from which the number of shortened persons is called seen
@@ -268,7 +268,7 @@ class Coefficients:
             f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
             f"more than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
         )
-        long += few_unseen(self.hidden)
+        long += undetected_text(self.hidden)
         brief = f"{UNRELATED}; tails exceed a limit by {self.excess:g} of it"
         return f"coefficients{of}", long, brief
 

@@ -15,16 +15,22 @@ from functools import cached_property
 from typing import Any
 
 from privmean import validate
+from privmean.data.person_table import PersonTable
+from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
-from privmean.models.design import Design
+from privmean.models.center_scale import (
+    UPPER,
+    CenterScaleChoices,
+    MedianChoice,
+    ScaleChoice,
+    WindowChoice,
+)
 from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Weighting
+from privmean.models.noise_budget import Counts, NoiseBudget
 from privmean.models.panel import panel_of
-from privmean.models.parts import Counts, Parts
-from privmean.models.radius import ShorteningPlan
-from privmean.models.standard import UPPER, Choices, Middle, Sizes, Windows
-from privmean.people.reductions import People
-from privmean.people.shape import Shape
-from privmean.privacy.loss import Loss
+from privmean.models.polynomial_design import Design
+from privmean.models.row_clipping import ShorteningPlan
+from privmean.privacy.privacy_events import PrivacyEvent
 
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
 SEEN = 60.0  # persons times epsilon that a median's choice needs
@@ -97,7 +103,7 @@ class PooledSteps(ShorteningPlan):
     strength."""
 
     settings: PooledSettings
-    parts: Parts
+    parts: NoiseBudget
     estimator = "one regression for all persons"
     about = "formula"
     guessed = ("design number",)
@@ -112,8 +118,8 @@ class PooledSteps(ShorteningPlan):
         )
 
     @property
-    def shape(self) -> Shape:
-        return Shape(self.settings.design.names, self.known, self.persons)
+    def shape(self) -> PublicShape:
+        return PublicShape(self.settings.design.names, self.known, self.persons)
 
     @property
     def width(self) -> int:
@@ -182,15 +188,15 @@ class PooledSteps(ShorteningPlan):
         return 4.0 if most else 2.0 if signal >= 250 else 1.4
 
     # --- mechanisms -------------------------------------------------------------------------------
-    def choices(self, name: str) -> Choices:
+    def choices(self, name: str) -> CenterScaleChoices:
         """Of the size, the median and the spread of a variable."""
         share = self._search[0] / len(self.settings.searched)
         size, middle, spread = (self.parts.epsilon(part * share) for part in PARTS)
         relation, bounded = self.relation, not self.parts.laplace
-        return Choices(
-            Windows(f"size of {name}", size, relation, bounded),
-            Middle(f"median of {name}", middle, relation, bounded, rounded=True),
-            Sizes(f"spread of {name}", spread, relation, bounded, UPPER),
+        return CenterScaleChoices(
+            WindowChoice(f"size of {name}", size, relation, bounded),
+            MedianChoice(f"median of {name}", middle, relation, bounded, rounded=True),
+            ScaleChoice(f"spread of {name}", spread, relation, bounded, UPPER),
         )
 
     def present(self, name: str) -> Counts:
@@ -198,11 +204,11 @@ class PooledSteps(ShorteningPlan):
         share = self._search[1] / len(self.settings.searched)
         return self.parts.counts(f"persons of the size of {name}", share, self.relation, 1)
 
-    def length(self, turn: int) -> Sizes:
+    def length(self, turn: int) -> ScaleChoice:
         """The choice of the length of matrices in round 0 or 1."""
         part = self.shares[1] * ROUNDS[turn] * CHOICE
         epsilon, bounded = self.parts.epsilon(part), not self.parts.laplace
-        return Sizes("length of moments", epsilon, self.relation, bounded)
+        return ScaleChoice("length of moments", epsilon, self.relation, bounded)
 
     def matrices(self, turn: int) -> MatrixSums:
         part = self.shares[1] * ROUNDS[turn] * (1 - CHOICE)
@@ -224,8 +230,8 @@ class PooledSteps(ShorteningPlan):
         return RowProducts("influences and products", width, ROW_STEPS, self.relation, **share)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
-        found: list[Loss] = []
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        found: list[PrivacyEvent] = []
         for name in self.settings.searched:
             found += (*self.choices(name).losses, *self.present(name).losses)
         for turn in range(len(ROUNDS)):
@@ -253,5 +259,5 @@ class PooledSteps(ShorteningPlan):
             "mechanisms": [loss.to_dict() for loss in self.losses],
         }
 
-    def accepts(self, people: People) -> None:
+    def accepts(self, people: PersonTable) -> None:
         panel_of(people)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmean.people.reductions import Box, Integers, People
+from privmean.data.person_table import ClipInterval, Integers, PersonTable
 
 CLOSE = 2.0, 1 / 512  # bins of the grid of medians, and spreads: the nearest edge is the closer
 NOISY, NOISIER = 0.65, 1.0  # noise of the median, of its sampling error: fewer cells above
@@ -67,10 +67,10 @@ def layout_for(noise: float, points: tuple[float, ...]) -> Layout:
     return SOME if noise <= NOISIER else FEW
 
 
-def cells_between(people: People, edges: tuple[float, ...]) -> Integers:
+def cells_between(people: PersonTable, edges: tuple[float, ...]) -> Integers:
     """Persons with a value below the first edge, between edges (lower ends included), and from the
     last one on: everybody with a value is in one cell."""
-    (box,) = people.box_sums([Box(-1.0, 1.0)])
+    (box,) = people.box_sums([ClipInterval(-1.0, 1.0)])
     assert box is not None
     below = [people.beyond(0, x, x)[0] for x in edges]
     upto = np.array([0, *below, box.present], dtype=np.int64)

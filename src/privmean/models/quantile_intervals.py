@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from privmean.intervals.at_bound import AT_LIMITS
-from privmean.intervals.interval import OK, Interval
-from privmean.intervals.mean_interval import UNRELATED
-from privmean.models.smooth import Smooth
-from privmean.people.reductions import Floats
+from privmean.data.person_table import Floats
+from privmean.inference.at_bound import AT_LIMITS
+from privmean.inference.interval import OK, Interval
+from privmean.inference.mean_interval import UNRELATED
+from privmean.models.monotone_cubic import Smooth
 
 Flags = npt.NDArray[np.bool_]
 

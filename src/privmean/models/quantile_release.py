@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.intervals.at_bound import AT_LIMITS
+from privmean.inference.at_bound import AT_LIMITS
 from privmean.models.quantile_intervals import Band, Distribution
-from privmean.release import Release
-from privmean.rows import Row
+from privmean.release.release import Release
+from privmean.release.result_rows import Row
 
 
 @dataclass(frozen=True)

@@ -14,31 +14,31 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.look import OnePlace
-from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.at_bound import AT_LIMITS
-from privmean.intervals.interval import FAILED, OK
-from privmean.intervals.mean_interval import unrelated
-from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
+from privmean.central.shared_location import SingleRegionPlan
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.inference.at_bound import AT_LIMITS
+from privmean.inference.interval import FAILED, OK
+from privmean.inference.mean_interval import unrelated
 from privmean.mechanisms.curator import Curator
-from privmean.models.column_plans import ColumnPlan, one_column
-from privmean.models.parts import Counts, ask_counts, deviation
-from privmean.models.quantile_cells import MANY, Layout, cells_between, layout_for
-from privmean.models.quantile_intervals import Distribution
-from privmean.models.standard import (
+from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
+from privmean.models.center_scale import (
     GENTLE,
     HALF,
     NOBODY,
     RANGE,
-    Choices,
-    Middle,
-    Sizes,
+    CenterScaleChoices,
+    MedianChoice,
+    ScaleChoice,
 )
-from privmean.nouns import counted
-from privmean.outcome import Outcome, overall
-from privmean.people.shape import Shape
+from privmean.models.column_plan import ColumnPlan, one_column
+from privmean.models.noise_budget import Counts, ask_counts, deviation
+from privmean.models.quantile_cells import MANY, Layout, cells_between, layout_for
+from privmean.models.quantile_intervals import Distribution
+from privmean.plurals import count_noun
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome, overall
 
 NEEDED = 55, 75, 60  # persons times epsilon of a choice: one in 10^4 is wild
 FOUND = {REPLACE_ONE: 0.3, ADD_REMOVE: 0.2}  # part of that which must have a value
@@ -92,7 +92,7 @@ class Quantiles:
             object.__setattr__(self, "bounds", validate.bounds("bounds", self.bounds))
         validate.positive("design_effect", self.design_effect)
 
-    def plan(self, budget: Budget, shape: Shape) -> QuantilesPlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> QuantilesPlan:
         """Everything decided before data are read; Infeasible if the choices would be noise."""
         one_column(shape)
         n, needed = shape.number(), self.needed
@@ -102,8 +102,9 @@ class Quantiles:
             least = Fraction(sum(x * x for x in needed)) / (2 * n * n * Fraction(budget.rho))
         if least > MOST:
             enough = n * (least / MOST if budget.rho is None else math.sqrt(least / MOST))
-            raise Infeasible(
-                f"{counted(n, 'person')} with {budget.describe()} cannot show where the values lie",
+            raise InfeasibleError(
+                f"{count_noun(n, 'person')} with {budget.describe()} cannot show where the "
+                "values lie",
                 f"about {math.ceil(enough)} persons would do, or a larger epsilon",
             )
         share = max(least, min(least * SLACK, USUAL))
@@ -111,7 +112,7 @@ class Quantiles:
 
 
 @dataclass(frozen=True)
-class QuantilesPlan(OnePlace, ColumnPlan):
+class QuantilesPlan(SingleRegionPlan, ColumnPlan):
     """Prices of all choices and of the histogram. share: of the budget, for the choices."""
 
     settings: Quantiles
@@ -135,12 +136,12 @@ class QuantilesPlan(OnePlace, ColumnPlan):
         return f"{found}median and spread by noisy argmax, then {cells}"
 
     @property
-    def choices(self) -> Choices:
+    def choices(self) -> CenterScaleChoices:
         middle, spread = self.prices[-2:]
-        return Choices(
-            Sizes("size", self.prices[0], self.relation, parts=HALF, cost=GENTLE),
-            Middle("median", middle, self.relation),
-            Sizes("spread", spread, self.relation, parts=HALF),
+        return CenterScaleChoices(
+            ScaleChoice("size", self.prices[0], self.relation, parts=HALF, cost=GENTLE),
+            MedianChoice("median", middle, self.relation),
+            ScaleChoice("spread", spread, self.relation, parts=HALF),
         )
 
     @property
@@ -173,7 +174,7 @@ class QuantilesPlan(OnePlace, ColumnPlan):
         return layout_for(noise / sampling, self.settings.points)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         made = self.choices
         size = made.size.choice.losses if len(self.settings.needed) > 2 else ()
         rest = (*made.middle.choice.losses, *made.spread.choice.losses)

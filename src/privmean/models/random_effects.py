@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.central.radii import FromDeviations
-from privmean.central.winsorized import Winsorized
+from privmean.central.clipping_radii import FromDeviations
+from privmean.central.winsorized import WinsorizedMean
 from privmean.central.winsorized_plan import WinsorizedPlan
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
-from privmean.intervals.design_effects import grouped_design_effect
-from privmean.people.shape import Shape
+from privmean.inference.design_effects import grouped_design_effect
 from privmean.privacy.budget import REPLACE_ONE, Budget
 
 FEWEST_GROUPS = 20.0
@@ -149,7 +149,7 @@ class RandomEffectsMean:
 
     effects: RandomEffects
 
-    def plan(self, budget: Budget, shape: Shape) -> WinsorizedPlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> WinsorizedPlan:
         effects = self.effects
         if budget.neighbors != REPLACE_ONE:
             raise ArgumentError(
@@ -165,7 +165,7 @@ class RandomEffectsMean:
                 f"persons in groups, but there are {shape.persons}",
                 "give the size of every group",
             )
-        winsorized = Winsorized(
+        winsorized = WinsorizedMean(
             effects,
             range=effects.range,
             gamma=effects.gamma,

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privmean import validate
+from privmean.data.person_table import Floats
 from privmean.errors import ArgumentError
-from privmean.intervals.interval import OK, Interval
-from privmean.intervals.mean_interval import no_interval
+from privmean.inference.interval import OK, Interval
+from privmean.inference.mean_interval import no_interval
+from privmean.models.evaluate_terms import term_at
 from privmean.models.formula import read_formula
-from privmean.models.points import term_at
 from privmean.models.pooled_intervals import Coefficients
-from privmean.people.reductions import Floats
-from privmean.plain import plain
-from privmean.release import Release
+from privmean.plain_data import plain
+from privmean.release.release import Release
 
 NO_VARIATION = "no variation within persons"
 NO_VARIATION_ADVICE = (
@@ -29,7 +29,7 @@ NO_VARIATION_ADVICE = (
 
 
 @dataclass(frozen=True)
-class Unfitted:
+class NoFit:
     """The intervals where nobody could be fitted: nothing is known."""
 
     number: int

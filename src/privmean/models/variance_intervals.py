@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import ndtr
 
-from privmean.intervals.interval import FAILED, OK, REFUTED, Interval
-from privmean.intervals.laplace_normal import quantile
-from privmean.intervals.mean_interval import no_interval
+from privmean.data.person_table import Floats
+from privmean.inference.interval import FAILED, OK, REFUTED, Interval
+from privmean.inference.laplace_normal import quantile
+from privmean.inference.mean_interval import no_interval
 from privmean.models.variance_rounds import Found, Scope, clip_multiple, levels
-from privmean.people.reductions import Floats
 
 ANY = (0.0, math.inf)  # a variance of which nothing is known
 NORMAL = "values close to normal; unrelated persons"

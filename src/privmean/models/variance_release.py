@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privmean.plain import plain
-from privmean.release import Release
-from privmean.rows import Row
+from privmean.plain_data import plain
+from privmean.release.release import Release
+from privmean.release.result_rows import Row
 
 DEVIATION = "standard deviation"
 VARIANCE = "variance"

@@ -14,11 +14,11 @@ from fractions import Fraction
 from scipy.special import ndtri
 
 from privmean.central.clipped_mean import ClippedMean
-from privmean.intervals.interval import FAILED, OK
+from privmean.data.person_table import ClipInterval
+from privmean.inference.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.people.reductions import Box
+from privmean.mechanisms.laplace_sums import JointLaplace
 from privmean.privacy.budget import Relation
 
 NOT_COVERED = "not covered"
@@ -177,7 +177,7 @@ def bisection(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Fou
     return Found(sd**2, OK, center, sd, persons=weight, seen=tuple(seen))
 
 
-def _box(center: float, radius: float) -> Box:
+def _box(center: float, radius: float) -> ClipInterval:
     """[center - radius, center + radius], as wide as doubles can hold around a far centre."""
     radius = max(radius, abs(center) * 2.0**-40)
-    return Box(center - radius, center + radius)
+    return ClipInterval(center - radius, center + radius)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from privmean.noise import bulk
-from privmean.noise.base import LARGEST_SCALE, FromBits, Integers, Words
+from privmean.noise import bulk_draws as bulk
+from privmean.noise.noise_source import LARGEST_SCALE, FromBits, Integers, Words
 
 
 def double_above(scale: Fraction | float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.errors import PrivmeanError
-from privmean.noise.base import FromBits, Integers, Noise
+from privmean.noise.noise_source import FromBits, Integers, Noise
 
 
 class RecordedNoise(FromBits):

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.errors import ArgumentError
-from privmean.noise.base import LARGEST_SCALE, FromBits, Integers, Words
 from privmean.noise.exact import double_above
+from privmean.noise.noise_source import LARGEST_SCALE, FromBits, Integers, Words
 
 SMALL = 64.0  # below, rounding a continuous normal would show; the discrete law is tabulated
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from privmean.bisection import bisect
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.search import halved
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,7 +39,7 @@ def inner_epsilon(outer: float, relation: Relation, influence: float = BASIC_INF
     """The largest inner epsilon whose outer epsilon is at most `outer`."""
     if relation != REPLACE_ONE:
         return math.log1p(outer / influence)
-    return halved(lambda inner: outer_epsilon(inner, relation, influence) <= outer, 0.0, outer)[0]
+    return bisect(lambda inner: outer_epsilon(inner, relation, influence) <= outer, 0.0, outer)[0]
 
 
 def delta_ratio(outer: float, inner: float) -> float:
@@ -70,7 +70,7 @@ def tail_threshold(probability: float, scale: float) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class AmplifiedProfile:
     """A discrete privacy loss law that dominates a mechanism: masses at losses, and at infinity.
 
     rounding: the part by which masses may be too small.
@@ -101,7 +101,7 @@ class Profile:
         return min(1.0, found * (1 + self.rounding) + 1e-15)
 
 
-def dominating(delta: Callable[[float], float], points: Sequence[float]) -> Profile:
+def dominating(delta: Callable[[float], float], points: Sequence[float]) -> AmplifiedProfile:
     """The law dominating any mechanism with delta(epsilon) in both directions, at all `points`.
 
     The true curve, in e^epsilon, is convex and falls; so it lies below the lower hull of the bounds
@@ -126,4 +126,4 @@ def dominating(delta: Callable[[float], float], points: Sequence[float]) -> Prof
     x, y = joined[hull], values[hull]
     slopes = np.concatenate((np.diff(y) / np.diff(x), [0.0]))
     masses = np.maximum(np.diff(slopes), 0.0) * x[1:]
-    return Profile(np.log(x[1:]), masses, float(y[-1]))
+    return AmplifiedProfile(np.log(x[1:]), masses, float(y[-1]))

@@ -32,7 +32,7 @@ def relation_of(neighbors: str) -> Relation:
 
 
 @lru_cache(maxsize=256)
-def as_written(value: float) -> Fraction:
+def exact_fraction(value: float) -> Fraction:
     """The shortest decimal that names a double, as an exact fraction: 0.1 is 1/10."""
     return Fraction(repr(float(value)))
 
@@ -100,9 +100,9 @@ class Budget:
         one), or sqrt(2 rho) for zCDP (epsilon-DP implies epsilon^2/2-zCDP).
         """
         if self.epsilon is not None:
-            return as_written(self.epsilon)
+            return exact_fraction(self.epsilon)
         assert self.rho is not None
-        target = 2 * as_written(self.rho)
+        target = 2 * exact_fraction(self.rho)
         bits = 60 + max(0, -math.frexp(float(self.rho))[1])
         whole = (target.numerator << (2 * bits)) // target.denominator
         return Fraction(math.isqrt(whole), 1 << bits)
@@ -110,7 +110,7 @@ class Budget:
     def largest_pure_epsilon(self) -> Fraction:
         """`pure_epsilon`, or the double nearest to it where that is larger (by 1e-16 of it)."""
         if self.epsilon is not None:
-            return max(as_written(self.epsilon), Fraction(self.epsilon))
+            return max(exact_fraction(self.epsilon), Fraction(self.epsilon))
         return self.pure_epsilon()
 
     def gaussian_mu(self, answers: int = 1) -> float:
@@ -119,7 +119,7 @@ class Budget:
         The correction for a lattice of 2^20 steps a deviation or more is inside.
         """
         from privmean.privacy.gdp import gaussian_mu
-        from privmean.privacy.lattice import correction
+        from privmean.privacy.lattice_correction import correction
 
         if self.rho is not None:
             return float((2 * self.rho) ** 0.5) * (1 - 1e-13)
@@ -133,7 +133,7 @@ class Budget:
 
     def describe(self) -> str:
         forms = "rho={rho:g}", "(epsilon={epsilon:g}, delta={delta:g})", "epsilon={epsilon:g}"
-        return told(self.epsilon, self.delta, self.rho, *forms)
+        return describe_neighbors(self.epsilon, self.delta, self.rho, *forms)
 
     def to_dict(self) -> dict[str, Any]:
         if self.rho is not None:
@@ -141,7 +141,7 @@ class Budget:
         return {"epsilon": self.epsilon, "delta": self.delta}
 
 
-def told(
+def describe_neighbors(
     epsilon: float | None, delta: float, rho: float | None, zcdp: str, both: str, pure: str
 ) -> str:
     """What is allowed or promised, in the form that fits it: rho, epsilon and delta, or epsilon."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import DIGITS, pure_epsilon, total_delta, total_rho
-from privmean.privacy.distribution import grid_helps
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Loss
+from privmean.privacy.loss_distribution import grid_helps
+from privmean.privacy.privacy_events import PrivacyEvent
 
 GRID_TOLERANCE = 1e-6  # finer than the grid itself
 CURVES = "privacy loss distributions"
@@ -18,7 +18,7 @@ MOST_SECANTS, USUAL_SLOPE = 10, 20.0  # of log delta by log strength, before it 
 
 
 def within(
-    losses: Sequence[Loss], budget: Budget, *, grid: bool = True, again: bool = True
+    losses: Sequence[PrivacyEvent], budget: Budget, *, grid: bool = True, again: bool = True
 ) -> bool:
     """Whether the composed loss is at most the budget.
 
@@ -37,7 +37,7 @@ def within(
 
 
 def delta_within(
-    losses: Sequence[Loss],
+    losses: Sequence[PrivacyEvent],
     epsilon: float,
     delta: float,
     *,
@@ -64,7 +64,7 @@ def delta_within(
 
 
 def calibrate(
-    bill: Callable[[float], Sequence[Loss]],
+    bill: Callable[[float], Sequence[PrivacyEvent]],
     budget: Budget,
     *,
     largest: float = 1e9,
@@ -98,7 +98,7 @@ def calibrate(
 
 def _bracketed(
     fits: Callable[[float], bool],
-    bill: Callable[[float], Sequence[Loss]],
+    bill: Callable[[float], Sequence[PrivacyEvent]],
     budget: Budget,
     smallest: float,
     largest: float,
@@ -119,7 +119,7 @@ def _bracketed(
 
 
 def _crossing(
-    bill: Callable[[float], Sequence[Loss]], budget: Budget, smallest: float, largest: float
+    bill: Callable[[float], Sequence[PrivacyEvent]], budget: Budget, smallest: float, largest: float
 ) -> float | None:
     """About where the loss passes the budget: the strength at which a Gaussian of the same rho
     would, then secants of the logarithm of the loss. None where these lead nowhere."""

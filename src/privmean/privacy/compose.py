@@ -19,32 +19,32 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from privmean.privacy.budget import as_written
-from privmean.privacy.curve import Curve
-from privmean.privacy.distribution import grid_delta, grid_epsilon, grid_helps
+from privmean.bisection import bisect
+from privmean.privacy.budget import exact_fraction
 from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon
-from privmean.privacy.loss import Loss
+from privmean.privacy.loss_distribution import grid_delta, grid_epsilon, grid_helps
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.privacy.privacy_profile import PrivacyProfile
 from privmean.privacy.zcdp import rho_delta, rho_epsilon
-from privmean.search import halved
 
 # Sums of a few doubles are compared to twelve digits: that much is the form the numbers are stored
 # in, not privacy. Pure epsilons are exact and get no such room.
 DIGITS = 1e-12
 
 
-def pure_epsilon(losses: Sequence[Loss]) -> Fraction | None:
+def pure_epsilon(losses: Sequence[PrivacyEvent]) -> Fraction | None:
     """The exact sum of epsilons if every loss is pure, else None."""
     if any(loss.mu or loss.added_delta or loss.lattice.epsilon for loss in losses):
         return None
     return _total_pure(losses)
 
 
-def _total_pure(losses: Sequence[Loss]) -> Fraction:
+def _total_pure(losses: Sequence[PrivacyEvent]) -> Fraction:
     """The exact sum of epsilons; most bills have many parts without one."""
     return sum(filter(None, (loss.pure for loss in losses)), Fraction(0))
 
 
-def total_rho(losses: Sequence[Loss]) -> float:
+def total_rho(losses: Sequence[PrivacyEvent]) -> float:
     """zCDP of the composition; infinite if some part has a delta of its own.
 
     Discrete Gaussian noise is mu^2/2-zCDP on any lattice, so no lattice correction is needed.
@@ -55,7 +55,7 @@ def total_rho(losses: Sequence[Loss]) -> float:
 
 
 def total_delta(
-    losses: Sequence[Loss],
+    losses: Sequence[PrivacyEvent],
     epsilon: float,
     *,
     grid: bool = True,
@@ -72,7 +72,7 @@ def total_delta(
     if zcdp:
         bounds.append(rho_delta(math.fsum(loss.rho for loss in losses), epsilon))
     # pure parts may use an epsilon as it is written, which its double can fall short of
-    left = max(Fraction(epsilon), as_written(epsilon)) - Fraction(added_epsilon)
+    left = max(Fraction(epsilon), exact_fraction(epsilon)) - Fraction(added_epsilon)
     if left > 0:
         pure = _total_pure(losses)
         if pure <= left:
@@ -83,7 +83,7 @@ def total_delta(
     return min(1.0, added_delta + min(bounds), _curve_delta(losses, epsilon))
 
 
-def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) -> float:
+def total_epsilon(losses: Sequence[PrivacyEvent], delta: float, *, grid: bool = True) -> float:
     """An upper bound on epsilon at `delta` (infinite if delta is too small for the parts)."""
     added_delta, tail, added_epsilon, factor = _corrections(losses)
     left = delta - added_delta
@@ -104,20 +104,20 @@ def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) ->
     return min(*bounds, _curve_epsilon(losses, delta))
 
 
-def _recomputed(losses: Sequence[Loss], epsilon: float) -> float:
-    from privmean.privacy.recomputed import recomputed_delta
+def _recomputed(losses: Sequence[PrivacyEvent], epsilon: float) -> float:
+    from privmean.privacy.recompute_delta import recomputed_delta
 
     return recomputed_delta(losses, epsilon)
 
 
-def _one_curve(losses: Sequence[Loss]) -> Curve | None:
+def _one_curve(losses: Sequence[PrivacyEvent]) -> PrivacyProfile | None:
     """The curve of a bill that has exactly one, and Gaussian parts besides."""
-    found = [loss for loss in losses if isinstance(loss, Curve)]
-    others = any(loss.pure for loss in losses if not isinstance(loss, Curve))
+    found = [loss for loss in losses if isinstance(loss, PrivacyProfile)]
+    others = any(loss.pure for loss in losses if not isinstance(loss, PrivacyProfile))
     return found[0] if len(found) == 1 and not others and len(losses) > 1 else None
 
 
-def _curve_delta(losses: Sequence[Loss], epsilon: float) -> float:
+def _curve_delta(losses: Sequence[PrivacyEvent], epsilon: float) -> float:
     """delta of one curve and Gaussian mechanisms, by the law that dominates the curve."""
     curve = _one_curve(losses)
     if curve is None:
@@ -130,13 +130,13 @@ def _curve_delta(losses: Sequence[Loss], epsilon: float) -> float:
     return added_delta + tail + curve.profile().with_gaussian(_total_mu(others), left) * factor
 
 
-def _curve_epsilon(losses: Sequence[Loss], delta: float) -> float:
+def _curve_epsilon(losses: Sequence[PrivacyEvent], delta: float) -> float:
     if _one_curve(losses) is None or _curve_delta(losses, 1e3) > delta:
         return math.inf
-    return halved(lambda epsilon: _curve_delta(losses, epsilon) > delta, 0.0, 1e3, 80)[1]
+    return bisect(lambda epsilon: _curve_delta(losses, epsilon) > delta, 0.0, 1e3, 80)[1]
 
 
-def _corrections(losses: Sequence[Loss]) -> tuple[float, float, float, float]:
+def _corrections(losses: Sequence[PrivacyEvent]) -> tuple[float, float, float, float]:
     """(deltas that add in any case; lattice: delta that adds, epsilon that adds, factor)."""
     lattices = [loss.lattice for loss in losses]
     return (
@@ -147,7 +147,7 @@ def _corrections(losses: Sequence[Loss]) -> tuple[float, float, float, float]:
     )
 
 
-def _total_mu(losses: Sequence[Loss]) -> float:
+def _total_mu(losses: Sequence[PrivacyEvent]) -> float:
     return math.sqrt(math.fsum(loss.mu**2 for loss in losses)) * (1 + 1e-15)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from privmean.search import halved
+from privmean.bisection import bisect
 
 SMALL_MU = 0.5
 SMALLEST = 5e-324  # the smallest positive double: a delta is never reported as zero
@@ -81,7 +81,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         low, high = high, 2 * high
         if high > 1e8:
             return low
-    return halved(lambda mu: gaussian_delta(mu, epsilon) <= delta, low, high)[0]
+    return bisect(lambda mu: gaussian_delta(mu, epsilon) <= delta, low, high)[0]
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -95,4 +95,4 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while gaussian_delta(mu, high) > delta:
         low, high = high, 2 * high
-    return halved(lambda epsilon: gaussian_delta(mu, epsilon) > delta, low, high)[1]
+    return bisect(lambda epsilon: gaussian_delta(mu, epsilon) > delta, low, high)[1]

@@ -8,12 +8,12 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.privacy.budget import Budget, Relation, told
+from privmean.privacy.budget import Budget, Relation, describe_neighbors
 from privmean.privacy.calibrate import within
-from privmean.privacy.canonical import digest
+from privmean.privacy.canonical_json import digest
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
-from privmean.privacy.loss import Loss
-from privmean.privacy.relations import holds_under, unstated
+from privmean.privacy.neighbor_relations import holds_under, unstated
+from privmean.privacy.privacy_events import PrivacyEvent
 
 SCHEMA = 2  # of a stored guarantee; 1 had no number, no digest and entries without a relation
 PURPOSE = "privmean guarantee"
@@ -50,7 +50,7 @@ class Guarantee:
     """
 
     relation: Relation
-    mechanisms: tuple[Loss, ...]
+    mechanisms: tuple[PrivacyEvent, ...]
     epsilon: float | None = None
     delta: float = 0.0
     rho: float | None = None
@@ -82,7 +82,7 @@ class Guarantee:
         cls,
         budget: Budget,
         relation: Relation,
-        mechanisms: tuple[Loss, ...],
+        mechanisms: tuple[PrivacyEvent, ...],
         *,
         public: tuple[str, ...] = (),
         note: str = "",
@@ -165,7 +165,7 @@ class Guarantee:
 
     def describe(self) -> str:
         forms = "{rho:g}-zCDP", "({epsilon:g}, {delta:g})-DP", "{epsilon:g}-DP (pure)"
-        return told(self.epsilon, self.delta, self.rho, *forms)
+        return describe_neighbors(self.epsilon, self.delta, self.rho, *forms)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with a schema number and a digest over all of it."""
@@ -198,7 +198,9 @@ class Guarantee:
         the digest fits is for `verify`. A guarantee stored before there was a schema number is read
         and composed as ever, but not verified: its entries name no neighbours.
         """
-        from privmean.privacy.bill import loss_from_dict  # every kind of loss that there is
+        from privmean.privacy.stored_events import (
+            loss_from_dict,  # every kind of loss that there is
+        )
 
         if not isinstance(values, dict) or not isinstance(values.get("mechanisms"), list):
             raise ArgumentError(
@@ -228,7 +230,7 @@ class Guarantee:
 
     def _doubts(self, values: dict[str, Any], schema: int) -> tuple[str, ...]:
         """What is wrong with `values`, from which this guarantee was read, as a whole."""
-        from privmean.privacy.bill import says_its_loss
+        from privmean.privacy.stored_events import says_its_loss
 
         if schema < SCHEMA:
             return (

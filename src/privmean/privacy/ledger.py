@@ -16,15 +16,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from privmean.errors import ArgumentError, BudgetExceeded, PrivmeanWarning
-from privmean.privacy.budget import Budget, as_written
-from privmean.privacy.charges import NOTHING, Amount, Entry
+from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanWarning
+from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.journal import Journal, JournalDamaged, chained
-from privmean.privacy.loss import Loss
+from privmean.privacy.ledger_entry import NOTHING, LedgerAmount, LedgerEntry
+from privmean.privacy.ledger_log import Journal, JournalDamaged, chained
+from privmean.privacy.ledger_price import agree, amount_of, entry_of
 from privmean.privacy.policies import Policy
-from privmean.privacy.pricing import agree, amount_of, entry_of
-from privmean.privacy.sqljournal import SqlJournal, is_database
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.privacy.sql_ledger_log import SqlJournal, is_database
 
 SCHEMA = "privmean-ledger-2"
 WITH_POLICIES = "privmean-ledger-3"
@@ -81,7 +81,7 @@ class Ledger:
         if given is not None:
             _fits(self._policies, given)
         self._thread = threading.Lock()
-        self._entries: list[Entry] = []
+        self._entries: list[LedgerEntry] = []
         if self._journal is None:
             if given is None:
                 raise ArgumentError("epsilon", None, "no total is given", "give epsilon or rho")
@@ -141,7 +141,7 @@ class Ledger:
         return self._policies
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """All charges so far, the oldest first, those of other processes included."""
         with self._open() as (entries, _):
             return tuple(entries)
@@ -159,23 +159,23 @@ class Ledger:
         with self._journal.locked() as session:
             return session.cut
 
-    def spent(self) -> Amount:
+    def spent(self) -> LedgerAmount:
         """The sum of all charges."""
         return self._sum(self.entries)
 
-    def left(self) -> Amount:
+    def left(self) -> LedgerAmount:
         """What may still be spent."""
         return self._limit - self.spent()
 
     def charge(
         self,
-        cost: Guarantee | Budget | Sequence[Loss],
+        cost: Guarantee | Budget | Sequence[PrivacyEvent],
         neighbors: str | None = None,
         *,
         label: str = "",
         unit: str | None = None,
         about: Mapping[str, str] | None = None,
-    ) -> Entry:
+    ) -> LedgerEntry:
         """Spends `cost` or raises; call it before any noise is drawn.
 
         cost: the guarantee of a planned release (its promise is charged, its bill is kept), a
@@ -200,18 +200,18 @@ class Ledger:
                 agree("unit", entry.unit, entries[0].unit)
             left = self._limit - self._sum(entries)
             if not left.covers(entry.amount):
-                raise BudgetExceeded(entry.amount.describe(), left.describe())
+                raise BudgetExceededError(entry.amount.describe(), left.describe())
             for policy in self._policies:
                 policy.require(entries, entry)
             _told_of_another_table(entries, entry)
-            made: Entry = write(entry)
+            made: LedgerEntry = write(entry)
             return made
 
-    def price(self, guarantee: Guarantee) -> Amount:
+    def price(self, guarantee: Guarantee) -> LedgerAmount:
         """What this ledger charges for a guarantee; ArgumentError if it holds no such promise."""
         return amount_of(self._total, guarantee, guarantee.mechanisms)
 
-    def price_of(self, budget: Budget) -> Amount:
+    def price_of(self, budget: Budget) -> LedgerAmount:
         """What this ledger would charge for a budget."""
         return amount_of(self._total, budget, ())
 
@@ -221,18 +221,18 @@ class Ledger:
         return f"Ledger({where}: total {self._total.describe()}, {entries} charges, left {left})"
 
     @property
-    def _limit(self) -> Amount:
+    def _limit(self) -> LedgerAmount:
         if self._total.rho is not None:
-            return Amount(rho=as_written(self._total.rho))
+            return LedgerAmount(rho=exact_fraction(self._total.rho))
         assert self._total.epsilon is not None
-        return Amount(as_written(self._total.epsilon), as_written(self._total.delta))
+        return LedgerAmount(exact_fraction(self._total.epsilon), exact_fraction(self._total.delta))
 
-    def _sum(self, entries: Sequence[Entry]) -> Amount:
-        nothing = Amount(rho=NOTHING) if self._total.is_zcdp else Amount()
+    def _sum(self, entries: Sequence[LedgerEntry]) -> LedgerAmount:
+        nothing = LedgerAmount(rho=NOTHING) if self._total.is_zcdp else LedgerAmount()
         return sum((entry.amount for entry in entries), nothing)
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[list[Entry], Callable[[Entry], Entry]]]:
+    def _open(self) -> Iterator[tuple[list[LedgerEntry], Callable[[LedgerEntry], LedgerEntry]]]:
         """The entries and a function that writes one more, closed to everyone else meanwhile."""
         if self._journal is None:
             with self._thread:
@@ -246,7 +246,7 @@ class Ledger:
                 _told_of_a_cut(str(self._journal.path), len(session.entries) + 1, session.cut)
             lines = enumerate(zip(session.entries, session.digests, strict=True))
             entries = [
-                replace(Entry.from_dict(item), number=number, digest=digest)
+                replace(LedgerEntry.from_dict(item), number=number, digest=digest)
                 for number, (item, digest) in lines
                 if number
             ]
@@ -257,7 +257,7 @@ class Ledger:
                 ),
             )
 
-    def _remember(self, entry: Entry) -> Entry:
+    def _remember(self, entry: LedgerEntry) -> LedgerEntry:
         """One more charge in memory, chained as in a file."""
         before = (
             self._entries[-1].digest
@@ -303,7 +303,7 @@ def _told_of_a_cut(path: str, line: int, size: int) -> None:
     )
 
 
-def _told_of_another_table(entries: Sequence[Entry], entry: Entry) -> None:
+def _told_of_another_table(entries: Sequence[LedgerEntry], entry: LedgerEntry) -> None:
     """Say so where a ledger, which is for one group of persons, is charged for another table."""
     table = entry.about.get("table", "")
     others = {item.about.get("table", "") for item in entries} - {table, ""}
@@ -316,7 +316,7 @@ def _told_of_another_table(entries: Sequence[Entry], entry: Entry) -> None:
         )
 
 
-def _same(before: Entry, entry: Entry) -> Entry:
+def _same(before: LedgerEntry, entry: LedgerEntry) -> LedgerEntry:
     """The charge of a run that was charged before."""
     if before.amount != entry.amount or before.about.get("plan") != entry.about.get("plan"):
         raise ArgumentError(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.errors import ArgumentError, BudgetExceeded
-from privmean.privacy.budget import Budget, as_written
-from privmean.privacy.charges import NOTHING, Amount, Entry
+from privmean.errors import ArgumentError, BudgetExceededError
+from privmean.privacy.budget import Budget, exact_fraction
+from privmean.privacy.ledger_entry import NOTHING, LedgerAmount, LedgerEntry
 from privmean.privacy.names import comparable
 
 PERIODS = {"always": 0, "year": 4, "month": 7, "day": 10}  # letters of an ISO time that name it
@@ -48,13 +48,13 @@ class Policy:
             raise ArgumentError("analyst", self.analyst, "is no name", "give a name or '*'")
 
     @property
-    def limit(self) -> Amount:
+    def limit(self) -> LedgerAmount:
         if self.rho is not None:
-            return Amount(rho=as_written(self.rho))
+            return LedgerAmount(rho=exact_fraction(self.rho))
         assert self.epsilon is not None
-        return Amount(as_written(self.epsilon), as_written(self.delta))
+        return LedgerAmount(exact_fraction(self.epsilon), exact_fraction(self.delta))
 
-    def left(self, entries: Sequence[Entry], analyst: str, when: str) -> Amount:
+    def left(self, entries: Sequence[LedgerEntry], analyst: str, when: str) -> LedgerAmount:
         """What `analyst` may still spend at a time; the whole limit for others than it names.
 
         Charges of later periods count, too: a clock that went back gives nothing back.
@@ -65,7 +65,7 @@ class Policy:
             for entry in entries
             if entry.when[:letters] >= when[:letters] and self._counts(entry.analyst, analyst)
         ]
-        nothing = Amount(rho=NOTHING) if self.rho is not None else Amount()
+        nothing = LedgerAmount(rho=NOTHING) if self.rho is not None else LedgerAmount()
         return self.limit - sum(spent, nothing)
 
     def _counts(self, spender: str, analyst: str) -> bool:
@@ -80,7 +80,7 @@ class Policy:
             return True
         return comparable(self.analyst) in (EACH, comparable(analyst))
 
-    def require(self, entries: Sequence[Entry], entry: Entry) -> None:
+    def require(self, entries: Sequence[LedgerEntry], entry: LedgerEntry) -> None:
         """Raise BudgetExceeded if a charge would break it."""
         if not self.concerns(entry.analyst):
             return
@@ -93,7 +93,9 @@ class Policy:
             )
         left = self.left(entries, entry.analyst, entry.when)
         if not left.covers(entry.amount):
-            raise BudgetExceeded(entry.amount.describe(), f"{left.describe()} ({self.describe()})")
+            raise BudgetExceededError(
+                entry.amount.describe(), f"{left.describe()} ({self.describe()})"
+            )
 
     def describe(self) -> str:
         """In words."""

@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Gaussian
-from privmean.privacy.numbers import LARGEST_LOSS
+from privmean.privacy.event_numbers import LARGEST_LOSS
+from privmean.privacy.privacy_events import Gaussian
 
 
 @dataclass(frozen=True)

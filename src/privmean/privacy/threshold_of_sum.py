@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.privacy.loss import Failing
-from privmean.privacy.numbers import refused
-from privmean.search import halved
+from privmean.bisection import bisect
+from privmean.privacy.event_numbers import refused
+from privmean.privacy.privacy_events import DeltaEvent
 
 LEAST, MOST = 5.0, 700.0  # noise scales between which the form of the tail is used
 
@@ -27,12 +27,12 @@ def scales_needed(tail: float) -> float:
     low, high = LEAST, MOST
     if three_laplace_tail(low) <= tail:
         return low
-    high = halved(lambda t: three_laplace_tail(t) > tail, low, high)[1]
+    high = bisect(lambda t: three_laplace_tail(t) > tail, low, high)[1]
     return math.nextafter(high, math.inf)
 
 
 @dataclass(frozen=True)
-class ThresholdOfSum(Failing, kind="threshold of a sum"):
+class ThresholdOfSum(DeltaEvent, kind="threshold of a sum"):
     """The chance that a key which only one neighbour has is shown: its three noisy answers, each
     with Laplace noise of `scale`, add up to `threshold` (both in persons) or more.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from privmean.search import halved
+from privmean.bisection import bisect
 
 
 def _exponent(gap: float, rho: float, epsilon: float) -> float:
@@ -45,7 +45,7 @@ def _best_gap(rho: float, epsilon: float) -> float:
         gap = math.exp(log_gap)
         return (2 * gap + 1) * rho - epsilon - math.log1p(1 / gap) <= 0
 
-    return math.exp(sum(halved(falls, low, high, 64)) / 2)
+    return math.exp(sum(bisect(falls, low, high, 64)) / 2)
 
 
 def rho_epsilon(rho: float, delta: float) -> float:
@@ -55,4 +55,4 @@ def rho_epsilon(rho: float, delta: float) -> float:
     if delta <= 5e-324:
         return math.inf
     low, high = 0.0, (rho + 2 * math.sqrt(rho * math.log(1 / min(delta, 1.0)))) * (1 + 1e-12)
-    return halved(lambda epsilon: rho_delta(rho, epsilon) > delta, low, high, 60)[1]
+    return bisect(lambda epsilon: rho_delta(rho, epsilon) > delta, low, high, 60)[1]

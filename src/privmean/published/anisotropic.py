@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from privmean import validate
-from privmean.central.anisotropic.centre import Centre
-from privmean.central.anisotropic.known import KnownPlan, worded
+from privmean.central.anisotropic.filtered_center import Centre
+from privmean.central.anisotropic.known_covariance import KnownPlan, worded
 from privmean.central.anisotropic.spectrum import spectrum_of
-from privmean.errors import Infeasible
-from privmean.people.shape import Shape
+from privmean.data.public_shape import PublicShape
+from privmean.errors import InfeasibleError
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.published.constants import PublishedConstants, published_radius
 from privmean.published.unknown_covariance import UnknownCovariancePlan, plan_published_unknown
@@ -40,10 +40,10 @@ class AnisotropicAsPublished:
     def __post_init__(self) -> None:
         validate.fraction("beta", self.beta)
 
-    def plan(self, budget: Budget, shape: Shape) -> KnownPlan | UnknownCovariancePlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> KnownPlan | UnknownCovariancePlan:
         """Everything decided before data. Raises Infeasible from public numbers alone."""
         if budget.epsilon is None or budget.delta <= 0:
-            raise Infeasible(
+            raise InfeasibleError(
                 f"the published algorithms need epsilon and delta, not {budget.describe()}",
                 "give epsilon and a delta such as 1e-6",
             )
@@ -51,7 +51,7 @@ class AnisotropicAsPublished:
         if self.covariance is None:
             return plan_published_unknown(budget, design, shape.dimension, self.beta)
         if budget.neighbors == REPLACE_ONE or budget.epsilon > LARGEST:
-            raise Infeasible(
+            raise InfeasibleError(
                 "the published constants are proved for add-remove neighbours and epsilon up to "
                 f"{LARGEST:g}",
                 "use Anisotropic",

@@ -12,19 +12,19 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import ndtr
 
-from privmean.central.anisotropic.calibration import (
+from privmean.bisection import bisect
+from privmean.central.anisotropic.calibrate_filter import (
     BAD_SHARE,
     COUNT_SHARES,
     SAFETY,
     count_lattice,
     infeasible,
 )
-from privmean.mechanisms.filtered.mean import FilterCalibration
-from privmean.people.reductions import Floats
+from privmean.data.person_table import Floats
+from privmean.mechanisms.filtered.filtered_noise import FilterCalibration
 from privmean.privacy.amplification import delta_ratio, inner_epsilon
 from privmean.privacy.budget import ADD_REMOVE, Relation
-from privmean.privacy.loss import Approximate
-from privmean.search import halved
+from privmean.privacy.privacy_events import Approximate
 
 NODES = np.polynomial.legendre.leggauss(200)
 
@@ -56,7 +56,7 @@ def laplace_count(count_epsilon: float, inner: float, behind: float, bad: float)
     def small(mu: float) -> bool:
         return laplace_gaussian_delta(count_epsilon, mu, inner) <= (1 - bad) * behind
 
-    low, _ = halved(small, 0.0, 10.0, 60)
+    low, _ = bisect(small, 0.0, 10.0, 60)
     offset = math.log(1 / (2 * bad * behind)) / count_epsilon
     return LaplaceCount(count_epsilon, offset, 1 / low if low > 0 else math.inf)
 

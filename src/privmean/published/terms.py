@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import within
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
 
 
 def require_delta(budget: Budget) -> float:
@@ -20,14 +20,14 @@ def require_delta(budget: Budget) -> float:
             "use replace-one with public persons",
         )
     if budget.epsilon is None or budget.delta == 0:
-        raise Infeasible(
+        raise InfeasibleError(
             f"the published algorithms need epsilon and delta, not {budget.describe()}",
             "give epsilon and a delta such as 1e-6",
         )
     return budget.epsilon
 
 
-def require_theorem(losses: Sequence[Loss], budget: Budget, remedy: str) -> None:
+def require_theorem(losses: Sequence[PrivacyEvent], budget: Budget, remedy: str) -> None:
     """Refuse what the published composition theorem does not hold for."""
     if not within(losses, budget):
         raise ArgumentError(

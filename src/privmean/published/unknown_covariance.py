@@ -16,25 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.anisotropic.box import GaussianBox
-from privmean.central.anisotropic.calibration import calibrate
-from privmean.central.anisotropic.known import weighed_alike
-from privmean.central.anisotropic.unknown import HALVES
-from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.interval import FAILED, OK
+from privmean.central.anisotropic.calibrate_filter import calibrate
+from privmean.central.anisotropic.gaussian_box import GaussianBox
+from privmean.central.anisotropic.known_covariance import weighed_alike
+from privmean.central.anisotropic.unknown_covariance import HALVES
+from privmean.data.collect_rows import collect_rows
+from privmean.data.person_table import Floats, Integers, PersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.inference.interval import FAILED, OK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
-from privmean.mechanisms.filtered.lattice import RADIUS, lattices
-from privmean.mechanisms.filtered.mean import FilterCalibration
+from privmean.mechanisms.filtered.filtered_noise import FilterCalibration
+from privmean.mechanisms.filtered.row_lattice import RADIUS, lattices
 from privmean.mechanisms.likeliest_bin import LikeliestBin
-from privmean.outcome import Outcome
-from privmean.people.collecting import rows
-from privmean.people.reductions import Floats, Integers, People
-from privmean.people.shape import Shape
+from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate as strength_of
-from privmean.privacy.curves import ParallelCurve
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.privacy.profile_events import ParallelCurve
 from privmean.published.variance_stage import (
     BINS,
     group_pairs,
@@ -46,11 +46,11 @@ from privmean.published.variance_stage import (
     variance_bins,
     variance_of,
 )
-from privmean.road import Releasing
+from privmean.release.outcome import Outcome
 
 
 @dataclass(frozen=True)
-class UnknownCovariancePlan(Releasing):
+class UnknownCovariancePlan(PlanBase):
     """Algorithms 2 to 7 with corrections, decided before data."""
 
     budget: Budget
@@ -72,11 +72,13 @@ class UnknownCovariancePlan(Releasing):
         return (self.persons - self.persons // 2) // (2 * self.pairs)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         stage = stage_losses(self.location, self.hit_epsilon, self.single, self.k)
         return self._bill(stage, self.calibration.losses)
 
-    def _bill(self, scales: Sequence[Loss], centre: Sequence[Loss]) -> tuple[Loss, ...]:
+    def _bill(
+        self, scales: Sequence[PrivacyEvent], centre: Sequence[PrivacyEvent]
+    ) -> tuple[PrivacyEvent, ...]:
         assert self.budget.epsilon is not None
         parts = tuple(part for part in (tuple(scales), tuple(centre)) if part)
         return (
@@ -100,10 +102,10 @@ class UnknownCovariancePlan(Releasing):
         }
 
     @property
-    def shape(self) -> Shape:
-        return Shape.of(self.dimension, self.persons)
+    def shape(self) -> PublicShape:
+        return PublicShape.of(self.dimension, self.persons)
 
-    def accepts(self, people: People) -> None:
+    def accepts(self, people: PersonTable) -> None:
         weighed_alike(people)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
@@ -116,7 +118,7 @@ class UnknownCovariancePlan(Releasing):
         people = curator.people
         halves = (people.part(0, 2), people.part(1, 2))
         one, two = curator.apart(HALVES, halves, join=self._joined)
-        v = group_variances(rows(one.people, size_is_public=True), self.pairs)
+        v = group_variances(collect_rows(one.people, size_is_public=True), self.pairs)
         level = self._variance(one, self.location, "largest variances", kth_largest(v, self.k))
         if level is None:
             return self._failure()
@@ -140,7 +142,7 @@ class UnknownCovariancePlan(Releasing):
     ) -> float | None:
         return variance_of(curator.ask(replace(histogram, name=name), variance_bins(values)))
 
-    def _joined(self, bills: tuple[tuple[Loss, ...], ...]) -> Loss:
+    def _joined(self, bills: tuple[tuple[PrivacyEvent, ...], ...]) -> PrivacyEvent:
         return self._bill(*(*bills, ())[:2])[0]
 
     def _mean(
@@ -152,7 +154,7 @@ class UnknownCovariancePlan(Releasing):
         others: float,
     ) -> Outcome:
         """Algorithm 1 on the second half, one filter for both blocks."""
-        x = rows(curator.people, size_is_public=True)
+        x = collect_rows(curator.people, size_is_public=True)
         tau = math.log(max(len(x) * (len(x) - 1), 2) / (2 * self.beta))
         factor = 4 * (2 + 4 * math.sqrt(tau) + 4 * tau)  # only traces are known, within 4
         blocks = [(top, sigma**-0.5, math.sqrt(factor * float(sigma.sum())))]
@@ -211,7 +213,7 @@ def plan_published_unknown(
 ) -> UnknownCovariancePlan:
     """The plan of Algorithms 2 to 7. Infeasible where the groups are too few for the histograms."""
     if budget.neighbors != REPLACE_ONE:
-        raise Infeasible(
+        raise InfeasibleError(
             "groups of persons by position shift when a person comes or goes",
             "use replace-one neighbours",
         )
@@ -238,7 +240,7 @@ def plan_published_unknown(
     location, hit, single = made(t * (1 - 1e-6))
     if m < 2 * max(location.threshold, single.threshold):
         need = 2 * max(location.threshold, single.threshold)
-        raise Infeasible(
+        raise InfeasibleError(
             f"the published variance stage has {m} groups and needs about {need}",
             f"use about {4 * pairs * need} persons, or Anisotropic(), which needs far fewer",
         )

@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
-from privmean.intervals.divided import TOO_FEW
-from privmean.intervals.interval import FAILED, OK
+from privmean.inference.interval import FAILED, OK
+from privmean.inference.ratio_with_missing import TOO_FEW
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
-from privmean.models.variance import Deviations
 from privmean.models.variance_intervals import PublicRange
 from privmean.models.variance_rounds import Search, clip_multiple
-from privmean.outcome import Outcome
-from privmean.people.shape import Shape
+from privmean.models.variance_search import Deviations
+from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.loss import Laplace, Loss
+from privmean.privacy.privacy_events import Laplace, PrivacyEvent
 from privmean.published.terms import require_delta, require_theorem
 from privmean.published.winsorized import MARK
-from privmean.road import Releasing
+from privmean.release.outcome import Outcome
 
 METHODS = ("coinpress", "bisection")
 
@@ -63,7 +63,7 @@ class VarianceAsPublished(Deviations):
     def rounds(self) -> int:
         return math.ceil(2 * math.log2(self.largest / self.smallest))
 
-    def plan(self, budget: Budget, shape: Shape) -> PublishedVariancePlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> PublishedVariancePlan:
         """The plan; Infeasible if the budget has no delta. A small n is not refused."""
         epsilon = require_delta(budget)
         if shape.dimension != 1:
@@ -78,7 +78,7 @@ class VarianceAsPublished(Deviations):
 
 
 @dataclass(frozen=True)
-class PublishedVariancePlan(Releasing):
+class PublishedVariancePlan(PlanBase):
     """The plan of `VarianceAsPublished`. each: the printed epsilon of a call."""
 
     settings: VarianceAsPublished
@@ -96,7 +96,7 @@ class PublishedVariancePlan(Releasing):
         return f"{MARK}: {self.settings.rounds} rounds at most, by advanced composition"
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         s = self.settings
         second = "second moment" if s.method == "coinpress" else "coverage"
         # the printed noise of the second call is twice what its sensitivity asks for
@@ -115,8 +115,8 @@ class PublishedVariancePlan(Releasing):
         }
 
     @property
-    def shape(self) -> Shape:
-        return Shape.of(1, self.persons)
+    def shape(self) -> PublicShape:
+        return PublicShape.of(1, self.persons)
 
     def run(self, curator: Curator) -> Outcome:
         """The estimate is a variance; diagnostics hold the deviation."""

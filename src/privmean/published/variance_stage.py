@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import chi2
 
-from privmean.mechanisms.hits_above import HitsAbove
+from privmean.data.person_table import Floats, Integers
+from privmean.mechanisms.above_threshold import HitsAbove
 from privmean.mechanisms.likeliest_bin import LikeliestBin
-from privmean.people.reductions import Floats, Integers
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
 
 BINS = 200  # variances from 4^-200 to 4^200
 ZERO_BIN = -BINS - 1
@@ -75,7 +75,7 @@ def top_columns(k: int, epsilon: Fraction, groups: int) -> HitsAbove:
 
 def stage_losses(
     location: LikeliestBin, hit_epsilon: Fraction, single: LikeliestBin, k: int
-) -> tuple[Loss, ...]:
+) -> tuple[PrivacyEvent, ...]:
     """The worst-case bill of the variance stage."""
     first = replace(location, name="largest variances")
     each = replace(single, name="variance of a column")

@@ -17,16 +17,16 @@ from privmean import validate
 from privmean.central.clipped_mean import ClippedMean
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale
 from privmean.central.winsorized_plan import WinsorizedPlan
-from privmean.central.winsorized_stages import Facts, Stages, predicted_failure
+from privmean.central.winsorized_stages import PublicFacts, Stages, predicted_failure
+from privmean.data.person_table import ClipInterval, PersonTable
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.stable_histogram import StableHistogram, laplace_threshold
-from privmean.people.reductions import Box, People
-from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.loss import Loss
-from privmean.privacy.parallel import Parallel
+from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.published.terms import require_delta, require_theorem
 
 HALVES = "location and mean, disjoint halves"
@@ -86,13 +86,13 @@ class AsPublished:
                 "give SubGaussian(sd=...), LogSobolev(...) or BetweenWithin(...)",
             )
 
-    def plan(self, budget: Budget, shape: Shape) -> PublishedPlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> PublishedPlan:
         """The plan; raises Infeasible if the budget has no delta. A small n is not refused."""
         require_delta(budget)
         n, d = shape.number(least=2), shape.dimension
         epsilon, delta = self._per_column(budget, d)
         mean_persons = n // 2 if self.splitting else n
-        facts = Facts(n, d, REPLACE_ONE, self._radii(n, d), 0.01)
+        facts = PublicFacts(n, d, REPLACE_ONE, self._radii(n, d), 0.01)
         stages = self._stages(facts, epsilon, delta, mean_persons)
         plan = PublishedPlan(
             budget, facts, stages, None, self.concentration, None, self, mean_persons
@@ -112,7 +112,9 @@ class AsPublished:
         half = printed.tau if self.half_width is None else (self.half_width,) * columns
         return replace(printed, half=half)
 
-    def _stages(self, facts: Facts, epsilon: Fraction, delta: float, mean_persons: int) -> Stages:
+    def _stages(
+        self, facts: PublicFacts, epsilon: Fraction, delta: float, mean_persons: int
+    ) -> Stages:
         share = Fraction(self.share).limit_denominator(10**6)
         # halves are disjoint persons: either step may use the whole of epsilon
         first, second = (
@@ -158,7 +160,7 @@ class PublishedPlan(WinsorizedPlan):
         return text
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """For split halves: the larger of the two steps, which touch different persons."""
         if not self.published.splitting:
             return self.stages.losses
@@ -177,7 +179,7 @@ class PublishedPlan(WinsorizedPlan):
         first, second = curator.apart(HALVES, halves, lines=self.facts.columns)
         return first, second
 
-    def mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
+    def mean_of(self, people: PersonTable, box: ClipInterval, sums: ColumnSums) -> ClippedMean:
         return ClippedMean(
             box, sums, self.mean_persons, by_records=people.cap is not None, always_n=True
         )

@@ -13,8 +13,8 @@ from privmean import validate
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
-    from privmean.central.radii import Concentration
+    from privmean.central.clipping_radii import Concentration
+    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover
     from privmean.models.random_effects import RandomEffects
 
 Pair: TypeAlias = tuple[float, float]
@@ -22,7 +22,7 @@ Bounds: TypeAlias = Pair | list[float] | list[int] | Sequence[Pair] | npt.NDArra
 CovarianceBound: TypeAlias = (
     float | Sequence[float] | Sequence[Sequence[float]] | npt.NDArray[np.float64]
 )
-Moment: TypeAlias = "BoundedMoment | HeavyTailed | PureCover"
+Moment: TypeAlias = "BoundedMoment | HeavyTailedMean | PureCover"
 
 BOUNDS, CONCENTRATION, MOMENT, COVARIANCE = "bounds", "concentration", "moment", "covariance"
 WORDS = (BOUNDS, CONCENTRATION, MOMENT, COVARIANCE)
@@ -78,9 +78,9 @@ def kind_of(assume: object) -> str:
     if callable(getattr(assume, "radius", None)) and not isinstance(assume, type):
         return CONCENTRATION
     # last: their module loads much that the others do without
-    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
+    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover
 
-    if isinstance(assume, BoundedMoment | HeavyTailed | PureCover):
+    if isinstance(assume, BoundedMoment | HeavyTailedMean | PureCover):
         return MOMENT
     raise ArgumentError(
         "assume",
@@ -90,7 +90,7 @@ def kind_of(assume: object) -> str:
     )
 
 
-def said_as(assume: object) -> str:
+def argument_name(assume: object) -> str:
     """The argument that an assumption was given by, for an error: a pair is said by `bounds`."""
     return BOUNDS if isinstance(assume, list | tuple | np.ndarray) else "assume"
 

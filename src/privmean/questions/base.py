@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from privmean.central.location import Location
-    from privmean.people.shape import Shape
-    from privmean.people.table import Summary, Table
+    from privmean.central.clipping_region import ClippingRegion
+    from privmean.data.public_shape import PublicShape
+    from privmean.data.table import Summary, Table
+    from privmean.pipeline import Plan
     from privmean.privacy.budget import Budget, Neighbors
-    from privmean.release import Release
-    from privmean.road import Plan
+    from privmean.release.release import Release
 
 R_co = TypeVar("R_co", bound="Release", covariant=True)
 COLUMNS = ("values", "value", "by", "time", "arms", "before")  # words that name columns
@@ -20,7 +20,7 @@ PRIVATE, PUBLIC = "private", "public"  # who has records in which group
 class Estimator(Protocol):
     """Assumptions and settings; see docs/architecture.md for the smallest real one."""
 
-    def plan(self, budget: Budget, shape: Shape) -> Plan:
+    def plan(self, budget: Budget, shape: PublicShape) -> Plan:
         """Everything decided before data are read; raises ArgumentError or Infeasible."""
         ...
 
@@ -53,15 +53,15 @@ class Question(Protocol):
         ...
 
 
-class Telling(Question, Protocol[R_co]):
+class TypedQuestion(Question, Protocol[R_co]):
     """A question by the kind of release that it tells."""
 
-    def prepared(self, table: Table | None) -> Telling[R_co]: ...
+    def prepared(self, table: Table | None) -> TypedQuestion[R_co]: ...
 
     def told(self, release: Release) -> R_co: ...
 
 
-class Usual:
+class QuestionDefaults:
     """What most questions say: replace-one where no call names neighbours; no facts of tables.
 
     limits: what the declared types of a table's columns allow the answers, column by column.
@@ -77,17 +77,17 @@ class Usual:
         return self
 
 
-class LocatedPlan(Protocol):
+class RegionPlan(Protocol):
     """A plan that runs from what looks at columns found; its prices do not depend on that."""
 
-    def after(self, places: tuple[Location, ...]) -> Plan | None:
+    def after(self, places: tuple[ClippingRegion, ...]) -> Plan | None:
         """The plan to run, with the places of the columns that it was made for; None where nothing
         was found that it can start from."""
         ...
 
 
 @runtime_checkable
-class Looking(Protocol):
+class SharesLocation(Protocol):
     """A question that can be answered from private looks at columns that others use as well."""
 
     @property

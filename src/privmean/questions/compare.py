@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from privmean import validate
 from privmean.central.bounded import BoundedMean
 from privmean.central.default_mean import DefaultMean
-from privmean.central.groups.arms import TwoArms
-from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.group_means import GroupMeans
+from privmean.central.groups.two_arms import TwoArms
+from privmean.data.key_text import key_texts
+from privmean.data.pair_summaries import Difference, Pairs
 from privmean.errors import ArgumentError
-from privmean.intervals.at_bound import BOOLEAN, TypeBounds
-from privmean.intervals.contrasts import contrasts_of
-from privmean.intervals.interval import OK
-from privmean.people.keytexts import key_texts
-from privmean.people.pairings import Difference, Pairs
+from privmean.inference.at_bound import BOOLEAN, TypeBounds
+from privmean.inference.contrasts import contrasts_of
+from privmean.inference.interval import OK
 from privmean.privacy.budget import Neighbors
-from privmean.questions.base import Estimator, Usual
+from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of, limited, with_limits
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
+    from privmean.data.table import Table
     from privmean.privacy.budget import Budget
-    from privmean.release import Release
+    from privmean.release.release import Release
 
 PRIVATE, PUBLIC = "private", "public"
 TRUE, FALSE = ("1", "true"), ("0", "false")
@@ -33,7 +33,7 @@ PAIRED = "mean over persons with records in both groups of the difference of the
 
 
 @dataclass(frozen=True)
-class Compare(Usual):
+class Compare(QuestionDefaults):
     """Whether two groups differ: an effect, its interval and its p-value.
 
     arms: a column that says which arm a person is in, fixed before the values: 1 and 0 (or true and
@@ -165,8 +165,8 @@ class Compare(Usual):
     def told(self, release: Release) -> Release:
         if self.by is not None:
             return self._effect(replace(release, estimand=PAIRED))
-        from privmean.central.groups.compared import CompareRelease
-        from privmean.central.groups.release import group_release
+        from privmean.central.groups.compare_release import CompareRelease
+        from privmean.central.groups.group_release import group_release
 
         text = f"{self.keys[0]} - {self.keys[1]}"
         (effect,) = contrasts_of([text], self.keys)

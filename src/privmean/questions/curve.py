@@ -19,32 +19,32 @@ import numpy as np
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded
-from privmean.central.winsorized import Winsorized
+from privmean.central.winsorized import WinsorizedMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
-from privmean.intervals.at_bound import BOOLEAN, TypeBounds
-from privmean.intervals.interval import OK
-from privmean.models.binned import BinnedIntervals, worst
+from privmean.inference.at_bound import BOOLEAN, TypeBounds
+from privmean.inference.interval import OK
+from privmean.models.bin_suppression import BinnedIntervals, worst
+from privmean.models.bins_from_region import RegionBins
 from privmean.models.curve_release import CurveRelease
 from privmean.models.joint_bins import JointBins
-from privmean.models.located_bins import LocatedBins
-from privmean.models.magnitudes import CHEAP, Magnitudes
-from privmean.models.tail_means import TailMeans
-from privmean.people.matrix import MatrixPeople
+from privmean.models.private_scale import CHEAP, PrivateScale
+from privmean.models.tail_intervals import TailIntervals
 from privmean.questions.assumptions import (
     BOUNDS,
     CONCENTRATION,
     Auto,
     Clipping,
+    argument_name,
     kind_of,
-    said_as,
 )
-from privmean.questions.base import Estimator, Usual
+from privmean.questions.base import Estimator, QuestionDefaults
+from privmean.questions.bin_edges import Edges, bin_names, edge_text, edges_of, middles
 from privmean.questions.declared_bounds import booleans_of, is_unit_pair
-from privmean.questions.edges import Edges, bin_names, edges_of, middles, said
-from privmean.release import Release
+from privmean.release.release import Release
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
+    from privmean.data.table import Table
     from privmean.privacy.budget import Budget
 
 
@@ -66,9 +66,9 @@ class BinnedMeans:
             return bins
         return tuple(f"{level} {item}" for level in self.levels for item in bins)
 
-    def reduce(self, table: Table) -> MatrixPeople:
+    def reduce(self, table: Table) -> ArrayPersonTable:
         """Private, spends nothing. Sums are exact integers, counted and added in the engine."""
-        from privmean.people.products import person_products
+        from privmean.data.person_products import person_products
 
         x, t = ast.Name(self.value), ast.Name(self.time)
         bins: list[tuple[Any, Any]] = list(pairwise(self.edges))
@@ -108,11 +108,11 @@ class BinnedMeans:
         count, total = made.sums[:, :d], made.sums[:, d:]
         with np.errstate(all="ignore"):
             rows = np.where(count > 0, total / count, np.nan)
-        return MatrixPeople(rows, self.names, engine=made.engine)
+        return ArrayPersonTable(rows, self.names, engine=made.engine)
 
 
 @dataclass(frozen=True)
-class Curve(Usual):
+class Curve(QuestionDefaults):
     """The mean of persons over time, in public bins.
 
     value, time: columns. bins: public edges, increasing; bin j holds edges[j] <= time <
@@ -189,8 +189,8 @@ class Curve(Usual):
 
     def prepared(self, table: Table | None) -> Curve:
         """With the bounds of a Boolean column."""
-        said = self.assume is not None and not is_unit_pair(self.assume)
-        if said or self.method != "auto":
+        has_assumption = self.assume is not None and not is_unit_pair(self.assume)
+        if has_assumption or self.method != "auto":
             return self
         return replace(self, assume=BOOLEAN) if any(booleans_of(table, (self.value,))) else self
 
@@ -212,13 +212,13 @@ class Curve(Usual):
     def needs_look(self) -> bool:
         return False
 
-    def located(self, columns: tuple[str, ...]) -> LocatedBins:
-        return LocatedBins(self.related)
+    def located(self, columns: tuple[str, ...]) -> RegionBins:
+        return RegionBins(self.related)
 
     def _chosen(self) -> Estimator:
         if self._joint:
             if self.method != "auto" or self.assume is None or kind_of(self.assume) != BOUNDS:
-                name = "bounds" if self.assume is None else said_as(self.assume)
+                name = "bounds" if self.assume is None else argument_name(self.assume)
                 raise ArgumentError(
                     name, self.assume, "are no public limits",
                     "a smoothed curve or a difference of two needs bounds=(LOWER, UPPER)",
@@ -230,7 +230,7 @@ class Curve(Usual):
                 isinstance(given, TypeBounds),
             )  # fmt: skip
         if self.method != "auto":
-            if not isinstance(self.method, Winsorized | Magnitudes):
+            if not isinstance(self.method, WinsorizedMean | PrivateScale):
                 raise ArgumentError(
                     "method",
                     self.method,
@@ -239,23 +239,23 @@ class Curve(Usual):
                 )
             if self.assume is not None:
                 raise ArgumentError(
-                    said_as(self.assume), self.assume, "is given beside a method",
+                    argument_name(self.assume), self.assume, "is given beside a method",
                     "give one of them",
                 )  # fmt: skip
             return self.method
         assume: Any = self.assume
         if assume is None:
-            return Magnitudes(target=CHEAP, design_effect=self.related)
+            return PrivateScale(target=CHEAP, design_effect=self.related)
         kind = kind_of(assume)
         if kind == BOUNDS:
             ends = validate.bounds("bounds", assume)
             limits = Bounded(*ends, declared=isinstance(assume, TypeBounds))
-            return Winsorized(limits, design_effect=self.related)
+            return WinsorizedMean(limits, design_effect=self.related)
         if kind != CONCENTRATION:
             raise ArgumentError(
                 "assume", assume, "is not used by a curve", "give bounds or a concentration"
             )
-        return Winsorized(assume, design_effect=self.related)
+        return WinsorizedMean(assume, design_effect=self.related)
 
     @property
     def _middles(self) -> tuple[float, ...]:
@@ -271,9 +271,11 @@ class Curve(Usual):
             if self.levels is not None:
                 first, second = (x if isinstance(x, str) else f"{x:g}" for x in self.levels)
                 told += f" {second} less {first}"
-            names = tuple(said(x, edges_of(self.bins)) for x in at)
+            names = tuple(edge_text(x, edges_of(self.bins)) for x in at)
             return CurveRelease(**kept | {"estimand": told, "columns": names}, at=at)
-        assert isinstance(made, ClippedMeans | TailMeans)  # of the methods that `_chosen` lets pass
+        assert isinstance(
+            made, ClippedMeans | TailIntervals
+        )  # of the methods that `_chosen` lets pass
         limits = made.bounds[0] if isinstance(made, ClippedMeans) and made.bounds else None
         found = self.assume is None and self.method == "auto"
         binned = BinnedIntervals(made, limits, found and isinstance(made, ClippedMeans))

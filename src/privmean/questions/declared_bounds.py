@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from privmean.intervals.at_bound import BOOLEAN
-from privmean.intervals.effect import EffectIntervals
-from privmean.intervals.group_table import GroupTable
-from privmean.intervals.interval import ByColumn, Deviating, Interval, IntervalMaker
+from privmean.inference.at_bound import BOOLEAN
+from privmean.inference.effect_interval import EffectIntervals
+from privmean.inference.group_table import GroupTable
+from privmean.inference.interval import ByColumn, HasStdErrors, Interval, IntervalMaker
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
-    from privmean.release import Release
+    from privmean.data.table import Table
+    from privmean.release.release import Release
 
 Pair: TypeAlias = tuple[float, float]
 Limits: TypeAlias = Sequence[Pair | None]
@@ -76,7 +76,7 @@ class LimitedIntervals:
     def errors(self) -> tuple[float, float]:
         """Deviations of one column, by noise and in all; NaN where they are not known."""
         made: object = self.made
-        return made.errors() if isinstance(made, Deviating) else (np.nan, np.nan)
+        return made.errors() if isinstance(made, HasStdErrors) else (np.nan, np.nan)
 
     def interval(self, level: float, target: str | None) -> Interval:
         return self._within(self.made.interval(level, target))

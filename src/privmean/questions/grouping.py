@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
+from privmean.data.group_pairs import OTHER, GroupWeights, weights_of
+from privmean.data.key_text import key_texts, label
 from privmean.errors import ArgumentError
-from privmean.intervals.contrasts import Contrast, contrasts_of, later_contrasts
-from privmean.people.keytexts import key_texts, label
-from privmean.people.pairs import OTHER, Weights, weights_of
+from privmean.inference.contrasts import Contrast, contrasts_of, later_contrasts
 from privmean.questions.base import PRIVATE, PUBLIC
 
 MOST_COLUMNS = 4
@@ -25,7 +25,7 @@ class Grouping:
 
     by: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...] | None
-    weights: Weights
+    weights: GroupWeights
     contrasts: tuple[Contrast, ...]
     other: bool
     shrink: bool

@@ -8,26 +8,32 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
+from privmean.data.read import Estimand
+from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
-from privmean.intervals.at_bound import BOOLEAN
-from privmean.people.read import Estimand
-from privmean.people.table import RecordMeans, Table
-from privmean.questions.assumptions import Assumption, Covariance, Related, random_effects, said_as
+from privmean.inference.at_bound import BOOLEAN
+from privmean.questions.assumptions import (
+    Assumption,
+    Covariance,
+    Related,
+    argument_name,
+    random_effects,
+)
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator
+from privmean.questions.choose_estimator import Named, chosen
 from privmean.questions.declared_bounds import (
     booleans_of,
     is_unit_pair,
     limited,
     with_limits,
 )
-from privmean.questions.methods import Named, chosen
 
 if TYPE_CHECKING:
-    from privmean.central.groups.estimator import GroupMeans
-    from privmean.people.pairings import Pairs
+    from privmean.central.groups.group_means import GroupMeans
+    from privmean.data.pair_summaries import Pairs
     from privmean.privacy.budget import Budget, Neighbors
     from privmean.questions.grouping import Grouping
-    from privmean.release import Release
+    from privmean.release.release import Release
 
 GROUPED: dict[str, Any] = {
     "keys": None, "max_groups": 1, "contrasts": None, "membership": PRIVATE, "rule": None,
@@ -184,7 +190,7 @@ class Mean:
             return effects.estimator()
         named = self._chosen(by_records=cap is not None)
         if self.method == "auto" and (isinstance(self.assume, Covariance) or not alone):
-            from privmean.central.cheapest import Cheapest
+            from privmean.central.choose_vector_method import Cheapest
             from privmean.central.default_mean import DefaultMean
 
             if isinstance(self.assume, Covariance):
@@ -223,25 +229,25 @@ class Mean:
 
     def located(self, columns: tuple[str, ...]) -> Estimator:
         from privmean.central.default_mean import DefaultMean
-        from privmean.central.located_mean import LocatedMean
+        from privmean.central.mean_from_region import RegionMean
 
         if self.by is not None:
-            from privmean.central.groups.located import LocatedGroups
+            from privmean.central.groups.groups_from_region import RegionGroupMeans
 
-            return LocatedGroups(self._by_group())
+            return RegionGroupMeans(self._by_group())
         if isinstance(self.method, DefaultMean):
-            return LocatedMean(self.method.excess, self.method.design_effect)
+            return RegionMean(self.method.excess, self.method.design_effect)
         assert isinstance(self.related, int | float)
-        return LocatedMean(design_effect=self.related)
+        return RegionMean(design_effect=self.related)
 
     def told(self, release: Release) -> Release:
         if self.by is not None:
-            from privmean.central.groups.release import group_release
+            from privmean.central.groups.group_release import group_release
 
             said, terms = self.grouping, self.values or ("",)
             crossed = () if said.other else said.keys or ()
             if len(terms) > 1:
-                from privmean.central.groups.values_release import values_release
+                from privmean.central.groups.multi_value_release import values_release
 
                 return values_release(
                     release, terms=terms, by=said.by, keys=said.labels, contrasts=said.contrasts,
@@ -280,7 +286,7 @@ class Mean:
         for name, value in usual.items():
             if not _unsaid(getattr(self, name), value):
                 given = getattr(self, name)
-                said = said_as(given) if name == "assume" else name
+                said = argument_name(given) if name == "assume" else name
                 raise ArgumentError(said, given, "does not go with by=", "leave it out")
         self._by_group()
 
@@ -294,7 +300,7 @@ class Mean:
         return named if alone and usual else ()
 
     def _pairs(self) -> Pairs:
-        from privmean.people.pairings import Pairs
+        from privmean.data.pair_summaries import Pairs
 
         said = self.grouping
         value, *more = self.values or ("",)
@@ -305,7 +311,7 @@ class Mean:
 
     def _by_group(self) -> GroupMeans:
         from privmean.central.default_mean import DefaultMean
-        from privmean.central.groups.estimator import GroupMeans
+        from privmean.central.groups.group_means import GroupMeans
 
         method: Any = self.method
         target: str | None = None

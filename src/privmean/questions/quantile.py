@@ -7,22 +7,22 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from privmean import validate
+from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
-from privmean.intervals.at_bound import BOOLEAN
+from privmean.inference.at_bound import BOOLEAN
 from privmean.models.quantile_release import QuantileRelease
 from privmean.models.quantiles import Quantiles
-from privmean.people.table import RecordMeans
-from privmean.questions.base import Usual
+from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of
-from privmean.release import Release
+from privmean.release.release import Release
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
+    from privmean.data.table import Table
     from privmean.privacy.budget import Budget
 
 
 @dataclass(frozen=True)
-class Quantile(Usual):
+class Quantile(QuestionDefaults):
     """Quantiles of persons' own means in one column, and their whole distribution.
 
     value: the column. q: parts of the persons, between 0 and 1, increasing: (0.25, 0.5, 0.75) are

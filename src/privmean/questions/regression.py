@@ -19,37 +19,45 @@ import numpy as np
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded, UnknownScale
-from privmean.central.winsorized import Winsorized
+from privmean.central.winsorized import WinsorizedMean
 from privmean.errors import ArgumentError
-from privmean.intervals.at_bound import BOOLEAN
-from privmean.intervals.interval import OK
-from privmean.intervals.tail_check import UNCHECKED
-from privmean.models.binned import ADVICE as BINNED_ADVICE
-from privmean.models.binned import unseen
+from privmean.inference.at_bound import BOOLEAN
+from privmean.inference.interval import OK
+from privmean.inference.outlier_check import UNCHECKED
+from privmean.models.bin_suppression import ADVICE as BINNED_ADVICE
+from privmean.models.bin_suppression import unseen
+from privmean.models.fit_person import Exchangeable, Working
 from privmean.models.formula import read_formula
-from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
-from privmean.models.own_means import OwnMeans, OwnPanel
+from privmean.models.mean_coefficients import CoefficientPanel, MeanCoefficients
 from privmean.models.panel import PanelSums
-from privmean.models.person_fits import Exchangeable, Working
-from privmean.models.pooled import Pooled
+from privmean.models.pooled_regression import Pooled
+from privmean.models.private_scale import CLIPPED, MEAN, PrivateScale
 from privmean.models.regression_release import (
     NO_VARIATION,
     NO_VARIATION_ADVICE,
+    NoFit,
     RegressionRelease,
-    Unfitted,
 )
-from privmean.models.tail_means import TailMeans
+from privmean.models.tail_intervals import TailIntervals
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
-from privmean.questions.base import Estimator, Usual
+from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of
-from privmean.questions.effects import EFFECTS, FIRST, OWN, POOLED, WITHIN, pooled_of, votes
-from privmean.questions.errors import Errors, ranges_of
-from privmean.questions.own_coefficients import OwnCoefficients, sizes_of, working_of
-from privmean.release import Release
+from privmean.questions.person_coefficients import PersonCoefficients, sizes_of, working_of
+from privmean.questions.regression_options import (
+    EFFECTS,
+    FIRST,
+    OWN,
+    POOLED,
+    WITHIN,
+    pooled_of,
+    votes,
+)
+from privmean.questions.working_errors import WorkingErrors, ranges_of
+from privmean.release.release import Release
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
+    from privmean.data.table import Table
     from privmean.privacy.budget import Budget
 
 Effect = Literal["pooled", "within", "own"]
@@ -58,7 +66,7 @@ POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
 
 
 @dataclass(frozen=True)
-class Regression(Usual):
+class Regression(QuestionDefaults):
     """A regression of persons with many records each.
 
     formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]) or
@@ -123,7 +131,7 @@ class Regression(Usual):
     ] = None
     resolution: Annotated[float, "Public resolution of columns, a power of two."] = 2.0**-20
     assume: Annotated[
-        Clipping | Errors | None,
+        Clipping | WorkingErrors | None,
         "What bounds one person's coefficients: LOW,HIGH, or one pair a term: 0,3;-1,1.",
     ] = None
     method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
@@ -176,7 +184,7 @@ class Regression(Usual):
                     )
         summary = self._own()
         assume: Any = self.assume
-        if isinstance(assume, Errors):
+        if isinstance(assume, WorkingErrors):
             assume.concentration((1.0,) * len(summary.names))
             ranges_of(assume.range, len(summary.names))
         elif assume is not None:
@@ -192,13 +200,13 @@ class Regression(Usual):
                 )
 
     @property
-    def summary(self) -> OwnCoefficients | OwnPanel | PanelSums:
+    def summary(self) -> PersonCoefficients | CoefficientPanel | PanelSums:
         if self.effect != OWN:
             return self._panel()
         own = self._own()
         if not self._unsaid:
             return own
-        return OwnPanel(self.formula, self.fixed_effects, own.time if own.by_time else None)
+        return CoefficientPanel(self.formula, self.fixed_effects, own.time if own.by_time else None)
 
     @property
     def _unsaid(self) -> bool:
@@ -222,13 +230,13 @@ class Regression(Usual):
             related=self.related,
         )
 
-    def _own(self) -> OwnCoefficients:
+    def _own(self) -> PersonCoefficients:
         model = read_formula(self.formula, intercept=not self.fixed_effects)
         p = len(model.terms)
         least = p + 1 + self.fixed_effects
         if self.records is not None:
             least = validate.whole("records", self.records, least=p)
-        return OwnCoefficients(
+        return PersonCoefficients(
             self.formula,
             self.fixed_effects,
             working_of(self.working, self.fixed_effects, self.time),
@@ -247,7 +255,7 @@ class Regression(Usual):
             return chosen
         effect, limits = self.related, None
         assume: Any = self.assume
-        if isinstance(assume, Errors):
+        if isinstance(assume, WorkingErrors):
             own = self._own()
             unit = math.sqrt(own.records * own.threshold)
             limits = ranges_of(assume.range, columns)
@@ -255,10 +263,10 @@ class Regression(Usual):
         if assume is None:
             target = MEAN if budget.neighbors == REPLACE_ONE else CLIPPED
             if not self._unsaid:
-                return Magnitudes(target=target, design_effect=effect)
+                return PrivateScale(target=target, design_effect=effect)
             own = self._own()
-            return OwnMeans(
-                OwnPanel(self.formula, self.fixed_effects).design,
+            return MeanCoefficients(
+                CoefficientPanel(self.formula, self.fixed_effects).design,
                 self.fixed_effects,
                 own.working,
                 own.threshold,
@@ -270,7 +278,7 @@ class Regression(Usual):
             pairs = ranges_of(assume, columns)
             assert pairs is not None
             low, high = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
-            return Winsorized(Bounded(low, high), design_effect=effect)
+            return WinsorizedMean(Bounded(low, high), design_effect=effect)
         if isinstance(assume, UnknownScale):
             raise ArgumentError(
                 "assume",
@@ -286,7 +294,7 @@ class Regression(Usual):
                 "give a delta such as 1e-6, Errors(..., range=(-1, 1)), or "
                 "method=Winsorized(..., range=(-1, 1))",
             )
-        return Winsorized(assume, range=limits, design_effect=effect)
+        return WinsorizedMean(assume, range=limits, design_effect=effect)
 
     def prepared(self, table: Table | None) -> Regression:
         """With the bounds of Boolean variables, for one regression of all."""
@@ -336,10 +344,10 @@ class Regression(Usual):
         within = "within-person " if self.fixed_effects else ""
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         made = release.intervals
-        if isinstance(made, ClippedMeans | TailMeans) and all(map(unseen, made.columns)):
+        if isinstance(made, ClippedMeans | TailIntervals) and all(map(unseen, made.columns)):
             kept |= {
                 "estimate": np.full(len(release.columns), math.nan),
-                "intervals": Unfitted(len(release.columns)),
+                "intervals": NoFit(len(release.columns)),
                 "status": NO_VARIATION,
                 "statuses": (),
                 "advice": NO_VARIATION_ADVICE,

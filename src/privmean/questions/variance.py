@@ -6,25 +6,25 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from privmean import validate
+from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
-from privmean.models.spread import Spread
-from privmean.models.variance import Method as Search
-from privmean.models.variance import VarianceSearch
+from privmean.models.moment_variance import MomentVariance
 from privmean.models.variance_release import VarianceRelease
-from privmean.people.table import RecordMeans
-from privmean.questions.base import Usual
+from privmean.models.variance_search import Method as Search
+from privmean.models.variance_search import VarianceSearch
+from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of, limited, with_limits
-from privmean.release import Release
+from privmean.release.release import Release
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
+    from privmean.data.table import Table
     from privmean.privacy.budget import Budget
 
 Method = Literal["auto", "moment", "pair scale", "coinpress"]
 
 
 @dataclass(frozen=True)
-class Variance(Usual):
+class Variance(QuestionDefaults):
     """The variance of persons' own means in one column, and their standard deviation.
 
     value: the column. method: "moment" finds a median and a spread privately and needs nothing
@@ -71,7 +71,9 @@ class Variance(Usual):
             return self
         return with_limits(self, [(0.0, 0.25)])
 
-    def estimator(self, columns: int, cap: int | None, budget: Budget) -> VarianceSearch | Spread:
+    def estimator(
+        self, columns: int, cap: int | None, budget: Budget
+    ) -> VarianceSearch | MomentVariance:
         if cap is not None:
             raise ArgumentError(
                 "estimand", "records", "has no variance between persons",
@@ -79,7 +81,7 @@ class Variance(Usual):
             )  # fmt: skip
         return self._chosen()
 
-    def _chosen(self) -> VarianceSearch | Spread:
+    def _chosen(self) -> VarianceSearch | MomentVariance:
         said: object = self.method
         if isinstance(said, str) and said == "bisection":
             raise ArgumentError(
@@ -103,7 +105,7 @@ class Variance(Usual):
                         name, getattr(self, name), "is found privately by method='moment'",
                         "leave it out, or give within and another method",
                     )  # fmt: skip
-            return Spread(self.related)
+            return MomentVariance(self.related)
         if self.related != 1.0:
             raise ArgumentError(
                 "related", self.related, "goes with method='moment' alone", "leave it out"

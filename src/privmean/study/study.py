@@ -6,22 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from privmean import validate
-from privmean.asking.road import reduced, source_of
-from privmean.asking.terms import Settled, Terms, settled
+from privmean.api.call_options import CallOptions, CheckedOptions, check_options
+from privmean.api.run_question import source_of, to_person_table
+from privmean.data.public_shape import PublicShape, shape_of
+from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
-from privmean.people.shape import Shape, shape_of
-from privmean.people.table import RecordMeans, Table
 from privmean.privacy.budget import ADD_REMOVE
-from privmean.study.items import Item
-from privmean.study.plan import StudyPlan
+from privmean.study.study_plan import StudyPlan
+from privmean.study.study_question import StudyQuestion
 
 if TYPE_CHECKING:
-    from privmean.mechanisms.curator import Draws
-    from privmean.noise.base import Noise
-    from privmean.people.reductions import People
+    from privmean.data.person_table import PersonTable
+    from privmean.mechanisms.curator import AnswerStore
+    from privmean.noise.noise_source import Noise
     from privmean.privacy.ledger import Ledger
     from privmean.questions.base import Question
-    from privmean.study.release import StudyRelease
+    from privmean.study.study_release import StudyRelease
 
 
 CARD = {  # what a release card says
@@ -79,9 +79,9 @@ class Study:
         name: str = "study",
         simultaneous: bool = False,
         card: Mapping[str, str] | None = None,
-        **terms: Unpack[Terms],
+        **terms: Unpack[CallOptions],
     ) -> None:
-        self._said = settled(terms, "Study", {})
+        self._said = check_options(terms, "Study", {})
         self.source = source_of(source, person, {})
         if not isinstance(name, str) or not name:
             raise ArgumentError("name", name, "is no name", "name the study")
@@ -89,16 +89,16 @@ class Study:
             raise ArgumentError("simultaneous", simultaneous, "is no yes or no", "give True")
         self.name, self.simultaneous = name, simultaneous
         self.card = _card(card or {})
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, StudyQuestion] = {}
         self._last: tuple[tuple[int, ...], StudyPlan] | None = None
 
     @property
-    def questions(self) -> Mapping[str, Item]:
+    def questions(self) -> Mapping[str, StudyQuestion]:
         """The questions by name, in the order in which they were added."""
         return dict(self._items)
 
     @property
-    def said(self) -> Settled:
+    def said(self) -> CheckedOptions:
         """The terms of the study."""
         return self._said
 
@@ -119,7 +119,7 @@ class Study:
 
         Raises ArgumentError for a name that is taken or is none.
         """
-        item = Item(name, question, weight, error, guess_sd)
+        item = StudyQuestion(name, question, weight, error, guess_sd)
         if name in self._items:
             raise ArgumentError("name", name, "is taken", "give every question its own name")
         self._items[name] = item
@@ -150,10 +150,10 @@ class Study:
             assert columns is not None
             cap = getattr(item.question.summary, "cap", None)
             known, guess = (None, persons) if add_remove else (persons, None)
-            shapes[item.name] = Shape(columns, known, guess, cap)
+            shapes[item.name] = PublicShape(columns, known, guess, cap)
         return self._planned(items, shapes)
 
-    def planned(self, people: Mapping[str, People]) -> StudyPlan:
+    def planned(self, people: Mapping[str, PersonTable]) -> StudyPlan:
         """The plan for people that were reduced: reads what is public of them."""
         items, budget = self._asked(), self._said.budget
         if budget.neighbors == ADD_REMOVE and self._said.n_design is None:
@@ -166,7 +166,7 @@ class Study:
         }
         return self._planned(items, shapes)
 
-    def _planned(self, items: Sequence[Item], shapes: dict[str, Shape]) -> StudyPlan:
+    def _planned(self, items: Sequence[StudyQuestion], shapes: dict[str, PublicShape]) -> StudyPlan:
         """The plan; the last one again where nothing has changed."""
         known, asked = self._last, tuple(map(id, items))  # items are held as long as the study
         if known is None or known[0] != asked or known[1].shapes != shapes:
@@ -175,14 +175,14 @@ class Study:
             known = self._last = asked, made
         return known[1]
 
-    def people(self, items: Sequence[Item] | None = None) -> dict[str, People]:
+    def people(self, items: Sequence[StudyQuestion] | None = None) -> dict[str, PersonTable]:
         """One row a person for every question; equal summaries are reduced once. Private."""
         source = self.source
         if not isinstance(source, Table):
             return {item.name: source for item in items or self._asked()}
         return {item.name: _reduced(source, item) for item in items or self._asked()}
 
-    def located(self, columns: Sequence[str]) -> dict[str, People]:
+    def located(self, columns: Sequence[str]) -> dict[str, PersonTable]:
         """One row a person for every column that is looked at. Private."""
         source = self.source
         if not isinstance(source, Table):
@@ -197,7 +197,7 @@ class Study:
         noise: Noise | None = None,
         label: str | None = None,
         analyst: str = "",
-        draws: Callable[[str], Draws] | None = None,
+        draws: Callable[[str], AnswerStore] | None = None,
     ) -> StudyRelease:
         """Charge once, run every question, and give all releases under one promise.
 
@@ -207,7 +207,7 @@ class Study:
         Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private
         failure of a question is not an error: its release says so, and the others are there.
         """
-        from privmean.study.running import run
+        from privmean.study.run_study import run
 
         return run(self, ledger=ledger, noise=noise, label=label, analyst=analyst, draws=draws)
 
@@ -216,12 +216,12 @@ class Study:
         """The table by its file's name and its person column; "" for what has neither."""
         return self.source.name if isinstance(self.source, Table) else ""
 
-    def _asked(self) -> tuple[Item, ...]:
+    def _asked(self) -> tuple[StudyQuestion, ...]:
         if not self._items:
             raise ArgumentError("questions", (), "are missing", "add one: study.add(name, ...)")
         return tuple(self._items.values())
 
-    def _prepared(self, items: Sequence[Item]) -> tuple[Item, ...]:
+    def _prepared(self, items: Sequence[StudyQuestion]) -> tuple[StudyQuestion, ...]:
         """With the public facts that questions take from the table."""
         from dataclasses import replace
 
@@ -233,10 +233,10 @@ class Study:
         return f"Study({self.name}: {self._said.budget.describe()}, questions: {asked or 'none'})"
 
 
-def _reduced(source: Table, item: Item) -> People:
+def _reduced(source: Table, item: StudyQuestion) -> PersonTable:
     """One row a person for a question, which an error names."""
     try:
-        return reduced(source, item.question)
+        return to_person_table(source, item.question)
     except ArgumentError as refused:
         name = f"{item.name}.{refused.argument}"
         raise ArgumentError(name, refused.value, refused.problem, refused.remedy) from None

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from privmean.central.anisotropic.calibration import calibrate, tight_count
+from privmean.central.anisotropic.calibrate_filter import calibrate, tight_count
 from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees, kept_degree
-from privmean.errors import Infeasible
+from privmean.errors import InfeasibleError
 from privmean.privacy.amplification import (
     delta_ratio,
     gaussian_tail,
@@ -18,10 +18,10 @@ from privmean.privacy.amplification import (
     outer_epsilon,
     tail_threshold,
 )
-from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu
 from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.stored_events import loss_from_dict
 from privmean.published.constants import (
     PublishedConstants,
     calibrate_laplace,
@@ -195,7 +195,7 @@ def test_published_constants_are_scaled_before_use():
 
 
 def test_too_few_persons_is_refused_from_public_numbers():
-    with pytest.raises(Infeasible, match="persons"):
+    with pytest.raises(InfeasibleError, match="persons"):
         calibrate(1, 1e-6, 40, ADD_REMOVE)
 
 

@@ -6,23 +6,24 @@ import math
 import numpy as np
 import pytest
 
-from kit import planned
-from privmean.central.anisotropic import calibration, known
-from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.mechanisms.filtered.degrees import degrees
-from privmean.mechanisms.filtered.filter import keep_odds
+from privmean.central.anisotropic import calibrate_filter as calibration
+from privmean.central.anisotropic import known_covariance as known
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
-from privmean.mechanisms.filtered.lattice import Metric
+from privmean.mechanisms.filtered.neighbor_degrees import degrees
+from privmean.mechanisms.filtered.random_filter import keep_odds
+from privmean.mechanisms.filtered.row_lattice import Metric
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.amplification import outer_epsilon
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
 
 def people(x):
-    return MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def all_graphs(vertices):
@@ -112,7 +113,7 @@ def test_all_pairs_are_never_compared_where_persons_are_many(
     monkeypatch.setattr("privmean.mechanisms.filtered.filtered_mean.degrees", seen)
     n = 12_000
     x = 3 + np.random.default_rng(0).standard_normal((n, 4))
-    plan = planned(Anisotropic(covariance), BUDGET, count=n, dimension=4, relation=relation)
+    plan = planned(AnisotropicMean(covariance), BUDGET, count=n, dimension=4, relation=relation)
     release = plan.release(people(x), SimulatedNoise(1))
     assert release.status == "ok"
     assert release.guarantee.verify()
@@ -124,7 +125,7 @@ def test_all_pairs_are_never_compared_where_persons_are_many(
 def test_an_unknown_covariance_asks_a_public_part_of_the_second_half(small, monkeypatch):
     """A person replaced outside the part leaves the centre as it is: she is in the sum alone."""
     n = 12_000
-    plan = planned(Anisotropic(scale_range=(0.1, 10.0)), BUDGET, persons=n, dimension=3)
+    plan = planned(AnisotropicMean(scale_range=(0.1, 10.0)), BUDGET, persons=n, dimension=3)
     assert plan.centred == 500
     parts = plan.centre_parts
     x = np.random.default_rng(2).standard_normal((n, 3))
@@ -151,7 +152,7 @@ def test_an_unknown_covariance_asks_a_public_part_of_the_second_half(small, monk
 def test_coins_are_drawn_for_every_person_alike(small):
     """One in so many, whoever they are; another coin each release."""
     n = 12_000
-    plan = planned(Anisotropic(1.0), BUDGET, n_design=n, dimension=1, relation=ADD_REMOVE)
+    plan = planned(AnisotropicMean(1.0), BUDGET, n_design=n, dimension=1, relation=ADD_REMOVE)
     assert isinstance(plan, known.KnownPlan)
     parts = plan.centre_parts
     assert parts == n // 500

@@ -7,17 +7,17 @@ import pytest
 from scipy import stats
 from scipy.special import log_ndtr
 
-from privmean.central.anisotropic.calibration import calibrate, gaussian_after
-from privmean.mechanisms.filtered.filter import keep_odds
+from privmean.central.anisotropic.calibrate_filter import calibrate, gaussian_after
+from privmean.mechanisms.filtered.random_filter import keep_odds
 from privmean.privacy.amplification import dominating
-from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_epsilon
-from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Gaussian, Threshold
-from privmean.privacy.relations import stated
+from privmean.privacy.neighbor_relations import stated
+from privmean.privacy.privacy_events import Gaussian, Threshold
+from privmean.privacy.profile_events import ParallelCurve
+from privmean.privacy.stored_events import loss_from_dict
 
 STEPS = 2.0**30
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import planned
-from privmean.asking.texts import assumption_of, method_of
-from privmean.central.anisotropic.estimator import Anisotropic
+from privmean.api.parse_assumption import assumption_of, method_of
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.anisotropic.spectrum import NORMS, spectrum_of
-from privmean.central.cheapest import KNOWN
+from privmean.central.choose_vector_method import KNOWN
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
+from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 SD, MEAN, N = np.array([0.5, 10.0, 1e4]), np.array([3.0, 40.0, 3e4]), 3000
@@ -62,7 +62,7 @@ def test_units_do_not_matter(units):
     rows = MEAN + np.random.default_rng(4).normal(size=(N, 3)) * SD
     releases = []
     for scale in (np.ones(3), factors):
-        estimator = Anisotropic((SD * scale) ** 2, scales="sd")
+        estimator = AnisotropicMean((SD * scale) ** 2, scales="sd")
         plan = planned(estimator, BUDGET, persons=N, dimension=3)
         found = pm.mean(
             rows * scale, method=estimator, epsilon=1.0, delta=1e-6, noise=SimulatedNoise(1)
@@ -151,7 +151,7 @@ def test_texts_name_the_scales():
         with pytest.raises(ArgumentError, match="scales|covariance"):
             assumption_of("--assume", wrong)
     with pytest.raises(ArgumentError, match="known covariance"):
-        pm.Anisotropic(scales="sd")
+        pm.AnisotropicMean(scales="sd")
 
 
 def test_the_release_prints_the_norm():

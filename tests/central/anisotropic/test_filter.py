@@ -9,10 +9,11 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-import kit
-from privmean.central.anisotropic.calibration import calibrate
+import statistics_kit
+from privmean.central.anisotropic.calibrate_filter import calibrate
 from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees
-from privmean.mechanisms.filtered.filter import (
+from privmean.mechanisms.filtered.filtered_noise import exact_sums, kept_mean
+from privmean.mechanisms.filtered.random_filter import (
     bernoulli,
     keep_odds,
     noisy_degree_keep,
@@ -20,8 +21,7 @@ from privmean.mechanisms.filtered.filter import (
     sampled_odds,
     sampled_threshold,
 )
-from privmean.mechanisms.filtered.lattice import Metric
-from privmean.mechanisms.filtered.mean import exact_sums, kept_mean
+from privmean.mechanisms.filtered.row_lattice import Metric
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.amplification import inner_epsilon, outer_epsilon
@@ -238,8 +238,8 @@ def test_coins_are_exact():
     kept = bernoulli(numerators, 3, SimulatedNoise(1)).reshape(-1, 4).sum(axis=0)
     assert kept[0] == 0
     assert kept[3] == 20_000
-    kit.assert_rate(int(kept[1]), 20_000, 1 / 3)
-    kit.assert_rate(int(kept[2]), 20_000, 2 / 3)
+    statistics_kit.assert_rate(int(kept[1]), 20_000, 1 / 3)
+    statistics_kit.assert_rate(int(kept[2]), 20_000, 2 / 3)
 
 
 def test_noisy_degrees_keep_or_drop():
@@ -248,7 +248,7 @@ def test_noisy_degrees_keep_or_drop():
     deg = np.full(4000, round(margin))
     kept = int(noisy_degree_keep(deg, noisy, SimulatedNoise(3)).sum())
     p = float(ndtr((deg[0] - margin) * noisy.steps / noisy.scale))
-    kit.assert_rate(kept, 4000, p)
+    statistics_kit.assert_rate(kept, 4000, p)
     assert not noisy_degree_keep(np.zeros(50, dtype=np.int64), noisy, SimulatedNoise(3)).any()
 
 
@@ -276,14 +276,14 @@ def test_count_and_mean_have_the_noise_that_is_billed():
     found = draws(points, kept, calibration, 4000, SimulatedNoise(5))
     counts = np.array([item.count for item in found])
     sd = calibration.count_scale / calibration.count_steps
-    kit.assert_mean(counts, 200 - calibration.offset)
-    kit.assert_variance(counts, sd**2)
+    statistics_kit.assert_mean(counts, 200 - calibration.offset)
+    statistics_kit.assert_variance(counts, sd**2)
     scaled = [(item.means[0][0] - 5000) * item.count / (2 * 2**22) for item in found]
-    kit.assert_variance(scaled, calibration.multiplier**2)
+    statistics_kit.assert_variance(scaled, calibration.multiplier**2)
     with pytest.raises(AssertionError):  # halved noise is caught
-        kit.assert_variance(np.array(scaled) / 2, calibration.multiplier**2)
+        statistics_kit.assert_variance(np.array(scaled) / 2, calibration.multiplier**2)
     with pytest.raises(AssertionError):
-        kit.assert_variance(counts / 2, sd**2)
+        statistics_kit.assert_variance(counts / 2, sd**2)
 
 
 def test_a_count_below_one_person_gives_nothing():

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-import kit
-from kit import planned
-from privmean.central.anisotropic.estimator import Anisotropic
+import statistics_kit
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.5, delta=1e-3)
 N, RUNS = 300, 450
@@ -24,7 +24,7 @@ class Less(SimulatedNoise):
 def bound(relation, method, source):
     """All others at 0, and one person far out on either side, or there and not there."""
     plan = planned(
-        Anisotropic(1.0, method=method),
+        AnisotropicMean(1.0, method=method),
         BUDGET,
         persons=N if relation == REPLACE_ONE else None,
         n_design=N if relation == ADD_REMOVE else None,
@@ -39,7 +39,7 @@ def bound(relation, method, source):
         here[-1] = -1e6
 
     def draws(x, first):
-        people = MatrixPeople(x, ("c0",))
+        people = ArrayPersonTable(x, ("c0",))
         found = [plan.release(people, source(first + k)) for k in range(RUNS)]
         return np.array([item.estimate[0] for item in found])
 
@@ -47,8 +47,8 @@ def bound(relation, method, source):
     cut = np.nanmedian(b)  # the far person pulls the answer up
     hits, other = int((b >= cut).sum()), int((a >= cut).sum())
     return max(
-        kit.epsilon_lower_bound(hits, other, RUNS, BUDGET.delta),
-        kit.epsilon_lower_bound(RUNS - other, RUNS - hits, RUNS, BUDGET.delta),
+        statistics_kit.epsilon_lower_bound(hits, other, RUNS, BUDGET.delta),
+        statistics_kit.epsilon_lower_bound(RUNS - other, RUNS - hits, RUNS, BUDGET.delta),
     )
 
 

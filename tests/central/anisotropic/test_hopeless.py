@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import planned
-from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.errors import Infeasible
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
 
 def people(x):
-    return MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def people(x):
     ],
 )
 def test_the_numbers_named_would_do_and_little_less_would_not(covariance, d, n, relation):
-    estimator = Anisotropic(covariance)
-    with pytest.raises(Infeasible) as refused:
+    estimator = AnisotropicMean(covariance)
+    with pytest.raises(InfeasibleError) as refused:
         planned(estimator, BUDGET, count=n, dimension=d, relation=relation)
     found = re.search(r"about (\d+) persons would do, or epsilon=([\d.]+)", refused.value.remedy)
     assert "method='default'" in refused.value.remedy
@@ -41,7 +41,7 @@ def test_the_numbers_named_would_do_and_little_less_would_not(covariance, d, n, 
         budget = Budget(epsilon=epsilon, delta=1e-6, neighbors=relation)
         try:
             return estimator._made(budget, persons, d).error_share
-        except Infeasible:
+        except InfeasibleError:
             return math.inf
 
     assert share(1.0, needed) < 1 <= share(1.0, int(needed / 1.05))
@@ -52,7 +52,7 @@ def test_what_is_refused_is_refused_by_the_front_before_anything_is_spent(tmp_pa
     ledger = pm.Ledger(tmp_path / "ledger", epsilon=3.0, delta=1e-5)
     before = (tmp_path / "ledger").read_bytes()
     x = np.random.default_rng(0).standard_normal((90, 30))
-    with pytest.raises(Infeasible, match="would do"):
+    with pytest.raises(InfeasibleError, match="would do"):
         pm.mean(x, epsilon=1.0, delta=1e-6, covariance=1.0, ledger=ledger)
     assert (tmp_path / "ledger").read_bytes() == before
 
@@ -60,7 +60,7 @@ def test_what_is_refused_is_refused_by_the_front_before_anything_is_spent(tmp_pa
 @pytest.mark.parametrize("d", [1, 10, 100])
 def test_no_more_persons_are_needed_in_few_columns_than_in_many(d):
     """One radius for all needs fewer persons than a scale a column, in any dimension."""
-    plan = planned(Anisotropic(), BUDGET, persons=2000, dimension=d)
+    plan = planned(AnisotropicMean(), BUDGET, persons=2000, dimension=d)
     sd = 1 / np.arange(1.0, d + 1)
     x = 5 + np.random.default_rng(d).standard_normal((2000, d)) * sd
     release = plan.release(people(x), SimulatedNoise(1))
@@ -73,7 +73,7 @@ def test_no_more_persons_are_needed_in_few_columns_than_in_many(d):
 @pytest.mark.parametrize(("d", "n"), [(3, 3000), (100, 3000), (40, 62_000)])
 def test_the_promise_is_kept(d, n):
     """Alike columns: the error is the predicted one."""
-    plan = planned(Anisotropic(), BUDGET, persons=n, dimension=d)
+    plan = planned(AnisotropicMean(), BUDGET, persons=n, dimension=d)
     square = []
     for k in range(2 if d > 3 else 12):
         x = np.random.default_rng(k).standard_normal((n, d))
@@ -88,7 +88,7 @@ def test_the_promise_is_kept(d, n):
 def test_a_release_noisier_than_one_person_says_so():
     """Where columns share a radius, alike columns cost more than the reference: not "ok"."""
     d, n = 400, 2300
-    estimator = Anisotropic(scale_range=(1e-6, 1e6))
+    estimator = AnisotropicMean(scale_range=(1e-6, 1e6))
     plan = estimator._made(BUDGET, n, d)
     assert plan.scale_noise.top == 0
     assert plan.error_share > 1

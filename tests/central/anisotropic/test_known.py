@@ -7,24 +7,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import kit
-from kit import planned
-from privmean.central.anisotropic.choose import Candidates, pairs_radius
-from privmean.central.anisotropic.clips import Powers, clip_radius
-from privmean.central.anisotropic.estimator import Anisotropic
+import statistics_kit
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.central.anisotropic.choose_anisotropic import Candidates, pairs_radius
+from privmean.central.anisotropic.clipping_steps import Powers, clip_radius
 from privmean.central.anisotropic.spectrum import (
     FLOOR,
     pair_radius,
     person_covariance,
     spectrum_of,
 )
-from privmean.errors import ArgumentError, Infeasible
-from privmean.mechanisms.filtered.lattice import RADIUS, Metric, pairs_close
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.mechanisms.filtered.row_lattice import RADIUS, Metric, pairs_close
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
+from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
@@ -35,7 +35,7 @@ def spike(d):
 
 
 def people(x):
-    return MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def normal(rng, n, sigma, mean=3.0):
@@ -54,7 +54,7 @@ def test_radius_of_the_spike():
 def test_noise_does_not_grow_with_the_dimension(d):
     """2 lambda s sqrt(sum sigma)/(n - t) = .324, .325, .325 for the spike at n = 2000."""
     plan = planned(
-        Anisotropic(spike(d) ** 2, method="average"),
+        AnisotropicMean(spike(d) ** 2, method="average"),
         BUDGET,
         n_design=2000,
         dimension=d,
@@ -72,7 +72,7 @@ def test_noise_does_not_grow_with_the_dimension(d):
 )
 def test_two_phases_are_flat_in_the_dimension(relation, n):
     small, large = (
-        planned(Anisotropic(spike(d) ** 2), BUDGET, count=n, dimension=d, relation=relation)
+        planned(AnisotropicMean(spike(d) ** 2), BUDGET, count=n, dimension=d, relation=relation)
         for d in (100, 10_000)
     )
     assert large.error / small.error < 1.1
@@ -90,7 +90,7 @@ def test_all_pairs_lie_within_the_radius():
         z = np.rint(normal(rng, 300, sigma**0.5) * RADIUS / radius).astype(np.int64)
         i, j = np.triu_indices(300, 1)
         far += not pairs_close(Metric(z), i, j).all()
-    kit.assert_rate_at_most(far, 40, 0.05)
+    statistics_kit.assert_rate_at_most(far, 40, 0.05)
 
 
 def test_clip_radius_holds_the_persons_around_a_noisy_centre():
@@ -106,7 +106,7 @@ def test_clip_radius_holds_the_persons_around_a_noisy_centre():
             size = np.sqrt((y * y).sum(axis=1))
             outside += bool((size > radius).any())
             assert size.max() > 0.5 * radius  # not far too large either
-        kit.assert_rate_at_most(outside, 100, 0.1)
+        statistics_kit.assert_rate_at_most(outside, 100, 0.1)
 
 
 def test_covariance_forms_agree():
@@ -124,8 +124,8 @@ def test_covariance_forms_agree():
 def test_singular_covariance_is_raised_a_little():
     spectrum = spectrum_of([1.0, 0.0, 0.0], 3)
     assert spectrum.deviations.min() == FLOOR / 3
-    plan = planned(Anisotropic([1.0, 0.0, 0.0]), BUDGET, persons=2000, dimension=3)
-    full = planned(Anisotropic([1.0, 1e-6, 1e-6]), BUDGET, persons=2000, dimension=3)
+    plan = planned(AnisotropicMean([1.0, 0.0, 0.0]), BUDGET, persons=2000, dimension=3)
+    full = planned(AnisotropicMean([1.0, 1e-6, 1e-6]), BUDGET, persons=2000, dimension=3)
     assert plan.error <= full.error
     x = np.zeros((2000, 3))
     x[:, 0] = np.random.default_rng(3).normal(size=2000)
@@ -139,7 +139,7 @@ def test_singular_covariance_is_raised_a_little():
 )
 def test_covariances_that_cannot_be(covariance):
     with pytest.raises(ArgumentError) as error:
-        planned(Anisotropic(covariance), BUDGET, persons=2000, dimension=2)
+        planned(AnisotropicMean(covariance), BUDGET, persons=2000, dimension=2)
     assert error.value.argument == "covariance"
 
 
@@ -159,7 +159,7 @@ def test_covariance_of_a_person_keeps_what_persons_differ_by():
 def test_worst_bill_is_within_the_budget_and_uses_it(relation, method, epsilon):
     budget = Budget(epsilon=epsilon, delta=1e-6)
     plan = planned(
-        Anisotropic(spike(300) ** 2, method=method),
+        AnisotropicMean(spike(300) ** 2, method=method),
         budget,
         count=6000,
         dimension=300,
@@ -179,12 +179,12 @@ def test_auto_takes_the_least_predicted_error():
         for method in ("auto", "average", "two-phase", "noisy-degree"):
             try:
                 plans[method] = planned(
-                    Anisotropic(sigma**2, method=method),
+                    AnisotropicMean(sigma**2, method=method),
                     Budget(3.0, 1e-6),
                     persons=persons,
                     dimension=100,
                 )
-            except Infeasible:
+            except InfeasibleError:
                 assert method == "noisy-degree"
         best = min(item.error for name, item in plans.items() if name != "auto")
         assert plans["auto"].error == pytest.approx(best, rel=1e-9)
@@ -193,7 +193,7 @@ def test_auto_takes_the_least_predicted_error():
 
 def test_nothing_reads_n_under_add_remove():
     """Same public guess, other numbers of persons: the plan must not know."""
-    estimator = Anisotropic(spike(20) ** 2)
+    estimator = AnisotropicMean(spike(20) ** 2)
     plan = planned(
         estimator, BUDGET, persons=None, n_design=2000, dimension=20, relation=ADD_REMOVE
     )
@@ -209,23 +209,23 @@ def test_nothing_reads_n_under_add_remove():
 
 
 def test_refusals_come_from_public_numbers():
-    estimator = Anisotropic(1.0)
-    with pytest.raises(Infeasible, match="delta"):
+    estimator = AnisotropicMean(1.0)
+    with pytest.raises(InfeasibleError, match="delta"):
         planned(estimator, Budget(epsilon=1.0), persons=2000, dimension=2)
-    with pytest.raises(Infeasible, match="delta"):
+    with pytest.raises(InfeasibleError, match="delta"):
         planned(estimator, Budget(rho=0.1), persons=2000, dimension=2)
-    with pytest.raises(Infeasible, match="persons"):
+    with pytest.raises(InfeasibleError, match="persons"):
         planned(estimator, BUDGET, persons=30, dimension=2)
-    with pytest.raises(Infeasible, match="sampled"):
+    with pytest.raises(InfeasibleError, match="sampled"):
         planned(
-            Anisotropic(1.0, sampled_degrees=100),
+            AnisotropicMean(1.0, sampled_degrees=100),
             BUDGET,
             n_design=3000,
             dimension=2,
             relation=ADD_REMOVE,
         )
     with pytest.raises(ArgumentError, match="method"):
-        Anisotropic(1.0, method="best")
+        AnisotropicMean(1.0, method="best")
     plan = planned(estimator, BUDGET, persons=2000, dimension=2)
     with pytest.raises(ArgumentError, match="columns"):
         plan.release(people(np.zeros((2000, 3))), SimulatedNoise(1))
@@ -251,7 +251,7 @@ def releases(plan, sigma, n, draws, seed=0):
 def test_error_is_the_predicted_one(relation, method):
     sigma = spike(12)
     plan = planned(
-        Anisotropic(sigma**2, method=method),
+        AnisotropicMean(sigma**2, method=method),
         Budget(2.0, 1e-6),
         count=1000,
         dimension=12,
@@ -263,18 +263,18 @@ def test_error_is_the_predicted_one(relation, method):
         (item.estimate - 3) / np.hypot(item.intervals.noise, item.intervals.sampling)
         for item in made
     ]
-    kit.assert_mean(np.ravel(scores), 0.0)
-    kit.assert_variance(np.ravel(scores), 1.0)
+    statistics_kit.assert_mean(np.ravel(scores), 0.0)
+    statistics_kit.assert_variance(np.ravel(scores), 1.0)
     with pytest.raises(AssertionError):
-        kit.assert_variance(2 * np.ravel(scores), 1.0)
+        statistics_kit.assert_variance(2 * np.ravel(scores), 1.0)
     size = [np.sqrt((item.intervals.noise**2).sum()) for item in made]
-    kit.assert_mean(size, plan.noise_error, slack=0.02 * plan.noise_error)
+    statistics_kit.assert_mean(size, plan.noise_error, slack=0.02 * plan.noise_error)
 
 
 def test_noise_interval_is_that_of_the_noise():
     sigma = spike(8)
     plan = planned(
-        Anisotropic(sigma**2, method="average"),
+        AnisotropicMean(sigma**2, method="average"),
         Budget(3.0, 1e-5),
         persons=500,
         dimension=8,
@@ -290,13 +290,13 @@ def test_noise_interval_is_that_of_the_noise():
                 (np.array(box.lower) <= x.mean(axis=0)) & (x.mean(axis=0) <= np.array(box.upper))
             ).all()
         )
-    kit.assert_rate_at_least(inside, draws, 0.895)
+    statistics_kit.assert_rate_at_least(inside, draws, 0.895)
     assert inside < draws
 
 
 def test_interval_covers_the_population():
     sigma = spike(8)
-    plan = planned(Anisotropic(sigma**2), Budget(3.0, 1e-5), persons=500, dimension=8)
+    plan = planned(AnisotropicMean(sigma**2), Budget(3.0, 1e-5), persons=500, dimension=8)
     rng = np.random.default_rng(8)
     draws, inside = 150, 0
     for k in range(draws):
@@ -304,7 +304,7 @@ def test_interval_covers_the_population():
         box = release.interval(0.9)
         inside += bool(((np.array(box.lower) <= 3) & (np.array(box.upper) >= 3)).all())
         assert set(box.parts) == {"noise", "sampling"}
-    kit.assert_rate_at_least(inside, draws, 0.89)
+    statistics_kit.assert_rate_at_least(inside, draws, 0.89)
 
 
 def test_a_matrix_gives_what_its_axes_give():
@@ -312,8 +312,8 @@ def test_a_matrix_gives_what_its_axes_give():
     sigma = spike(20)
     axes, _ = np.linalg.qr(rng.normal(size=(20, 20)))
     covariance = axes @ np.diag(sigma**2) @ axes.T
-    plan = planned(Anisotropic(covariance), BUDGET, persons=2000, dimension=20)
-    diagonal = planned(Anisotropic(sigma**2), BUDGET, persons=2000, dimension=20)
+    plan = planned(AnisotropicMean(covariance), BUDGET, persons=2000, dimension=20)
+    diagonal = planned(AnisotropicMean(sigma**2), BUDGET, persons=2000, dimension=20)
     assert plan.error == pytest.approx(diagonal.error, rel=1e-6)
     x = normal(rng, 2000, sigma, 0.0) @ axes.T + 5
     release = plan.release(people(x), SimulatedNoise(2))
@@ -325,7 +325,7 @@ def test_bottom_is_a_private_failure_with_its_bill():
     """A covariance a million times too small: nobody is anybody's friend."""
     x = normal(np.random.default_rng(10), 2000, np.ones(5))
     for method in ("average", "two-phase"):
-        plan = planned(Anisotropic(1e-12, method=method), BUDGET, persons=2000, dimension=5)
+        plan = planned(AnisotropicMean(1e-12, method=method), BUDGET, persons=2000, dimension=5)
         release = plan.release(people(x), SimulatedNoise(1))
         assert release.failed
         assert np.isnan(release.estimate).all()
@@ -344,7 +344,7 @@ def test_nulls_and_strange_values_are_nobodys_error():
     x[20:30, 1] = np.inf
     x[30:35] = 1e308
     x[35:40, 2] = np.nan
-    plan = planned(Anisotropic(1.0), BUDGET, persons=2000, dimension=3)
+    plan = planned(AnisotropicMean(1.0), BUDGET, persons=2000, dimension=3)
     release = plan.release(people(x), SimulatedNoise(1))
     assert np.abs(release.estimate).max() < 1
     empty = plan.release(people(np.full((2000, 3), np.nan)), SimulatedNoise(1))
@@ -355,7 +355,7 @@ def test_unequal_positions_give_the_same_release():
     """The two-phase release reads sums and degrees only: order does not matter."""
     rng = np.random.default_rng(12)
     x = normal(rng, 1200, spike(6))
-    plan = planned(Anisotropic(spike(6) ** 2), Budget(2.0, 1e-6), persons=1200, dimension=6)
+    plan = planned(AnisotropicMean(spike(6) ** 2), Budget(2.0, 1e-6), persons=1200, dimension=6)
 
     class Silent(SimulatedNoise):
         def gaussian(self, size, scale):
@@ -370,7 +370,7 @@ def test_the_caller_keeps_the_array():
     x = normal(np.random.default_rng(13), 1500, np.ones(4))
     before = x.copy()
     x.setflags(write=False)
-    planned(Anisotropic(1.0), BUDGET, persons=1500, dimension=4).release(
+    planned(AnisotropicMean(1.0), BUDGET, persons=1500, dimension=4).release(
         people(x), SimulatedNoise(1)
     )
     assert (x == before).all()
@@ -378,7 +378,7 @@ def test_the_caller_keeps_the_array():
 
 def test_exact_noise_makes_a_secure_release():
     x = normal(np.random.default_rng(14), 900, np.ones(3))
-    plan = planned(Anisotropic(1.0), Budget(3.0, 1e-6), persons=900, dimension=3)
+    plan = planned(AnisotropicMean(1.0), Budget(3.0, 1e-6), persons=900, dimension=3)
     release = plan.release(people(x), ExactNoise())
     assert release.secure
     assert np.abs(release.estimate - 3).max() < 1
@@ -389,16 +389,19 @@ def test_sampled_degrees_release():
     rng = np.random.default_rng(15)
     x = normal(rng, 1500, np.ones(2))
     plan = planned(
-        Anisotropic(1.0, sampled_degrees=400), Budget(3.0, 1e-5), persons=1500, dimension=2
+        AnisotropicMean(1.0, sampled_degrees=400), Budget(3.0, 1e-5), persons=1500, dimension=2
     )
     assert plan.centre.filter_name == "sampled-degree"
     release = plan.release(people(x), SimulatedNoise(1))
     assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
-    with pytest.raises(Infeasible):  # too few to tell half of the persons from less
-        planned(Anisotropic(1.0, sampled_degrees=5), BUDGET, persons=1500, dimension=2)
-    with pytest.raises(Infeasible, match="sample"):
+    with pytest.raises(InfeasibleError):  # too few to tell half of the persons from less
+        planned(AnisotropicMean(1.0, sampled_degrees=5), BUDGET, persons=1500, dimension=2)
+    with pytest.raises(InfeasibleError, match="sample"):
         planned(
-            Anisotropic(1.0, sampled_degrees=5, method="average"), BUDGET, persons=1500, dimension=2
+            AnisotropicMean(1.0, sampled_degrees=5, method="average"),
+            BUDGET,
+            persons=1500,
+            dimension=2,
         )
 
 
@@ -406,7 +409,7 @@ def test_noisy_degree_release():
     rng = np.random.default_rng(16)
     x = normal(rng, 2500, np.ones(2))
     plan = planned(
-        Anisotropic(1.0, method="noisy-degree"), Budget(6.0, 1e-6), persons=2500, dimension=2
+        AnisotropicMean(1.0, method="noisy-degree"), Budget(6.0, 1e-6), persons=2500, dimension=2
     )
     release = plan.release(people(x), SimulatedNoise(1))
     assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
@@ -414,7 +417,7 @@ def test_noisy_degree_release():
 
 
 def test_many_persons_need_a_centre_of_some():
-    plan = planned(Anisotropic(1.0), BUDGET, persons=100_000, dimension=2)
+    plan = planned(AnisotropicMean(1.0), BUDGET, persons=100_000, dimension=2)
     assert plan.centre_parts == 10
     assert plan.centre.persons == 10_000
     whole = math.sqrt(2 / 100_000)
@@ -426,7 +429,7 @@ def test_many_persons_need_a_centre_of_some():
 
 def test_progress_is_told_and_ends_at_one():
     seen = []
-    plan = planned(Anisotropic(1.0), BUDGET, persons=5000, dimension=2)
+    plan = planned(AnisotropicMean(1.0), BUDGET, persons=5000, dimension=2)
     x = normal(np.random.default_rng(18), 5000, np.ones(2))
     mechanism = plan.centre.mechanism(tell=seen.append)
     assert mechanism.draw(plan.centre.rows(x), SimulatedNoise(1)) is not None
@@ -438,7 +441,7 @@ def test_progress_is_told_and_ends_at_one():
 def test_a_bar_is_shown_on_a_terminal_only(terminal, monkeypatch, capsys):
     import sys
 
-    from privmean.mechanisms.filtered.progress import LONG, shown
+    from privmean.mechanisms.filtered.pair_progress import LONG, shown
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with shown(None, 2 * LONG) as tell:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from privmean.central.anisotropic.ellipsoid import STEPS, clip_to_ball, clipped_sums
-from privmean.mechanisms.filtered.degrees import degrees, sampled_degrees
-from privmean.mechanisms.filtered.filter import keep_odds
-from privmean.mechanisms.filtered.lattice import (
+from privmean.mechanisms.filtered.neighbor_degrees import degrees, sampled_degrees
+from privmean.mechanisms.filtered.random_filter import keep_odds
+from privmean.mechanisms.filtered.row_lattice import (
     RADIUS,
     Metric,
     pairs_close,

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import kit
+import statistics_kit
 from privmean.mechanisms.exponential import accept, choose, exponential_digits, peel
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
@@ -54,7 +54,7 @@ def test_law_of_one_choice(unit):
     counts = np.bincount([choose(scores, unit, noise) for _ in range(draws)], minlength=4)
     weight = np.exp(float(unit) * (scores - 3))
     for count, p in zip(counts, weight / weight.sum(), strict=True):
-        kit.assert_rate(int(count), draws, float(p))
+        statistics_kit.assert_rate(int(count), draws, float(p))
 
 
 def test_range_of_the_loss_is_bounded_where_permute_and_flip_is_not():

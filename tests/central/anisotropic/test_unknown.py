@@ -5,16 +5,9 @@ import json
 import numpy as np
 import pytest
 
-import kit
-from kit import planned
-from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.central.anisotropic.plan_unknown import (
-    choices,
-    largest_rho,
-    plan_unknown,
-    scale_noise,
-)
-from privmean.central.anisotropic.scales import (
+import statistics_kit
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.central.anisotropic.column_scales import (
     LOG_BIAS,
     SCORE_STEPS,
     denoised,
@@ -22,21 +15,28 @@ from privmean.central.anisotropic.scales import (
     pairs,
     run,
 )
-from privmean.errors import Infeasible
+from privmean.central.anisotropic.plan_unknown_covariance import (
+    choices,
+    largest_rho,
+    plan_unknown,
+    scale_noise,
+)
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.noisy_quantile import Counting, NoisyQuantile, RadiusGrid
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_rho
 from privmean.privacy.guarantee import Guarantee
+from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 RANGE = (2.0**-12, 2.0**3)
 
 
 def people(x):
-    return MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def decay(d):
@@ -61,7 +61,7 @@ def test_bias_of_a_log_score():
     assert pytest.approx(-0.9163, abs=1e-4) == LOG_BIAS
     x = np.random.default_rng(0).normal(size=(20_000, 1))
     scores = log_scores(pairs(x), -30.0, 5.0) / SCORE_STEPS / 10_000 - 30.0
-    kit.assert_mean(
+    statistics_kit.assert_mean(
         np.log2(np.abs(np.random.default_rng(1).normal(size=20_000))), LOG_BIAS, slack=1e-6
     )
     assert scores[0] == pytest.approx(LOG_BIAS, abs=0.08)
@@ -171,7 +171,7 @@ def test_scales_of_the_columns_without_noise():
 @pytest.mark.parametrize(("persons", "dimension"), [(16_000, 1000), (4601, 57), (9000, 3)])
 def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
     budget = Budget(epsilon, 1e-6)
-    plan = planned(Anisotropic(), budget, persons=persons, dimension=dimension)
+    plan = planned(AnisotropicMean(), budget, persons=persons, dimension=dimension)
     guarantee = Guarantee.of(budget, REPLACE_ONE, plan.losses)
     assert guarantee.verify()
     assert Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))).verify()
@@ -180,18 +180,18 @@ def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
 
 
 def test_unknown_covariance_needs_a_public_roster():
-    with pytest.raises(Infeasible, match="replace-one"):
-        planned(Anisotropic(), BUDGET, n_design=9000, dimension=5, relation=ADD_REMOVE)
-    with pytest.raises(Infeasible, match="persons"):
-        planned(Anisotropic(), BUDGET, persons=300, dimension=5)
+    with pytest.raises(InfeasibleError, match="replace-one"):
+        planned(AnisotropicMean(), BUDGET, n_design=9000, dimension=5, relation=ADD_REMOVE)
+    with pytest.raises(InfeasibleError, match="persons"):
+        planned(AnisotropicMean(), BUDGET, persons=300, dimension=5)
 
 
 @pytest.mark.parametrize("scale_range", [RANGE, None])
 def test_error_for_an_unknown_covariance(scale_range):
     d, n = 60, 9000
     sigma = decay(d)
-    plan = planned(Anisotropic(scale_range=scale_range), BUDGET, persons=n, dimension=d)
-    known = planned(Anisotropic(sigma**2), BUDGET, persons=n, dimension=d)
+    plan = planned(AnisotropicMean(scale_range=scale_range), BUDGET, persons=n, dimension=d)
+    known = planned(AnisotropicMean(sigma**2), BUDGET, persons=n, dimension=d)
     rng = np.random.default_rng(6)
     sizes = []
     for k in range(4):
@@ -207,7 +207,7 @@ def test_error_for_an_unknown_covariance(scale_range):
 
 def test_noise_and_intervals_of_an_unknown_covariance():
     d, n = 12, 5000
-    plan = planned(Anisotropic(scale_range=RANGE), Budget(3.0, 1e-6), persons=n, dimension=d)
+    plan = planned(AnisotropicMean(scale_range=RANGE), Budget(3.0, 1e-6), persons=n, dimension=d)
     rng = np.random.default_rng(7)
     x = rng.normal(size=(n, d)) * decay(d)
     inside = 0
@@ -215,7 +215,7 @@ def test_noise_and_intervals_of_an_unknown_covariance():
         release = plan.release(people(x), SimulatedNoise(k))
         box = release.interval(0.9)
         inside += bool(((np.array(box.lower) <= 0) & (np.array(box.upper) >= 0)).all())
-    kit.assert_rate_at_least(inside, 15, 0.9)
+    statistics_kit.assert_rate_at_least(inside, 15, 0.9)
     assert len(release.diagnostics["scales"]) == d
 
 
@@ -234,7 +234,7 @@ def test_two_blocks_run():
     from dataclasses import replace
 
     d, n = 40, 6000
-    plan = planned(Anisotropic(scale_range=RANGE), Budget(2.0, 1e-6), persons=n, dimension=d)
+    plan = planned(AnisotropicMean(scale_range=RANGE), Budget(2.0, 1e-6), persons=n, dimension=d)
     stage = plan.scale_noise
     rho = stage.centre.rho
     plan = replace(
@@ -264,7 +264,7 @@ def test_failure_keeps_the_bill_of_both_halves():
     rng = np.random.default_rng(9)
     x = rng.normal(size=(n, 4)) * 1e-3
     x[1::2] = rng.normal(size=(n // 2, 4)) * 100
-    plan = planned(Anisotropic(scale_range=RANGE), BUDGET, persons=n, dimension=4)
+    plan = planned(AnisotropicMean(scale_range=RANGE), BUDGET, persons=n, dimension=4)
     release = plan.release(people(x), SimulatedNoise(1))
     assert release.failed
     assert release.guarantee.verify()
@@ -275,7 +275,7 @@ def test_failure_keeps_the_bill_of_both_halves():
 
 def test_strange_data_are_no_error():
     n, d = 4000, 5
-    plan = planned(Anisotropic(), Budget(2.0, 1e-6), persons=n, dimension=d)
+    plan = planned(AnisotropicMean(), Budget(2.0, 1e-6), persons=n, dimension=d)
     rng = np.random.default_rng(10)
     tables = [np.zeros((n, d)), np.full((n, d), np.nan), np.full((n, d), 1e300)]
     mixed = rng.standard_cauchy(size=(n, d)) * 1e100

@@ -5,7 +5,7 @@ import pytest
 
 import privmean as pm
 from privmean.central.anisotropic.spectrum import spectrum_of
-from privmean.mechanisms.filtered.lattice import rotate
+from privmean.mechanisms.filtered.row_lattice import rotate
 
 BUDGET = dict(epsilon=1.0, delta=1e-6)
 ALONE = "anisotropic"  # not the cheapest of all methods
@@ -75,7 +75,8 @@ def test_beyond_the_range_nothing_is_said(covariance, neighbors):
     design = {} if neighbors == "replace-one" else {"n_design": 4000}
     release = pm.mean(
         x, **BUDGET, neighbors=neighbors, noise=pm.SimulatedNoise(3), **design,
-        method=pm.Anisotropic(covariance, scale_range=(0.1, 10.0) if covariance is None else None),
+        method=pm.AnisotropicMean(covariance, scale_range=(0.1,
+        10.0) if covariance is None else None),
     )  # fmt: skip
     assert release.status == "failed"
     assert np.isnan(release.estimate).all()

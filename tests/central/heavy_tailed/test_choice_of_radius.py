@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_most, planned
-from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.central.cheapest import instead, predicted_with_nothing
-from privmean.central.heavy_tailed import bias, planning
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.central.choose_vector_method import instead, predicted_with_nothing
+from privmean.central.heavy_tailed import choose_heavy_tailed as planning
+from privmean.central.heavy_tailed import clipping_bias as bias
 from privmean.central.heavy_tailed.private_radius import Outside, RadiusSearch
-from privmean.mechanisms.first_below import FirstBelow
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.mechanisms.below_threshold import FirstBelow
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
-from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from statistics_kit import assert_rate_at_most, planned
 
 MIXED = pm.Budget(epsilon=1.0, delta=1e-6)
 D, N = 10, 2000
@@ -31,7 +32,7 @@ def pareto_moment(**settings):
 
 def pareto_people(seed):
     rows = np.random.default_rng(seed).pareto(3.0, (N, D))
-    return MatrixPeople(rows, tuple(f"c{j}" for j in range(D)))
+    return ArrayPersonTable(rows, tuple(f"c{j}" for j in range(D)))
 
 
 def test_the_moment_is_that_of_the_law():
@@ -51,7 +52,9 @@ def test_the_moment_is_that_of_the_law():
 def plans_for_pareto():
     """Without a private radius, with one, and what the plan chooses itself."""
     return [
-        planned(pm.HeavyTailed(pareto_moment(), private_radius=it), MIXED, persons=N, dimension=D)
+        planned(
+            pm.HeavyTailedMean(pareto_moment(), private_radius=it), MIXED, persons=N, dimension=D
+        )
         for it in (False, True, None)
     ]
 
@@ -83,11 +86,11 @@ def test_the_plan_of_the_shorter_intervals_is_kept():
 def test_predicted_intervals_are_those_of_a_release(radius):
     """Normal values that fill the bound: what is predicted differs by the radius found only."""
     root = (2 * math.sqrt(2 / math.pi)) ** (1 / 3)  # of |x|^3 under a standard normal law
-    estimator = pm.HeavyTailed(pm.BoundedMoment(3, root, range=(-5, 5)), private_radius=radius)
+    estimator = pm.HeavyTailedMean(pm.BoundedMoment(3, root, range=(-5, 5)), private_radius=radius)
     plan = planned(estimator, pm.Budget(rho=0.5), persons=2500)
     values = np.random.default_rng(3).normal(0, 1, (2500, 1))
     for seed in range(3):
-        release = plan.release(MatrixPeople(values, ("x",)), SimulatedNoise(seed))
+        release = plan.release(ArrayPersonTable(values, ("x",)), SimulatedNoise(seed))
         ends = release.interval()
         half = (ends.upper[0] - ends.lower[0]) / 2
         room = (0.7, 1.5) if radius else (0.98, 1.02)
@@ -100,7 +103,7 @@ def test_rho_gives_intervals_about_as_short_as_a_smaller_pure_budget(law):
     rng, lengths = np.random.default_rng(5), {}
     drawn = rng.standard_normal(2500) if law == "normal" else rng.standard_t(3.5, 2500) / 1.53
     values = 3.2 + 0.65 * drawn
-    heavy = pm.HeavyTailed(pm.BoundedMoment(order=3, bound=2, range=(0, 10)))
+    heavy = pm.HeavyTailedMean(pm.BoundedMoment(order=3, bound=2, range=(0, 10)))
     for name, budget in {"rho": {"rho": 0.5}, "pure": {"epsilon": 1.0}}.items():
         halves = []
         for seed in range(3):
@@ -120,13 +123,15 @@ def test_rho_gives_intervals_about_as_short_as_a_smaller_pure_budget(law):
     ],
 )
 def test_others_do_not(budget, relation, settings):
-    estimator = pm.HeavyTailed(pareto_moment(range=(-10, 10)), **settings)
+    estimator = pm.HeavyTailedMean(pareto_moment(range=(-10, 10)), **settings)
     plan = planned(estimator, budget, count=30_000, dimension=3, relation=relation)
     assert plan.search is None
 
 
 def test_a_search_that_few_persons_cannot_feed_is_not_chosen():
-    plan = planned(pm.HeavyTailed(pareto_moment(range=(-2, 2))), MIXED, persons=1200, dimension=2)
+    plan = planned(
+        pm.HeavyTailedMean(pareto_moment(range=(-2, 2))), MIXED, persons=1200, dimension=2
+    )
     few = plan.search is None or plan.search.outside <= 1200 / 3
     assert few
 
@@ -135,7 +140,7 @@ def test_a_valid_moment_does_better_with_a_private_radius():
     """Pareto values in ten columns: by a quarter at least (measured: 2.5 to 1.4 non-private)."""
     errors = {}
     for radius in (True, False):
-        estimator = pm.HeavyTailed(pareto_moment(), private_radius=radius)
+        estimator = pm.HeavyTailedMean(pareto_moment(), private_radius=radius)
         plan = planned(estimator, MIXED, persons=N, dimension=D)
         found = [plan.release(pareto_people(k), SimulatedNoise(k)) for k in range(6)]
         errors[radius] = math.sqrt(np.mean([((item.estimate - MEAN) ** 2).sum() for item in found]))
@@ -152,9 +157,9 @@ def test_a_valid_moment_does_better_with_a_private_radius():
 
 
 def test_a_plan_says_where_giving_nothing_would_do_better():
-    plain = pm.HeavyTailed(pareto_moment(), private_radius=False)
+    plain = pm.HeavyTailedMean(pareto_moment(), private_radius=False)
     plan = planned(plain, MIXED, persons=N, dimension=D)
-    nothing = predicted_with_nothing(MIXED, Shape.of(D, N), (plan.common.spread,) * D)
+    nothing = predicted_with_nothing(MIXED, PublicShape.of(D, N), (plan.common.spread,) * D)
     assert plan.nothing == nothing < plan.usual
     words = "giving nothing (method='default') would do better here, though"
     assert words in plan.why
@@ -164,7 +169,7 @@ def test_a_plan_says_where_giving_nothing_would_do_better():
 
 def test_a_plan_that_is_better_than_nothing_says_nothing_of_it():
     plan = planned(
-        pm.HeavyTailed(pareto_moment(), private_radius=True), MIXED, persons=N, dimension=D
+        pm.HeavyTailedMean(pareto_moment(), private_radius=True), MIXED, persons=N, dimension=D
     )
     assert plan.usual < plan.nothing
     assert "would do better" not in plan.why
@@ -172,30 +177,30 @@ def test_a_plan_that_is_better_than_nothing_says_nothing_of_it():
 
 
 def test_one_column_is_compared_as_well():
-    tight = planned(pm.HeavyTailed(pm.BoundedMoment(4, 1.4)), MIXED, persons=5000)
+    tight = planned(pm.HeavyTailedMean(pm.BoundedMoment(4, 1.4)), MIXED, persons=5000)
     assert tight.nothing is not None
     assert ("would do better" in tight.why) == (tight.nothing < 0.97 * tight.usual)
 
 
 def test_the_anisotropic_plan_says_it_too():
     shape = {"persons": 2000, "dimension": 10}
-    alike = planned(Anisotropic(1.0), MIXED, **shape)
-    spike = planned(Anisotropic(np.array([1.0] + [1e-4] * 9)), MIXED, **shape)
+    alike = planned(AnisotropicMean(1.0), MIXED, **shape)
+    spike = planned(AnisotropicMean(np.array([1.0] + [1e-4] * 9)), MIXED, **shape)
     assert alike.nothing < alike.error
     assert "giving nothing (method='default') would do better here" in alike.why
     assert spike.nothing > spike.error
     assert "would do better" not in spike.why
-    unknown = planned(Anisotropic(None), MIXED, persons=3000, dimension=10)
+    unknown = planned(AnisotropicMean(None), MIXED, persons=3000, dimension=10)
     assert "would do better" in unknown.why
-    guess = planned(Anisotropic(1.0), MIXED, n_design=2500, dimension=3, relation=ADD_REMOVE)
+    guess = planned(AnisotropicMean(1.0), MIXED, n_design=2500, dimension=3, relation=ADD_REMOVE)
     assert guess.nothing is None or guess.nothing > 0
 
 
 def test_what_nothing_does_is_predicted_in_the_units_of_the_columns():
-    one = predicted_with_nothing(MIXED, Shape.of(D, N), (1.0,) * D)
-    other = predicted_with_nothing(MIXED, Shape.of(D, N), (3.0,) * D)
+    one = predicted_with_nothing(MIXED, PublicShape.of(D, N), (1.0,) * D)
+    other = predicted_with_nothing(MIXED, PublicShape.of(D, N), (3.0,) * D)
     assert other == pytest.approx(3 * one)
-    assert predicted_with_nothing(MIXED, Shape.of(D), (1.0,) * D) is None
+    assert predicted_with_nothing(MIXED, PublicShape.of(D), (1.0,) * D) is None
 
 
 # --- what the end of a search says ---------------------------------------------------------------
@@ -248,10 +253,10 @@ def test_the_bias_bound_holds_for_two_point_laws(share):
 @pytest.mark.parametrize("dimension", [1, 3])
 def test_a_range_that_the_sums_refute_is_said(dimension):
     moment = pm.BoundedMoment(4, 1.4, range=(-9, 9))
-    plan = planned(pm.HeavyTailed(moment), MIXED, persons=3000, dimension=dimension)
+    plan = planned(pm.HeavyTailedMean(moment), MIXED, persons=3000, dimension=dimension)
     rows = np.random.default_rng(2).normal(11.0, 1.0, (3000, dimension))
     release = plan.release(
-        MatrixPeople(rows, tuple(f"c{j}" for j in range(dimension))), SimulatedNoise(2)
+        ArrayPersonTable(rows, tuple(f"c{j}" for j in range(dimension))), SimulatedNoise(2)
     )
     ends = release.interval()
     assert ends.status == "assumption refuted"
@@ -260,6 +265,6 @@ def test_a_range_that_the_sums_refute_is_said(dimension):
     assert ends.upper == (9.0,) * dimension
     assert (np.abs(release.estimate) <= 9).all()
     fine = plan.release(
-        MatrixPeople(rows - 8, tuple(f"c{j}" for j in range(dimension))), SimulatedNoise(2)
+        ArrayPersonTable(rows - 8, tuple(f"c{j}" for j in range(dimension))), SimulatedNoise(2)
     )
     assert fine.interval().status == "ok"

@@ -22,7 +22,7 @@ def test_a_moment_names_the_estimator():
 
 def test_a_configured_estimator_is_used_as_it_is():
     moment = pm.BoundedMoment(order=2, bound=1.0, range=(0, 10))
-    chosen = pm.HeavyTailed(moment, law="laplace", clipped_count=True)
+    chosen = pm.HeavyTailedMean(moment, law="laplace", clipped_count=True)
     release = pm.mean(table(), epsilon=2.0, moment=chosen, noise=pm.SimulatedNoise(1))
     assert "Laplace" in release.estimator
     assert "clipped persons (noisy count)" in release.diagnostics
@@ -65,7 +65,7 @@ def test_weights_by_the_records_of_a_table(width, home):
         people = pm.read(matrix, person=who, values=list(columns), **read)
     else:
         people = pm.read(source, person="who", values=list(columns), **read)
-    chosen = pm.HeavyTailed(
+    chosen = pm.HeavyTailedMean(
         pm.BoundedMoment(order=4, bound=2.0, range=(-50, 50)), weights=pm.RecordWeights(12, 4.0)
     )
     found = [
@@ -83,7 +83,7 @@ ANSWERS: dict[int, list[float]] = {}
 
 
 def test_weights_without_numbers_of_records_are_refused_before_anything_is_spent():
-    chosen = pm.HeavyTailed(
+    chosen = pm.HeavyTailedMean(
         pm.BoundedMoment(order=4, bound=2.0, range=(-50, 50)), weights=pm.RecordWeights(12)
     )
     ledger = pm.Ledger(epsilon=5.0, delta=1e-5)
@@ -97,8 +97,8 @@ def test_rounds_are_a_whole_number_that_can_be_planned():
     moment = pm.BoundedMoment(order=3, bound=1.0, range=(-10, 10))
     for too_many in (1e9, 10**9, 33):
         with pytest.raises(pm.ArgumentError, match="rounds.*at most 32"):
-            pm.HeavyTailed(moment, rounds=too_many, start="histogram", clipped_count=True)
-    said = pm.HeavyTailed(moment, rounds=3.0, law="gaussian", start="histogram")
+            pm.HeavyTailedMean(moment, rounds=too_many, start="histogram", clipped_count=True)
+    said = pm.HeavyTailedMean(moment, rounds=3.0, law="gaussian", start="histogram")
     assert type(said.rounds) is int
     release = pm.mean(np.zeros((20_000, 2)), method=said, rho=1.0)
     assert np.isfinite(release.estimate).all()

@@ -6,11 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import epsilon_lower_bound, planned
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover
+from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
+from statistics_kit import epsilon_lower_bound, planned
 
 RUNS = 1200
 EPSILON = 2.0
@@ -23,7 +23,7 @@ def neighbours(n, d):
     """Everybody at 0 but one person, who is far up or far down."""
     rows = [np.zeros((n, d)) for _ in range(2)]
     rows[0][0], rows[1][0] = 1e6, -1e6
-    return [MatrixPeople(item, tuple(f"c{j}" for j in range(d))) for item in rows]
+    return [ArrayPersonTable(item, tuple(f"c{j}" for j in range(d))) for item in rows]
 
 
 def proved(release_one, pair, threshold, delta=0.0):
@@ -50,11 +50,12 @@ def total(release):
 
 
 CASES = {
-    "one column": (HeavyTailed(MOMENT, start="public"), PURE, 1, 40),
+    "one column": (HeavyTailedMean(MOMENT, start="public"), PURE, 1, 40),
     "Gaussian rounds": (
-        HeavyTailed(MOMENT, start="public", law="gaussian", rounds=1), WITH_DELTA, 2, 120,
+        HeavyTailedMean(MOMENT, start="public", law="gaussian", rounds=1), WITH_DELTA, 2, 120,
     ),
-    "K-norm rounds": (HeavyTailed(MOMENT, start="public", law="k-norm", rounds=1), PURE, 2, 120),
+    "K-norm rounds": (HeavyTailedMean(MOMENT, start="public", law="k-norm", rounds=1), PURE, 2,
+    120),
 }  # fmt: skip
 
 

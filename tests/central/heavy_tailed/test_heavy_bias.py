@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from heavy_laws import tails, two_point_bias
 
-from kit import planned
-from privmean.central.heavy_tailed import HeavyTailed, bias
-from privmean.central.heavy_tailed.moment import BoundedMoment
+from privmean.central.heavy_tailed import HeavyTailedMean
+from privmean.central.heavy_tailed import clipping_bias as bias
+from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import Budget
+from statistics_kit import planned
 
 ORDERS = (2.0, 2.5, 3.0, 4.0, 6.0)
 
@@ -196,6 +197,9 @@ def test_units_at_the_end_of_the_reach_can_be_planned(order, bound):
     moment = BoundedMoment(order=order, bound=bound, range=(-bound / 2, bound / 2))
     for dimension in (1, 2):
         plan = planned(
-            HeavyTailed(moment), Budget(epsilon=1.0, delta=1e-6), persons=5000, dimension=dimension
+            HeavyTailedMean(moment),
+            Budget(epsilon=1.0, delta=1e-6),
+            persons=5000,
+            dimension=dimension,
         )
         assert 0 < plan.error < math.inf

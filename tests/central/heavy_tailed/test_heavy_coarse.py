@@ -6,16 +6,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_rate_at_least, assert_rate_at_most
-from privmean.central.heavy_tailed.coarse import Coarse, dense_counts
-from privmean.central.heavy_tailed.coarse_needs import CoarseNeeds
+from privmean.central.heavy_tailed.coarse_center import Coarse, dense_counts
+from privmean.central.heavy_tailed.coarse_center_budget import CoarseNeeds
+from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.stable_histogram import laplace_tail
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from privmean.privacy.loss import Threshold
+from privmean.privacy.privacy_events import Threshold
+from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 FORMS = ("selection", "stable", "gaussian", "gaussian stable")
 
@@ -39,7 +39,7 @@ def make(form, n=1000, d=1, **settings):
 
 def people(n, d, seed, center=3.3):
     rng = np.random.default_rng(seed)
-    return MatrixPeople(rng.standard_normal((n, d)) + center, tuple(f"c{j}" for j in range(d)))
+    return ArrayPersonTable(rng.standard_normal((n, d)) + center, tuple(f"c{j}" for j in range(d)))
 
 
 def success(coarse, n, d, runs, seed=0):
@@ -68,7 +68,7 @@ def test_half_the_persons_with_a_seventh_of_the_budget_fail():
 
 def test_a_failure_is_an_outcome_and_costs_the_same():
     coarse = make("stable", 1000)
-    spread_out = MatrixPeople(np.linspace(-1e6, 1e6, 1000)[:, None], ("c0",))
+    spread_out = ArrayPersonTable(np.linspace(-1e6, 1e6, 1000)[:, None], ("c0",))
     assert found_by(coarse, spread_out, SimulatedNoise(0)) is None
     assert coarse.pure > 0
 
@@ -119,7 +119,7 @@ def test_no_dense_histogram_beyond_the_limit():
 def test_values_outside_the_range_count_at_its_ends():
     assert dense_counts({-5: 2, 0: 1, 3: 4, 99: 7}, 4).tolist() == [3, 0, 0, 11]
     coarse = make("selection", half=2.0)
-    far = MatrixPeople(np.full((1000, 1), 1e30), ("c0",))
+    far = ArrayPersonTable(np.full((1000, 1), 1e30), ("c0",))
     assert found_by(coarse, far, SimulatedNoise(1))[0] == pytest.approx(1.0)
 
 

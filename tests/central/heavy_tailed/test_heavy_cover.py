@@ -6,15 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from kit import planned
+from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
 from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, costs, directions, scores
-from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.central.heavy_tailed.pure_cover import PureCover
-from privmean.errors import ArgumentError, Infeasible
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, Budget
+from statistics_kit import planned
 
 P = 1 << RADIUS_BITS
 MOMENT = BoundedMoment(4, 1.316, 10, range=(-5, 5))
@@ -104,7 +104,7 @@ def test_good_points_beat_bad_ones_by_the_proved_margin():
 def people(n, d, seed=0, center=0.4):
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((n, d)) / math.sqrt(10) + center
-    return MatrixPeople(rows, tuple("abc"[:d]))
+    return ArrayPersonTable(rows, tuple("abc"[:d]))
 
 
 @pytest.mark.parametrize(("d", "n"), [(1, 300), (2, 400)])
@@ -125,20 +125,20 @@ def test_exact_noise_and_nulls():
     rows[3] = np.nan
     rows[5] = (np.inf, -np.inf)
     plan = planned(PureCover(MOMENT, work=5e6), Budget(epsilon=2.0), persons=300, dimension=2)
-    release = plan.release(MatrixPeople(rows, ("a", "b")), ExactNoise())
+    release = plan.release(ArrayPersonTable(rows, ("a", "b")), ExactNoise())
     assert release.secure
     assert np.isfinite(release.estimate).all()
 
 
 def test_what_cannot_work_is_refused_before_data():
     pure = Budget(epsilon=1.0)
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         planned(PureCover(MOMENT), pure, persons=1000, dimension=4)
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         planned(PureCover(MOMENT), pure, persons=20, dimension=2)
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         planned(PureCover(BoundedMoment(4, 1.0, 10)), pure, persons=1000, dimension=1)
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleError):
         planned(PureCover(MOMENT, proof=True, work=1e6), pure, persons=20_000, dimension=3)
     with pytest.raises(ArgumentError):
         planned(PureCover(MOMENT), pure, persons=None, dimension=1, relation=ADD_REMOVE)

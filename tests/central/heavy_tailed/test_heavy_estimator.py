@@ -10,55 +10,56 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_rate_at_least, planned
 from privmean.central.heavy_tailed import (
     BoundedMoment,
-    HeavyTailed,
+    HeavyTailedMean,
     PureCover,
     RecordWeights,
     persons_for_error,
 )
-from privmean.central.heavy_tailed.intervals import highest_mean, noise_quantile
-from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.interval import FAILED
+from privmean.central.heavy_tailed.moment_intervals import highest_mean, noise_quantile
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.inference.interval import FAILED
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Gaussian
-from privmean.privacy.parallel import Parallel
+from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.privacy_events import Gaussian
+from statistics_kit import assert_rate_at_least, planned
 
 PURE, WITH_DELTA, ZCDP = Budget(epsilon=1.0), Budget(epsilon=1.0, delta=1e-6), Budget(rho=0.05)
 RANGED = BoundedMoment(4, 1.316, 10, range=(-100, 100))
 FREE = BoundedMoment(4, 1.316, 10)
 
 CASES = {
-    "one column, pure": (HeavyTailed(RANGED), PURE, 1, 1000),
-    "one column, whole line": (HeavyTailed(FREE), WITH_DELTA, 1, 1000),
-    "one column, certified": (HeavyTailed(RANGED, mode="certified"), PURE, 1, 1000),
-    "one column, zCDP": (HeavyTailed(RANGED), ZCDP, 1, 1000),
+    "one column, pure": (HeavyTailedMean(RANGED), PURE, 1, 1000),
+    "one column, whole line": (HeavyTailedMean(FREE), WITH_DELTA, 1, 1000),
+    "one column, certified": (HeavyTailedMean(RANGED, mode="certified"), PURE, 1, 1000),
+    "one column, zCDP": (HeavyTailedMean(RANGED), ZCDP, 1, 1000),
     "one column, extras": (
-        HeavyTailed(RANGED, private_radius=True, clipped_count=True), PURE, 1, 2000,
+        HeavyTailedMean(RANGED, private_radius=True, clipped_count=True), PURE, 1, 2000,
     ),
-    "few columns, pure": (HeavyTailed(RANGED), PURE, 4, 3000),
-    "few columns, Laplace": (HeavyTailed(RANGED, law="laplace"), PURE, 4, 3000),
+    "few columns, pure": (HeavyTailedMean(RANGED), PURE, 4, 3000),
+    "few columns, Laplace": (HeavyTailedMean(RANGED, law="laplace"), PURE, 4, 3000),
     "columns, Gaussian": (
-        HeavyTailed(FREE, law="gaussian", private_radius=False), WITH_DELTA, 6, 3000,
+        HeavyTailedMean(FREE, law="gaussian", private_radius=False), WITH_DELTA, 6, 3000,
     ),
-    "columns, Gaussian, radius chosen": (HeavyTailed(FREE, law="gaussian"), WITH_DELTA, 6, 3000),
-    "columns, zCDP": (HeavyTailed(RANGED), ZCDP, 6, 2000),
+    "columns, Gaussian, radius chosen": (HeavyTailedMean(FREE, law="gaussian"), WITH_DELTA, 6,
+    3000),
+    "columns, zCDP": (HeavyTailedMean(RANGED), ZCDP, 6, 2000),
     "columns, extras": (
-        HeavyTailed(RANGED, law="gaussian", private_radius=True, clipped_count=True),
+        HeavyTailedMean(RANGED, law="gaussian", private_radius=True, clipped_count=True),
         WITH_DELTA, 6, 4000,
     ),
-    "columns, pure extras": (HeavyTailed(RANGED, clipped_count=True), PURE, 3, 3000),
-    "columns, disjoint": (HeavyTailed(FREE, split="disjoint"), WITH_DELTA, 6, 6000),
-    "columns, from afar": (HeavyTailed(RANGED, start="public"), WITH_DELTA, 20, 4000),
-    "weights": (HeavyTailed(RANGED, weights=RecordWeights(12, 4.0)), PURE, 2, 3000),
+    "columns, pure extras": (HeavyTailedMean(RANGED, clipped_count=True), PURE, 3, 3000),
+    "columns, disjoint": (HeavyTailedMean(FREE, split="disjoint"), WITH_DELTA, 6, 6000),
+    "columns, from afar": (HeavyTailedMean(RANGED, start="public"), WITH_DELTA, 20, 4000),
+    "weights": (HeavyTailedMean(RANGED, weights=RecordWeights(12, 4.0)), PURE, 2, 3000),
     "weights, Gaussian": (
-        HeavyTailed(RANGED, law="gaussian", weights=RecordWeights(12)), WITH_DELTA, 2, 4000,
+        HeavyTailedMean(RANGED, law="gaussian", weights=RecordWeights(12)), WITH_DELTA, 2, 4000,
     ),
 }  # fmt: skip
 BOTH = [
@@ -79,7 +80,7 @@ def people(n, d, seed=0, center=4.2, records=10):
     rng = np.random.default_rng(seed)
     rows = center + rng.standard_normal((n, d)) / math.sqrt(records)
     counts = np.full((n, d), records)
-    return MatrixPeople(rows, tuple(f"c{j}" for j in range(d)), counts)
+    return ArrayPersonTable(rows, tuple(f"c{j}" for j in range(d)), counts)
 
 
 @pytest.mark.parametrize(("name", "relation"), BOTH)
@@ -137,7 +138,7 @@ def test_exact_noise_makes_a_secure_release(name):
 
 
 def test_plans_read_no_data():
-    for estimator in (HeavyTailed, PureCover):
+    for estimator in (HeavyTailedMean, PureCover):
         parameters = set(inspect.signature(estimator.plan).parameters)
         assert parameters == {"self", "budget", "shape"}
 
@@ -153,14 +154,14 @@ def test_shifts_and_scales_carry_over(name):
     ranges = None if estimator.moment.range is None else (-100 + shift, 100 + shift)
     moved = replace(estimator, moment=BoundedMoment(4, 1.316, 10, range=ranges))
     other = planned(moved, budget, persons=n, dimension=d).release(
-        MatrixPeople(base.values + shift, base.columns), SimulatedNoise(5)
+        ArrayPersonTable(base.values + shift, base.columns), SimulatedNoise(5)
     )
     assert other.estimate == pytest.approx(first.estimate + shift, abs=1e-4)
     factor = 8.0
     ranges = None if estimator.moment.range is None else (-100 * factor, 100 * factor)
     scaled = replace(estimator, moment=BoundedMoment(4, 1.316 * factor, 10, range=ranges))
     other = planned(scaled, budget, persons=n, dimension=d).release(
-        MatrixPeople(base.values * factor, base.columns), SimulatedNoise(5)
+        ArrayPersonTable(base.values * factor, base.columns), SimulatedNoise(5)
     )
     assert other.estimate == pytest.approx(first.estimate * factor, abs=1e-3)
 
@@ -172,10 +173,12 @@ def test_null_and_wild_persons_do_no_harm(name):
     rows[: n // 10] = np.nan
     rows[n // 10] = np.inf
     rows[n // 10 + 1] = -1e300
-    release = plan.release(MatrixPeople(rows, tuple(f"c{j}" for j in range(d))), SimulatedNoise(2))
+    release = plan.release(
+        ArrayPersonTable(rows, tuple(f"c{j}" for j in range(d))), SimulatedNoise(2)
+    )
     # persons without a value are left out, not counted as the centre
     assert np.linalg.norm(release.estimate - 4.2) < 7 * plan.error
-    empty = MatrixPeople(np.full((n, d), np.nan), tuple(f"c{j}" for j in range(d)))
+    empty = ArrayPersonTable(np.full((n, d), np.nan), tuple(f"c{j}" for j in range(d)))
     release = plan.release(empty, SimulatedNoise(2))
     assert release.guarantee.verify()
     assert release.failed or np.isfinite(release.estimate).all()
@@ -184,13 +187,13 @@ def test_null_and_wild_persons_do_no_harm(name):
 def test_rows_in_another_order_give_the_same_integers():
     plan, _, d, n = plan_of("few columns, pure")
     base = people(n, d)
-    turned = MatrixPeople(base.values[::-1], base.columns)
+    turned = ArrayPersonTable(base.values[::-1], base.columns)
     first, second = (plan.release(item, SimulatedNoise(9)) for item in (base, turned))
     assert (first.estimate == second.estimate).all()
 
 
 def test_a_private_failure_is_a_release():
-    estimator = HeavyTailed(BoundedMoment(4, 1e-6, 10))
+    estimator = HeavyTailedMean(BoundedMoment(4, 1e-6, 10))
     for d, n in ((1, 1000), (6, 3000)):
         plan = planned(estimator, WITH_DELTA, persons=n, dimension=d)
         release = plan.release(people(n, d), SimulatedNoise(0))
@@ -204,24 +207,24 @@ def test_a_private_failure_is_a_release():
 
 
 def test_too_few_persons_are_refused_with_the_number_that_would_do():
-    with pytest.raises(Infeasible) as caught:
-        planned(HeavyTailed(RANGED), Budget(epsilon=0.25), persons=100)
+    with pytest.raises(InfeasibleError) as caught:
+        planned(HeavyTailedMean(RANGED), Budget(epsilon=0.25), persons=100)
     needed = int(re.search(r"about (\d+) persons", caught.value.remedy)[1])
     assert needed > 100
-    planned(HeavyTailed(RANGED), Budget(epsilon=0.25), persons=needed)
-    with pytest.raises(Infeasible) as caught:
-        planned(HeavyTailed(FREE), WITH_DELTA, persons=300, dimension=50)
+    planned(HeavyTailedMean(RANGED), Budget(epsilon=0.25), persons=needed)
+    with pytest.raises(InfeasibleError) as caught:
+        planned(HeavyTailedMean(FREE), WITH_DELTA, persons=300, dimension=50)
     assert int(re.search(r"about (\d+) persons", caught.value.remedy)[1]) > 1000
     for budget in (PURE, ZCDP):
-        with pytest.raises(Infeasible, match="delta"):
-            planned(HeavyTailed(FREE), budget, persons=1000)
+        with pytest.raises(InfeasibleError, match="delta"):
+            planned(HeavyTailedMean(FREE), budget, persons=1000)
 
 
 def test_planning_answers_how_many_persons():
-    n = persons_for_error(HeavyTailed(RANGED), 0.02, PURE)
-    assert planned(HeavyTailed(RANGED), PURE, persons=n).error <= 0.02
-    assert planned(HeavyTailed(RANGED), PURE, persons=int(0.9 * n)).error > 0.02
-    assert persons_for_error(HeavyTailed(FREE), 0.02, PURE) is None
+    n = persons_for_error(HeavyTailedMean(RANGED), 0.02, PURE)
+    assert planned(HeavyTailedMean(RANGED), PURE, persons=n).error <= 0.02
+    assert planned(HeavyTailedMean(RANGED), PURE, persons=int(0.9 * n)).error > 0.02
+    assert persons_for_error(HeavyTailedMean(FREE), 0.02, PURE) is None
 
 
 @pytest.mark.parametrize(
@@ -239,34 +242,38 @@ def test_planning_answers_how_many_persons():
 )
 def test_settings_that_cannot_be_are_refused(settings):
     with pytest.raises(ArgumentError):
-        HeavyTailed(FREE, **settings)
+        HeavyTailedMean(FREE, **settings)
 
 
 def test_calls_that_cannot_be_are_refused():
     with pytest.raises(ArgumentError):
-        HeavyTailed(2.0)
-    estimator = HeavyTailed(RANGED)
+        HeavyTailedMean(2.0)
+    estimator = HeavyTailedMean(RANGED)
     with pytest.raises(ArgumentError):
         planned(estimator, PURE)
     with pytest.raises(ArgumentError):
         planned(estimator, PURE, persons=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError):
-        planned(HeavyTailed(RANGED, split="disjoint"), PURE, n_design=100, relation=ADD_REMOVE)
+        planned(HeavyTailedMean(RANGED, split="disjoint"), PURE, n_design=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError):
         planned(
-            HeavyTailed(BoundedMoment(2, 1, range=[(0, 1), (0, 1)])), PURE, persons=99, dimension=3
+            HeavyTailedMean(BoundedMoment(2, 1, range=[(0, 1), (0, 1)])),
+            PURE,
+            persons=99,
+            dimension=3,
         )
     with pytest.raises(ArgumentError):
         RecordWeights(3, least=5)
 
 
 def test_the_law_is_the_cheapest_of_those_allowed():
-    few = planned(HeavyTailed(RANGED), WITH_DELTA, persons=3000, dimension=3)
-    many = planned(HeavyTailed(RANGED), WITH_DELTA, persons=6000, dimension=24)
+    few = planned(HeavyTailedMean(RANGED), WITH_DELTA, persons=3000, dimension=3)
+    many = planned(HeavyTailedMean(RANGED), WITH_DELTA, persons=6000, dimension=24)
     assert few.schedule.law == "k-norm"
     assert many.schedule.law == "gaussian"
     assert (
-        planned(HeavyTailed(RANGED), PURE, persons=20_000, dimension=30).schedule.law == "laplace"
+        planned(HeavyTailedMean(RANGED), PURE, persons=20_000, dimension=30).schedule.law
+        == "laplace"
     )
 
 
@@ -274,11 +281,11 @@ def test_the_law_is_the_cheapest_of_those_allowed():
 def test_interval_covers_what_the_assumption_allows(mode):
     runs, n, level, inside = 100, 600, 0.9, 0
     moment = BoundedMoment(2.5, 1.35, 4, range=(-50, 50))
-    plan = planned(HeavyTailed(moment, mode=mode), PURE, persons=n)
+    plan = planned(HeavyTailedMean(moment, mode=mode), PURE, persons=n)
     rng = np.random.default_rng(11)
     for run in range(runs):
         x = (rng.standard_t(3, (n, 4)) / math.sqrt(3)).mean(axis=1, keepdims=True)
-        release = plan.release(MatrixPeople(x, ("x",)), SimulatedNoise(run))
+        release = plan.release(ArrayPersonTable(x, ("x",)), SimulatedNoise(run))
         interval = release.interval(level)
         inside += interval.lower[0] <= 0 <= interval.upper[0]
         noise = release.noise_interval(level)
@@ -291,14 +298,14 @@ def test_interval_allows_for_hidden_persons_without_a_value(missing):
     # 2 % of nulls hide in the noise of the number of persons; 20 % do not
     runs, n, inside = 100, 800, 0
     plan = planned(
-        HeavyTailed(BoundedMoment(2, 1.0, 1, range=(-40, 40))), Budget(epsilon=0.5), persons=n
+        HeavyTailedMean(BoundedMoment(2, 1.0, 1, range=(-40, 40))), Budget(epsilon=0.5), persons=n
     )
     rng = np.random.default_rng(5)
     errors = []
     for run in range(runs):
         x = rng.uniform(-1, 1, (n, 1)) * math.sqrt(3) + 0.9
         x[: int(missing * n)] = np.nan
-        release = plan.release(MatrixPeople(x, ("x",)), SimulatedNoise(run))
+        release = plan.release(ArrayPersonTable(x, ("x",)), SimulatedNoise(run))
         interval = release.interval(0.9)
         inside += interval.lower[0] <= 0.9 <= interval.upper[0]
         errors.append(release.estimate[0] - 0.9)
@@ -308,7 +315,7 @@ def test_interval_allows_for_hidden_persons_without_a_value(missing):
 
 def test_vector_interval_covers():
     runs, inside = 60, 0
-    plan = planned(HeavyTailed(FREE), WITH_DELTA, persons=2500, dimension=5)
+    plan = planned(HeavyTailedMean(FREE), WITH_DELTA, persons=2500, dimension=5)
     for run in range(runs):
         interval = plan.release(people(2500, 5, run), SimulatedNoise(run)).interval(0.9)
         inside += all(a <= 4.2 <= b for a, b in zip(interval.lower, interval.upper, strict=True))

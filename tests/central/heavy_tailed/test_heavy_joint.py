@@ -7,15 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_mean, assert_variance
-from privmean.central.heavy_tailed.moment import BoundedMoment
-from privmean.central.heavy_tailed.records import RecordWeights, counted, records_of, totals
+from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
+from privmean.central.heavy_tailed.record_weights import RecordWeights, counted, records_of, totals
+from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from privmean.privacy.loss import Gaussian, Pure
+from privmean.privacy.privacy_events import Gaussian, Pure
+from statistics_kit import assert_mean, assert_variance
 
 MOMENT = BoundedMoment(3, 1.0, 10)
 LAWS = ("gaussian", "k-norm", "laplace")
@@ -31,7 +31,7 @@ def joint(law="gaussian", d=3, relation=REPLACE_ONE, weights=None, radius=2.0, s
 
 
 def answers(sums, rows, counts):
-    people = MatrixPeople(rows, tuple(f"c{j}" for j in range(rows.shape[1])), counts)
+    people = ArrayPersonTable(rows, tuple(f"c{j}" for j in range(rows.shape[1])), counts)
     records = records_of(people, len(sums.weights) - 1)
     return totals(people, records, sums, (0.0,) * rows.shape[1])
 
@@ -137,9 +137,9 @@ def test_estimate_of_unequal_persons_is_the_weighted_mean():
 
 def test_counts_are_needed_and_read_per_person():
     with pytest.raises(ArgumentError):
-        counted(MatrixPeople(np.zeros((2, 1)), ("a",)), size_is_public=True)
+        counted(ArrayPersonTable(np.zeros((2, 1)), ("a",)), size_is_public=True)
     counts = np.array([[0, 0], [5, 2], [0, 7]])
-    people = MatrixPeople(np.zeros((3, 2)), ("a", "b"), counts)
+    people = ArrayPersonTable(np.zeros((3, 2)), ("a", "b"), counts)
     assert records_of(people, 4).tolist() == [0, 2, 4]
 
 

@@ -6,13 +6,13 @@ from fractions import Fraction
 import pytest
 
 from privmean.errors import ArgumentError
-from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_delta, total_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Gaussian, Laplace, Pure, Threshold
-from privmean.privacy.parallel import Parallel
-from privmean.privacy.relations import stated
+from privmean.privacy.neighbor_relations import stated
+from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Threshold
+from privmean.privacy.stored_events import loss_from_dict
 
 LATTICE = 2.0**20
 A = (Laplace("count", 1, 4), Threshold("t", 1e-7, 80.0))

@@ -6,16 +6,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.central.heavy_tailed.moment import BoundedMoment
+from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
 from privmean.central.heavy_tailed.private_radius import (
     ClippedCount,
     RadiusSearch,
     search_ball,
     search_one_column,
 )
+from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people.matrix import MatrixPeople
 
 
 def laplace(scale, reach):
@@ -77,7 +77,7 @@ def test_the_search_draws_what_it_bills():
     search = RadiusSearch((1.0, 2.0, 4.0), 5, Fraction(1, 2))
     noise = Recorder()
     rows = np.random.default_rng(0).standard_normal((300, 2))
-    found = search.find(TrustedCurator(MatrixPeople(rows, ("a", "b")), noise), (0.0, 0.0))
+    found = search.find(TrustedCurator(ArrayPersonTable(rows, ("a", "b")), noise), (0.0, 0.0))
     assert set(noise.scales) == {Fraction(4)}
     assert search.losses[0].pure == Fraction(1, 2)
     assert found in (2.0, 4.0, None)

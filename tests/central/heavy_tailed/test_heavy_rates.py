@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from heavy_laws import slope, tails, two_point_bias
 
-from privmean.central.heavy_tailed import bias
-from privmean.central.heavy_tailed import radius as radii
-from privmean.central.heavy_tailed.threaded import Problem
+from privmean.central.heavy_tailed import clipping_bias as bias
+from privmean.central.heavy_tailed import clipping_radius as radii
+from privmean.central.heavy_tailed.clipping_rounds import Problem
 from privmean.privacy.gdp import gaussian_mu
 
 

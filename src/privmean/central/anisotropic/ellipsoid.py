@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from privmean.central.anisotropic.calibration import CLIP_STEPS
-from privmean.mechanisms.filtered.lattice import CACHED, slices, to_lattice
-from privmean.people.reductions import Floats, Integers
+from privmean.central.anisotropic.calibrate_filter import CLIP_STEPS
+from privmean.data.person_table import Floats, Integers
+from privmean.mechanisms.filtered.row_lattice import CACHED, slices, to_lattice
 
 STEPS = CLIP_STEPS
 

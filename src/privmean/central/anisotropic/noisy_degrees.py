@@ -10,17 +10,17 @@ import math
 
 from scipy.special import ndtri
 
-from privmean.central.anisotropic.calibration import (
+from privmean.central.anisotropic.calibrate_filter import (
     count_lattice,
     infeasible,
     tight_count,
 )
-from privmean.mechanisms.filtered.filter import NoisyDegrees
-from privmean.mechanisms.filtered.mean import MEAN_STEPS, FilterCalibration
-from privmean.mechanisms.gaussian import root_above
+from privmean.mechanisms.filtered.filtered_noise import MEAN_STEPS, FilterCalibration
+from privmean.mechanisms.filtered.random_filter import NoisyDegrees
+from privmean.mechanisms.gaussian_sums import root_above
 from privmean.privacy.amplification import gaussian_tail, tail_threshold
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Gaussian, Loss, Threshold
+from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Threshold
 
 
 def calibrate_noisy_degrees(
@@ -47,7 +47,7 @@ def calibrate_noisy_degrees(
     offset = tail_threshold(bad, count_scale)
     mean_mu = 1 / behind.multiplier
     multiplier = 1 / (mean_mu - math.sqrt(dimension) / MEAN_STEPS)
-    losses: tuple[Loss, ...] = (
+    losses: tuple[PrivacyEvent, ...] = (
         Gaussian(
             "degrees",
             root_above(persons - 1) * steps,

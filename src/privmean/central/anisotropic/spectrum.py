@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privmean import validate
+from privmean.data.person_table import Floats
 from privmean.errors import ArgumentError
-from privmean.mechanisms.filtered.lattice import rotate
-from privmean.nouns import counted
-from privmean.people.reductions import Floats
+from privmean.mechanisms.filtered.row_lattice import rotate
+from privmean.plurals import count_noun
 
 FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one
 NEGATIVE = 1e-9  # a negative eigenvalue smaller than this share of the largest is rounding
@@ -157,7 +157,7 @@ def _spectrum(covariance: object, dimension: int) -> Spectrum:
             variances += np.where(variances < 0, 0.0, dimension * 2.0**-48 * largest)
     else:
         raise ArgumentError(
-            "covariance", value.shape, f"does not fit {counted(dimension, 'column')}", remedy
+            "covariance", value.shape, f"does not fit {count_noun(dimension, 'column')}", remedy
         )
     if (variances < 0).any() or not (variances > 0).any():
         raise ArgumentError(

@@ -11,23 +11,23 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.groups.arms_run import FINAL, run_arms
-from privmean.central.groups.forecast import sizes_of
-from privmean.central.groups.pairs_plan import ROSTER, PairsPlan
-from privmean.central.groups.run import price
-from privmean.central.groups.settings import (
+from privmean.central.groups.group_settings import (
     BEYOND,
     LEAST,
     LOOK_LEAST,
     PRECISE,
     ROUGH,
 )
-from privmean.central.wallet import Wallet
-from privmean.errors import Infeasible
+from privmean.central.groups.pairs_plan import ROSTER, PairsPlan
+from privmean.central.groups.predict_groups import sizes_of
+from privmean.central.groups.run_groups import price
+from privmean.central.pure_budget import PureBudgetSpender
+from privmean.data.key_text import label
+from privmean.data.person_table import PersonTable
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome, by_cause
-from privmean.people.keytexts import label
-from privmean.people.reductions import People
-from privmean.privacy.loss import Laplace, Loss
+from privmean.privacy.privacy_events import Laplace, PrivacyEvent
+from privmean.release.outcome import Outcome, by_cause
 
 SPAN = 3.0  # deviations from the middle to a limit that a prediction assumes
 
@@ -44,16 +44,18 @@ class ArmsPlan(PairsPlan):
     )
     public = (*ROSTER, "who is in which arm", "column names")
 
-    def accepts(self, people: People) -> None:
+    def accepts(self, people: PersonTable) -> None:
         """Refuse people that are no pairs of these arms, and arms that nobody is in."""
         if not all(self.pairs(people, "arms").group_weights()):
-            raise Infeasible("an arm has nobody", "look at how the arms are written")
+            raise InfeasibleError("an arm has nobody", "look at how the arms are written")
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
-        purse = Wallet(self.epsilon, self.relation)
-        bill: list[Loss] = [purse.counts("location", purse.share(LOOK_LEAST), 2, spread=2).loss]
+        purse = PureBudgetSpender(self.epsilon, self.relation)
+        bill: list[PrivacyEvent] = [
+            purse.counts("location", purse.share(LOOK_LEAST), 2, spread=2).loss
+        ]
         if self.settings.counted:
             bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
         for name in ("rough sums", FINAL):

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.groups.cells_held import CellsHeld
-from privmean.central.groups.fading import Fading
-from privmean.central.groups.reading import Reading, between_groups
-from privmean.central.groups.run import opened, price
-from privmean.central.groups.settings import (
+from privmean.central.clipping_region import ClippingRegion
+from privmean.central.groups.decode_cells import DecodedCells, between_groups
+from privmean.central.groups.group_settings import (
     ALLOWED,
     BEYOND,
     CARRIES,
@@ -25,20 +23,22 @@ from privmean.central.groups.settings import (
     SEEN,
     GroupSettings,
 )
-from privmean.central.groups.stages import Asking, Outside, boxes_of
-from privmean.central.groups.tails import Limits, PooledTail, heap_held
-from privmean.central.groups.words import ARMS, arms_assumption, lost
-from privmean.central.location import Location
-from privmean.central.log_segments import ATOM_ONLY
-from privmean.intervals.effect import EffectIntervals
-from privmean.intervals.group_table import FEW as TOO_FEW
-from privmean.intervals.group_table import IMPRECISE, NEAR
-from privmean.intervals.interval import FAILED, OK, Floats
-from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
+from privmean.central.groups.group_stages import GroupOutsideCount, GroupRun, boxes_of
+from privmean.central.groups.group_texts import ARMS, arms_assumption, no_region_advice
+from privmean.central.groups.occupied_cells import OccupiedCells
+from privmean.central.groups.pooled_tail import GroupBounds, PooledTail, point_mass_share
+from privmean.central.groups.run_groups import opened, price
+from privmean.central.groups.tail_decay import TailDecay
+from privmean.central.log_histogram import ATOM_ONLY
+from privmean.data.person_table import ClipInterval
+from privmean.inference.effect_interval import EffectIntervals
+from privmean.inference.group_table import FEW as TOO_FEW
+from privmean.inference.group_table import IMPRECISE, NEAR
+from privmean.inference.interval import FAILED, OK, Floats
+from privmean.inference.outlier_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.signed_sum import SignedSum
-from privmean.outcome import Outcome
-from privmean.people.reductions import Box
+from privmean.release.outcome import Outcome
 
 FINAL = "signed sum and squares"
 OWN = "value, square and number by arm"
@@ -66,19 +66,22 @@ def run_arms(
     keys: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> Outcome:
     """All stages; on every path they cost at most `epsilon` together."""
-    asking = Asking.start(curator, settings, epsilon)
+    asking = GroupRun.start(curator, settings, epsilon)
     wallet = asking.wallet
     order = [settings.keys.index(key) for key in keys]
     weight, _ = asking.group_weights(epsilon)  # public
     sizes, persons = weight[order], int(weight.sum())
-    place = heap_held(asking.location(persons, 0.0, 0.0))
+    place = point_mass_share(asking.location(persons, 0.0, 0.0))
     wallet.note("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     tail = PooledTail.at(place)
     if tail is None:
         status = "atom" if place.outcome == ATOM_ONLY else FAILED
         nothing = EffectIntervals(
-            math.nan, counted=settings.counted, status=status, advice=lost(place, settings, epsilon)
+            math.nan,
+            counted=settings.counted,
+            status=status,
+            advice=no_region_advice(place, settings, epsilon),
         )
         return _outcome(nothing, persons, wallet.keep(), path)
     out = None
@@ -89,17 +92,17 @@ def run_arms(
     first = tail.choose(
         settings.width_noise(epsilon, wallet.left - price(ROUGH, epsilon), least), RHO
     )
-    both = Limits(np.repeat(first.lower, 2), np.repeat(first.upper, 2))
+    both = GroupBounds(np.repeat(first.lower, 2), np.repeat(first.upper, 2))
     rough, _ = asking.cells("rough sums", price(ROUGH, epsilon), both)
     wallet.note("rough sums")
     between = between_groups(rough, rough.mean, weight, rough.seen(SEEN), tail.spread)
     last = tail.choose(settings.width_noise(epsilon, wallet.left, least), RHO)
-    usual = Limits(np.repeat(last.lower, 2), np.repeat(last.upper, 2))
+    usual = GroupBounds(np.repeat(last.lower, 2), np.repeat(last.upper, 2))
     moved = opened(usual, rough, rough.mean, between, weight)
-    (box,) = boxes_of(Limits(moved.lower.min(keepdims=True), moved.upper.max(keepdims=True)))
+    (box,) = boxes_of(GroupBounds(moved.lower.min(keepdims=True), moved.upper.max(keepdims=True)))
     final_price = wallet.left
     if (rough.divisor < weight).any():  # values are missing: means of those that there are
-        limits = Limits(np.full(2, box.lower), np.full(2, box.upper))
+        limits = GroupBounds(np.full(2, box.lower), np.full(2, box.upper))
         final, _ = asking.cells(OWN, wallet.left, limits)
         found = _own(final, order)
     else:
@@ -116,7 +119,7 @@ def run_arms(
 
 
 def _signed(
-    asking: Asking, box: Box, rough: Reading, sizes: Floats, order: list[int]
+    asking: GroupRun, box: ClipInterval, rough: DecodedCells, sizes: Floats, order: list[int]
 ) -> Difference:
     """From one signed sum; persons without a value, where some are seen only now, stand at the
     rough mean of their arm."""
@@ -149,7 +152,7 @@ def _signed(
     )
 
 
-def _own(final: Reading, order: list[int]) -> Difference:
+def _own(final: DecodedCells, order: list[int]) -> Difference:
     """From means of both arms by themselves."""
     arms = final.mean[order]
     return Difference(
@@ -164,10 +167,10 @@ def _told(
     epsilon: Fraction,
     left: Fraction,
     sizes: Floats,
-    box: Box,
-    place: Location,
+    box: ClipInterval,
+    place: ClippingRegion,
     tail: PooledTail,
-    out: Outside | None,
+    out: GroupOutsideCount | None,
 ) -> EffectIntervals:
     """Sampling error, allowances and status of a difference."""
     pooled = float(found.persons @ found.squares / found.persons.sum())
@@ -185,14 +188,14 @@ def _told(
     hidden = np.where(high, over, under) + (1.0 if out is None else out.likely)
     hidden *= sizes.sum()
     if place.seen is not None:
-        cells, ends = CellsHeld.of(place, place.seen), np.where(high, box.upper, box.lower)
+        cells, ends = OccupiedCells.of(place, place.seen), np.where(high, box.upper, box.lower)
         hidden = np.minimum(hidden, cells.rest(float(sizes.sum()), 0.0, ends, high))
     near &= hidden > HIDES * sizes  # if all who may be beyond it were of this arm
     high, low = near & high, near & ~high
     more, less = ALLOWED * 2 * extra, ALLOWED * 2 * extra
     carried = False
     if out is not None and place.seen is not None:
-        slow = Fading.of(place.seen, tail, out.most)
+        slow = TailDecay.of(place.seen, tail, out.most)
         up_on, down_on, square = slow.excess(box.lower - shift, box.upper - shift)
         more, less = (
             max(more, float(up_on[0] + down_on[1])),

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from privmean.intervals.effect import EffectIntervals
-from privmean.intervals.tail_check import TOO_THICK
-from privmean.plain import plain
-from privmean.release import Release
-from privmean.rows import Row
+from privmean.inference.effect_interval import EffectIntervals
+from privmean.inference.outlier_check import TOO_THICK
+from privmean.plain_data import plain
+from privmean.release.release import Release
+from privmean.release.result_rows import Row
 
 SMALLEST, LARGEST = 1e-12, 1 - 1e-6  # p-values that are told apart
 ROUNDS = 40

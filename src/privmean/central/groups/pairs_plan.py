@@ -10,24 +10,24 @@ from fractions import Fraction
 from scipy.special import ndtr, ndtri
 
 from privmean import validate
-from privmean.central.groups.run import enough
-from privmean.central.groups.settings import GroupSettings
+from privmean.central.groups.group_settings import GroupSettings
+from privmean.central.groups.run_groups import enough
+from privmean.data.group_pairs import GroupPairTable, pairs_of
+from privmean.data.person_table import PersonTable
+from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
-from privmean.people.pairs import PairPeople, pairs_of
-from privmean.people.reductions import People
-from privmean.people.shape import Shape
+from privmean.pipeline import PlanBase
 from privmean.privacy.budget import Budget
-from privmean.road import Releasing
 
 ROSTER = ("number of persons", "roster of persons")
 
 
 @dataclass(frozen=True)
-class PairsPlan(Releasing):
+class PairsPlan(PlanBase):
     """epsilon: what all stages cost together."""
 
     budget: Budget
-    shape: Shape
+    shape: PublicShape
     epsilon: Fraction
     settings: GroupSettings
 
@@ -36,7 +36,7 @@ class PairsPlan(Releasing):
         """Of which the prices of one value are parts."""
         return self.epsilon
 
-    def pairs(self, people: People, what: str) -> PairPeople:
+    def pairs(self, people: PersonTable, what: str) -> GroupPairTable:
         """People of these groups; others are refused, and too few where that is public."""
         found = pairs_of(people)
         other = self.settings.public_keys and found.keys != self.settings.keys

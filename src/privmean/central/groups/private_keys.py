@@ -15,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.groups.reading import Reading, between_groups, pooled_weight
-from privmean.central.groups.recentring import recentred
-from privmean.central.groups.run import FINAL, Found, opened, price
-from privmean.central.groups.settings import (
+from privmean.central.groups.decode_cells import DecodedCells, between_groups, pooled_weight
+from privmean.central.groups.group_settings import (
     BEYOND,
     LEAST,
     RHO,
@@ -27,43 +25,45 @@ from privmean.central.groups.settings import (
     TOTAL,
     GroupSettings,
 )
-from privmean.central.groups.stages import Asking, boxes_of
-from privmean.central.groups.tails import Limits, PooledTail, heap_held
-from privmean.central.wallet import Wallet
+from privmean.central.groups.group_stages import GroupRun, boxes_of
+from privmean.central.groups.pooled_tail import GroupBounds, PooledTail, point_mass_share
+from privmean.central.groups.recenter import recenter
+from privmean.central.groups.run_groups import FINAL, GroupEstimates, opened, price
+from privmean.central.pure_budget import PureBudgetSpender
+from privmean.data.group_pairs import GroupPairTable, pairs_of
+from privmean.data.person_table import ClipInterval, Floats
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.mechanisms.key_cells import Key, KeyCells
-from privmean.people.pairs import PairPeople, pairs_of
-from privmean.people.reductions import Box, Floats
 
 UNKNOWN = 80.0  # persons times epsilon of a group of which nothing is known
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownKeys:
     """What was found, and the keys that it is about."""
 
-    found: Found
+    found: GroupEstimates
     keys: tuple[Key, ...] = ()
 
 
 def run_private(
     curator: Curator, settings: GroupSettings, epsilon: Fraction, deltas: tuple[float, float]
-) -> Shown:
+) -> ShownKeys:
     """All stages; `deltas` are for the keys that the rough and the last cells may show."""
     people = pairs_of(curator.people)
-    asking = Asking.start(curator, settings, epsilon)
+    asking = GroupRun.start(curator, settings, epsilon)
     wallet = asking.wallet
     persons, doubt = asking.members(price(TOTAL, epsilon))
     wallet.note("persons")
     if persons * settings.strength(epsilon) < LEAST:
-        return Shown(Found(persons, shares=wallet.keep()))
-    place = heap_held(asking.location(persons, doubt, 0.0))
+        return ShownKeys(GroupEstimates(persons, shares=wallet.keep()))
+    place = point_mass_share(asking.location(persons, doubt, 0.0))
     wallet.note("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     tail = PooledTail.at(place)
     if tail is None:
-        return Shown(Found(persons, place, shares=wallet.keep(), path=path))
+        return ShownKeys(GroupEstimates(persons, place, shares=wallet.keep(), path=path))
     beyond = None
     if settings.counted:
         beyond = asking.beyond(wallet.share(BEYOND), place, persons)
@@ -73,7 +73,7 @@ def run_private(
                  {}, usual)  # fmt: skip
     wallet.note("rough cells")
     (usual_last,) = boxes_of(usual)
-    own: dict[Key, Box] = {}
+    own: dict[Key, ClipInterval] = {}
     units, between, weight, weight_sd = None, None, np.empty(0), 1.0
     known = tuple(first.cells)
     view = settings
@@ -86,8 +86,8 @@ def run_private(
         between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
         places = {key: place for place, key in enumerate(people.keys)}
         among = people.among([places[key] for key in known])
-        looking = Asking(curator, view, wallet, among)
-        units, weight, weight_sd, rounds = recentred(
+        looking = GroupRun(curator, view, wallet, among)
+        units, weight, weight_sd, rounds = recenter(
             looking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
         )
         path["rounds about groups"] = rounds
@@ -105,23 +105,25 @@ def run_private(
     wallet.note(FINAL)
     keys = tuple(last.cells)
     if not keys:
-        return Shown(Found(persons, place, shares=wallet.shares, path=path, hidden=last.threshold))
+        return ShownKeys(
+            GroupEstimates(persons, place, shares=wallet.shares, path=path, hidden=last.threshold)
+        )
     boxes = [own.get(key, usual_last) for key in keys]
     final = last.reading(boxes)
     earlier = dict(zip(known, weight.tolist(), strict=True))
     sd = 6**0.5 * final.scale
     both = np.array([earlier.get(key, np.nan) for key in keys])
     combined = pooled_weight((both, weight_sd), (final.weight, sd))
-    found = Found(
+    found = GroupEstimates(
         persons, place, final,
-        Limits(np.array([b.lower for b in boxes]), np.array([b.upper for b in boxes])),
+        GroupBounds(np.array([b.lower for b in boxes]), np.array([b.upper for b in boxes])),
         between, tail, beyond=beyond,
         heavy=np.zeros(len(keys), dtype=bool),
         units=None if units is None else units.spread_over(known, keys),
         weight=np.where(np.isnan(both), final.weight, combined), weight_sd=sd,
         shares=wallet.shares, path=path, hidden=last.threshold,
     )  # fmt: skip
-    return Shown(found, keys)
+    return ShownKeys(found, keys)
 
 
 @dataclass(frozen=True)
@@ -130,14 +132,14 @@ class _Cells:
     scale: float
     threshold: float
 
-    def reading(self, boxes: list[Box]) -> Reading:
+    def reading(self, boxes: list[ClipInterval]) -> DecodedCells:
         cells: Floats = np.array(list(self.cells.values()), dtype=float).reshape(-1, 3)
-        return Reading.of(cells, boxes, self.scale)
+        return DecodedCells.of(cells, boxes, self.scale)
 
 
 def _usual_box(
     settings: GroupSettings, epsilon: Fraction, left: Fraction, tail: PooledTail
-) -> Limits:
+) -> GroupBounds:
     """The limits of every group of which nothing is known."""
     whole = np.array([UNKNOWN * settings.most / settings.strength(epsilon)])
     return tail.choose(settings.width_noise(epsilon, left, whole), RHO)
@@ -145,14 +147,14 @@ def _usual_box(
 
 def _ask(
     curator: Curator,
-    people: PairPeople,
+    people: GroupPairTable,
     settings: GroupSettings,
     name: str,
     epsilon: Fraction,
-    wallet: Wallet,
+    wallet: PureBudgetSpender,
     delta: float,
-    own: Mapping[Key, Box],
-    usual: Limits,
+    own: Mapping[Key, ClipInterval],
+    usual: GroupBounds,
 ) -> _Cells:
     """Cells of every touched key; what is not shown stays with the curator."""
     (box,) = boxes_of(usual)

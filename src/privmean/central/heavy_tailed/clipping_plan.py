@@ -6,11 +6,11 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-from privmean.central.heavy_tailed.coarse import Coarse
-from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan
+from privmean.central.heavy_tailed.clipping_rounds import Round, Schedule
+from privmean.central.heavy_tailed.coarse_center import Coarse
+from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers, HeavyTailedPlan
 from privmean.central.heavy_tailed.private_radius import ClippedCount, Outside, RadiusSearch
-from privmean.central.heavy_tailed.threaded import Round, Schedule
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class ClippingPlan(HeavyTailedPlan):
     """schedule: of the sums. search: for a private radius of the last sum, count: of the persons
     that it clips, where these are bought. nothing: predicted error of giving nothing."""
 
-    common: Common
+    common: HeavyTailedNumbers
     coarse: Coarse
     schedule: Schedule
     search: RadiusSearch | None = field(default=None, kw_only=True)
@@ -46,11 +46,11 @@ class ClippingPlan(HeavyTailedPlan):
         return self.common.predict(guess_sd, self.last.choice.bias, self.last.choice.noise)
 
     @property
-    def searched(self) -> tuple[Loss, ...]:
+    def searched(self) -> tuple[PrivacyEvent, ...]:
         return () if self.search is None else self.search.losses
 
     @property
-    def counted(self) -> tuple[Loss, ...]:
+    def counted(self) -> tuple[PrivacyEvent, ...]:
         return () if self.count is None else self.count.losses
 
     def told(self) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from privmean.noise.base import Integers
-from privmean.people.reductions import Floats
+from privmean.data.person_table import Floats
+from privmean.noise.noise_source import Integers
 
 RADIUS_BITS = 20  # lattice steps of the clipping radius
 CHUNK = 1 << 22  # projections held at once

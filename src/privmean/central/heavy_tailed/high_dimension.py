@@ -17,29 +17,29 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed import clipping_bias as bias
+from privmean.central.heavy_tailed.bounded_moment import Tail
 from privmean.central.heavy_tailed.clipping_plan import ClippingPlan
-from privmean.central.heavy_tailed.coarse import Histograms
-from privmean.central.heavy_tailed.intervals import Coordinates
-from privmean.central.heavy_tailed.moment import Tail
-from privmean.central.heavy_tailed.outcome import assumption_of
+from privmean.central.heavy_tailed.coarse_center import Histograms
+from privmean.central.heavy_tailed.heavy_tailed_plan import assumption_of
+from privmean.central.heavy_tailed.moment_intervals import Coordinates
 from privmean.central.heavy_tailed.private_radius import Outside
-from privmean.central.heavy_tailed.records import (
+from privmean.central.heavy_tailed.record_weights import (
     RecordWeights,
     counted,
     records_of,
     require_counts,
     totals,
 )
-from privmean.intervals.divided import FEWEST, TOO_FEW
+from privmean.data.person_table import Floats, PersonTable
+from privmean.inference.ratio_with_missing import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
-from privmean.noise.base import Integers
-from privmean.outcome import Outcome
-from privmean.people.reductions import Floats, People
+from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Loss
-from privmean.privacy.parallel import Parallel
+from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
 
 LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
 PARTS = "disjoint parts of the persons"
@@ -132,7 +132,7 @@ class ThreadedPlan(ClippingPlan):
         )
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case bill."""
         rounds = [self.step(i).losses for i in range(len(self.strengths))]
         if self.parts:
@@ -149,10 +149,10 @@ class ThreadedPlan(ClippingPlan):
             return {"every part": 1.0}
         gaussian = self.schedule.law == "gaussian"
 
-        def cost(losses: Iterable[Loss]) -> float:
+        def cost(losses: Iterable[PrivacyEvent]) -> float:
             return math.fsum(2 * item.rho if gaussian else float(item.pure) for item in losses)
 
-        parts: dict[str, tuple[Loss, ...]] = {
+        parts: dict[str, tuple[PrivacyEvent, ...]] = {
             "coarse centre": self.coarse.losses,
             "sum of weights": () if self.first_weight is None else self.first_weight.losses,
             "private radius": self.searched,
@@ -177,7 +177,7 @@ class ThreadedPlan(ClippingPlan):
             "record cap": None if self.weights is None else self.weights.cap,
         }
 
-    def accepts(self, people: People) -> None:
+    def accepts(self, people: PersonTable) -> None:
         if self.weights is not None:
             require_counts(people)
 
@@ -236,7 +236,7 @@ class ThreadedPlan(ClippingPlan):
             + ("" if self.weights is None else ", weighted by a public function of their records"),
         )
 
-    def _first(self, people: People) -> Histograms:
+    def _first(self, people: PersonTable) -> Histograms:
         if not self.parts:
             return people
         residues, modulus = self.parts[0]
@@ -244,7 +244,7 @@ class ThreadedPlan(ClippingPlan):
 
     def _totals(
         self,
-        people: People,
+        people: PersonTable,
         records: Integers | None,
         step: JointSums,
         center: tuple[float, ...],
@@ -254,7 +254,7 @@ class ThreadedPlan(ClippingPlan):
         if records is not None:
             total, weight = totals(people, records, step, center)
             return total, weight, 0
-        groups: list[People] = [people]
+        groups: list[PersonTable] = [people]
         if self.parts:
             residues, modulus = self.parts[stage]
             groups = [people.part(residue, modulus) for residue in residues]
@@ -312,7 +312,7 @@ class ThreadedPlan(ClippingPlan):
 class Union:
     """Several disjoint parts of the persons, as far as the coarse step asks about them."""
 
-    groups: tuple[People, ...]
+    groups: tuple[PersonTable, ...]
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         total: dict[int, int] = {}

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from privmean.central.heavy_tailed.clipping_plan import ClippingPlan
-from privmean.central.heavy_tailed.intervals import OneColumn
-from privmean.central.heavy_tailed.outcome import assumption_of
-from privmean.central.heavy_tailed.radius import Choice
-from privmean.intervals.divided import TOO_FEW, unseen
+from privmean.central.heavy_tailed.clipping_radius import Choice
+from privmean.central.heavy_tailed.heavy_tailed_plan import assumption_of
+from privmean.central.heavy_tailed.moment_intervals import OneColumn
+from privmean.data.person_table import ClipInterval
+from privmean.inference.ratio_with_missing import TOO_FEW, is_undetected
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome
-from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
 
 AGREE = 2.0  # noise scales by which the noisy number of persons may fall short of n
 
@@ -50,7 +50,7 @@ class OneDimensionPlan(ClippingPlan):
         return ClippedSums("clipped sum", self.common.relation, epsilon=self.epsilon)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case bill."""
         return (*self.coarse.losses, *self.searched, *self.sums.losses, *self.counted)
 
@@ -91,13 +91,13 @@ class OneDimensionPlan(ClippingPlan):
             diagnostics["private radius"] = radius
         # a radius below the spacing of doubles at the centre would leave an empty box
         radius = max(radius, abs(center[0]) * 2.0**-48)
-        box = Box(center[0] - radius, center[0] + radius)
+        box = ClipInterval(center[0] - radius, center[0] + radius)
         exact = curator.people.box_sums([box])[0]
         assert exact is not None
         over = self.sums.over([box])
         (sums,) = curator.ask(over, over.exact([exact]))
         weight = self._divisor(sums)
-        if weight != self.common.persons and unseen(sums):
+        if weight != self.common.persons and is_undetected(sums):
             return self.common.failed(self.shares, TOO_FEW)
         if self.count is not None:
             diagnostics |= self.report(curator.ask(self.count, exact.above + exact.below), weight)

@@ -17,13 +17,13 @@ from fractions import Fraction
 from scipy import stats
 from scipy.special import ndtri
 
-from privmean.central.heavy_tailed import bias
-from privmean.central.heavy_tailed.moment import Tail
+from privmean.central.heavy_tailed import clipping_bias as bias
+from privmean.central.heavy_tailed.bounded_moment import Tail
+from privmean.mechanisms.below_threshold import FirstBelow
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.first_below import FirstBelow
-from privmean.mechanisms.persons_count import PersonsCount
+from privmean.mechanisms.noisy_person_count import PersonsCount
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
 
 MISS = 0.05  # chance that noise stops the search too early at some candidate
 
@@ -46,7 +46,7 @@ class RadiusSearch:
         return FirstBelow("private radius", self.outside, self.epsilon, REPLACE_ONE, words)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         return self.mechanism.losses
 
     def expected(self, tail: Tail, persons: int, offset: float) -> float:

@@ -19,24 +19,28 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.heavy_tailed import bias
-from privmean.central.heavy_tailed.boxes import CoverBox
-from privmean.central.heavy_tailed.coarse import Coarse
-from privmean.central.heavy_tailed.coarse_needs import CoarseNeeds
+from privmean.central.heavy_tailed import clipping_bias as bias
+from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
+from privmean.central.heavy_tailed.coarse_center import Coarse
+from privmean.central.heavy_tailed.coarse_center_budget import CoarseNeeds
 from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, directions, scores
-from privmean.central.heavy_tailed.moment import BoundedMoment
-from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
-from privmean.central.heavy_tailed.settings import COARSE_SHARE
-from privmean.errors import ArgumentError, Infeasible
+from privmean.central.heavy_tailed.heavy_tailed_plan import (
+    HeavyTailedNumbers,
+    HeavyTailedPlan,
+    assumption_of,
+)
+from privmean.central.heavy_tailed.heavy_tailed_settings import COARSE_SHARE
+from privmean.central.heavy_tailed.noise_boxes import CoverBox
+from privmean.data.collect_rows import collect_rows
+from privmean.data.person_table import Floats
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
-from privmean.nouns import said
-from privmean.outcome import Outcome
-from privmean.people.collecting import rows
-from privmean.people.reductions import Floats
-from privmean.people.shape import Shape
+from privmean.plurals import count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
 
 MOST_WORK = 5 * 10**8  # candidates x directions x persons
 
@@ -49,7 +53,7 @@ class CoverPlan(HeavyTailedPlan):
     tested; reach: half width of the cover; per_axis: candidates an axis.
     """
 
-    common: Common
+    common: HeavyTailedNumbers
     coarse: Coarse
     epsilon: Fraction
     radius: float
@@ -88,7 +92,7 @@ class CoverPlan(HeavyTailedPlan):
         return self.common.predict(guess_sd, 0.0, noise)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         return (
             *self.coarse.losses,
             *self._choice.losses,
@@ -129,7 +133,9 @@ class CoverPlan(HeavyTailedPlan):
         if center is None:
             return self.common.failed(self.shares)
         points = self.cover(center)
-        found = scores(rows(people, size_is_public=True), points, self.radius, self.threshold)
+        found = scores(
+            collect_rows(people, size_is_public=True), points, self.radius, self.threshold
+        )
         chosen = points[curator.ask(self._choice, found)]
         return Outcome(
             chosen,
@@ -186,7 +192,7 @@ class PureCover:
         if validate.positive("work", self.work) > MOST_WORK:
             raise ArgumentError("work", self.work, "is too much work", f"give at most {MOST_WORK}")
 
-    def plan(self, budget: Budget, shape: Shape) -> CoverPlan:
+    def plan(self, budget: Budget, shape: PublicShape) -> CoverPlan:
         """Everything decided before data are read. Raises Infeasible (also for too much work)."""
         relation, d = budget.neighbors, shape.dimension
         if relation != REPLACE_ONE:
@@ -195,15 +201,17 @@ class PureCover:
             )
         n = shape.number()
         if d > 3:
-            raise Infeasible(
+            raise InfeasibleError(
                 f"a cover in {d} dimensions has too many points", "use HeavyTailed instead"
             )
         if self.moment.range is None or budget.is_zcdp:
-            raise Infeasible(
+            raise InfeasibleError(
                 "the cover needs a public range and an epsilon",
                 "give BoundedMoment(..., range=(lower, upper)) and epsilon",
             )
-        common = Common(budget, relation, n, d, self.moment, "calibrated", float(self.beta))
+        common = HeavyTailedNumbers(
+            budget, relation, n, d, self.moment, "calibrated", float(self.beta)
+        )
         needs = CoarseNeeds(
             d, n, common.spread, self.moment.ranges(d), relation, self.beta, self.proof
         )
@@ -214,16 +222,16 @@ class PureCover:
                 continue
             try:
                 found.append(self._fit(common, coarse, whole - coarse.pure))
-            except Infeasible as problem:
+            except InfeasibleError as problem:
                 refused = problem
         if not found:
-            raise refused or Infeasible(
-                f"{said(n, 'person', 'is', 'are')} too few to find the mean's bucket",
+            raise refused or InfeasibleError(
+                f"{count_phrase(n, 'person', 'is', 'are')} too few to find the mean's bucket",
                 "give more persons or epsilon",
             )
         return min(found, key=lambda item: item.error)
 
-    def _fit(self, common: Common, coarse: Coarse, epsilon: Fraction) -> CoverPlan:
+    def _fit(self, common: HeavyTailedNumbers, coarse: Coarse, epsilon: Fraction) -> CoverPlan:
         """The plan after one coarse step; raises Infeasible if the cover is too large."""
         n, d, spread = common.persons, common.dimension, common.spread
         accuracy = 0.7 * spread
@@ -241,7 +249,7 @@ class PureCover:
             most = int((self.work / (n * len(directions(d)))) ** (1 / d))
             found = CoverPlan(common, coarse, epsilon, radius, accuracy, reach, min(per_axis, most))
             if most < 2 or (self.proof and per_axis > most):
-                raise Infeasible(
+                raise InfeasibleError(
                     f"the cover would take more than {self.work:g} projections",
                     "use HeavyTailed, which needs one pass a round",
                 )
@@ -249,8 +257,8 @@ class PureCover:
                 return found
             accuracy *= 1.2
             if accuracy > 4 * spread:
-                raise Infeasible(
-                    f"{said(n, 'person', 'is', 'are')} too few for a choice from a "
+                raise InfeasibleError(
+                    f"{count_phrase(n, 'person', 'is', 'are')} too few for a choice from a "
                     f"cover of {per_axis**d} points",
                     "give more persons or epsilon, or use HeavyTailed",
                 )

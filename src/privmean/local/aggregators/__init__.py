@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from privmean.late import names
+from privmean.lazy_imports import names
 
 __getattr__, __dir__, __all__ = names(
     __name__,
     """
     aggregator  Aggregator
     estimate    Estimate
-    estimates   estimate item_oracle
-    files       aggregate_files
-    gate        Gate
+    estimate_dispatch   estimate item_oracle
+    aggregate_files       aggregate_files
+    report_validation        ReportValidator
     tally       Tally merge_all
     """,
 )

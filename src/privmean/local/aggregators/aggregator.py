@@ -11,10 +11,10 @@ import numpy as np
 from privmean import validate
 from privmean.local.aggregators.batch import Batch, add
 from privmean.local.aggregators.estimate import Estimate
-from privmean.local.aggregators.estimates import estimate
-from privmean.local.aggregators.gate import Gate, Parsed
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.report_validation import ParsedReport, ReportValidator
 from privmean.local.aggregators.tally import Tally
-from privmean.local.descriptor import Round
+from privmean.local.round import Round
 
 CONFLICT = "conflict"
 
@@ -38,7 +38,7 @@ class Aggregator:
 
     def __init__(self, round_: Round, *, secret: bytes | None = None) -> None:
         self.round = round_
-        self.gate = Gate(round_, secret=secret)
+        self.gate = ReportValidator(round_, secret=secret)
         self.tally = Tally.empty(round_)
         self._seen: dict[bytes, bytes] = {}
 
@@ -48,7 +48,7 @@ class Aggregator:
         parse = self.gate.parse_json if json_lines else self.gate.parse
         return self.take(parse(stream, now=now))
 
-    def take(self, parsed: Parsed) -> Receipt:
+    def take(self, parsed: ParsedReport) -> Receipt:
         """Count what passed the gate, each nonce once."""
         batch, reasons, duplicate = parsed.batch, parsed.reasons(), 0
         keep = np.zeros(len(batch), dtype=bool)

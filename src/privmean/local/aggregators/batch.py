@@ -9,13 +9,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from privmean.dtypes import Bytes, Flags, Floats, Integers, Words
+from privmean.array_types import Bytes, Flags, Floats, Integers, Words
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.tally import FINGERPRINT, Tally, branches
-from privmean.local.clients.ball import public_words
-from privmean.local.clients.closest import candidate_words
-from privmean.local.clients.scalar import hybrid_share
-from privmean.local.descriptor import Round
+from privmean.local.clients.ball_randomizer import public_words
+from privmean.local.clients.closest_code import candidate_words
+from privmean.local.clients.scalar_randomizers import hybrid_share
 from privmean.local.mechanisms import (
     BALL_BIT,
     BALLS,
@@ -27,6 +26,7 @@ from privmean.local.mechanisms import (
     SKETCH,
 )
 from privmean.local.reports import HEADER, HEADER_SIZE, MAGIC, POINT, VERSION, payload_size
+from privmean.local.round import Round
 
 # Unit vectors are summed on this grid: finer than a 32-bit float near 1, coarser than what
 # different machines' cosines disagree in.

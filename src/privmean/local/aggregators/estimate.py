@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.dtypes import Floats
-from privmean.intervals.interval import UNSAFE, Interval
-from privmean.local.aggregators import relation
-from privmean.local.aggregators.relation import Heterogeneity
+from privmean.array_types import Floats
+from privmean.inference.interval import UNSAFE, Interval
+from privmean.local.aggregators import heterogeneity_test as relation
+from privmean.local.aggregators.heterogeneity_test import Heterogeneity
 
 
 @dataclass(frozen=True)

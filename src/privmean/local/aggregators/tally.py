@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from privmean.dtypes import Integers
+from privmean.array_types import Integers
 from privmean.errors import PrivmeanError
-from privmean.local.descriptor import Round
 from privmean.local.mechanisms import CLOSEST, HYBRID, PRIV_UNIT
+from privmean.local.round import Round
 from privmean.strict_json import parsed
 
 MAGIC = b"LDtally1"

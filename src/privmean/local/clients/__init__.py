@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from privmean.local.clients.client import Client as Client
     from privmean.local.clients.client import randomize as randomize
-    from privmean.local.clients.ledger import Ledger as Ledger
+    from privmean.local.clients.client_ledger import Ledger as Ledger
     from privmean.local.clients.outbox import Outbox as Outbox
-    from privmean.local.clients.summaries import person_mean as person_mean
-    from privmean.local.clients.summaries import slope as slope
+    from privmean.local.clients.person_summaries import person_mean as person_mean
+    from privmean.local.clients.person_summaries import slope as slope
 else:
-    from privmean.late import names
+    from privmean.lazy_imports import names
 
     __getattr__, __dir__, __all__ = names(
         __name__,
         """
         client     Client randomize
-        ledger     Ledger
+        client_ledger     Ledger
         outbox     Outbox
-        summaries  person_mean slope
+        person_summaries  person_mean slope
         """,
     )

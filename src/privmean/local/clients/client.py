@@ -9,13 +9,16 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.local.clients import ball, closest, items, scalar
-from privmean.local.clients.ledger import Ledger
-from privmean.local.coins import exact_epsilon
-from privmean.local.descriptor import Round
+from privmean.local.clients import ball_randomizer as ball
+from privmean.local.clients import closest_code as closest
+from privmean.local.clients import item_randomizers as items
+from privmean.local.clients import scalar_randomizers as scalar
+from privmean.local.clients.client_ledger import Ledger
 from privmean.local.entropy import Entropy, SystemEntropy
+from privmean.local.exact_coins import exact_epsilon
 from privmean.local.mechanisms import CLOSEST
 from privmean.local.reports import NONCE_SIZE, POINT, Report, Ticket, authentication
+from privmean.local.round import Round
 
 Randomizer = Callable[[Round, int, Any, bytes, Entropy], bytes]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from privmean.errors import PrivmeanError
 from privmean.local.clients.send import NotSent, add_receipt, address_of, send_many
-from privmean.local.descriptor import Round
+from privmean.local.round import Round
 
 PATIENCE = 60.0  # seconds to wait for another process
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.descriptor import Round
+from privmean.local.round import Round
 from privmean.strict_json import parsed
 
 LARGEST_ANSWER = 1 << 24

@@ -10,12 +10,12 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from privmean.local.collector.catalogue import Catalogue
-from privmean.local.collector.doors import Doors
+from privmean.local.collector.authorization import Authorization
+from privmean.local.collector.round_catalog import RoundCatalog
 from privmean.local.collector.store import Store
 from privmean.local.collector.telemetry import Log
-from privmean.local.descriptor import Round
 from privmean.local.reports import NONCE_SIZE
+from privmean.local.round import Round
 from privmean.strict_json import parsed
 
 LARGEST = 1 << 22  # bytes of a request
@@ -24,8 +24,8 @@ PATIENCE = 30.0  # seconds for them
 
 def add_administration(
     app: FastAPI,
-    doors: Doors,
-    catalogue: Catalogue,
+    doors: Authorization,
+    catalogue: RoundCatalog,
     store: Store,
     log: Log,
     usable: Callable[[list[Round]], None],

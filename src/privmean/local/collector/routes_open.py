@@ -13,12 +13,12 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
-from privmean.local.collector.catalogue import Catalogue
-from privmean.local.collector.doors import Doors
-from privmean.local.collector.intake import Intake
+from privmean.local.collector.authorization import Authorization
+from privmean.local.collector.receive_reports import Intake
+from privmean.local.collector.round_catalog import RoundCatalog
 from privmean.local.collector.store import Store
 from privmean.local.collector.telemetry import Metrics
-from privmean.local.descriptor import Round
+from privmean.local.round import Round
 
 BINARY, JSON_LINES = "application/octet-stream", "application/x-ndjson"
 PAGE = {"page.html": "text/html", "page.js": "text/javascript", "page.css": "text/css"}
@@ -32,8 +32,8 @@ POLICY = (
 
 def add_open(
     app: FastAPI,
-    catalogue: Catalogue,
-    doors: Doors,
+    catalogue: RoundCatalog,
+    doors: Authorization,
     intake: Intake,
     store: Store,
     metrics: Metrics,

@@ -11,19 +11,19 @@ from starlette.concurrency import run_in_threadpool
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.weights import TESTED
-from privmean.local.collector.answers import LARGEST, Answers
-from privmean.local.collector.doors import Doors
+from privmean.local.aggregators.level_weights import TESTED
+from privmean.local.collector.authorization import Authorization
+from privmean.local.collector.cached_estimates import LARGEST, Answers
 from privmean.local.collector.routes_open import BINARY
 from privmean.local.collector.store import Store
-from privmean.local.descriptor import Round
-from privmean.local.kernel import curve
+from privmean.local.kernel_regression import curve
+from privmean.local.round import Round
 
 MOST_POINTS = 400  # of one answer's curve
 JSON = "application/json"
 
 
-def add_reading(app: FastAPI, doors: Doors, store: Store, answers: Answers) -> None:
+def add_reading(app: FastAPI, doors: Authorization, store: Store, answers: Answers) -> None:
     """Register these routes."""
 
     async def answer(

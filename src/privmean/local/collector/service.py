@@ -13,11 +13,11 @@ from dataclasses import replace
 import uvicorn
 
 from privmean.errors import PrivmeanError
-from privmean.local.collector.app import Collector, make_app
-from privmean.local.collector.limits import Limits, addresses_of, room_for
-from privmean.local.collector.protocol import protocol_class
-from privmean.local.collector.settings import Settings
-from privmean.local.descriptor import Round
+from privmean.local.collector.collector_app import Collector, make_app
+from privmean.local.collector.collector_settings import Settings
+from privmean.local.collector.http_protocol import protocol_class
+from privmean.local.collector.request_limits import Limits, addresses_of, room_for
+from privmean.local.round import Round
 
 SWITCH = 0.001  # seconds: threads that compute let the one that talks to clients in this often
 

@@ -22,8 +22,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects import sqlite
 
 from privmean.errors import PrivmeanError
-from privmean.identity import Identity
-from privmean.local.collector.schema import (
+from privmean.local.collector.store_schema import (
     FILE,
     MARKS,
     META,
@@ -33,7 +32,8 @@ from privmean.local.collector.schema import (
     SNAPSHOTS,
     WRITERS,
 )
-from privmean.noted import Noted, Seen
+from privmean.storage.file_identity import Identity
+from privmean.storage.last_seen import LastSeen, LastSeenFile
 
 if TYPE_CHECKING:
     import sqlite3
@@ -47,8 +47,8 @@ class SqliteFile:
         self._engine = engine
         name = engine.url.database
         self.path = None if name in (None, "", ":memory:") else Path(str(name)).resolve()
-        self._last = Noted("", 0, "")
-        self._seen = None if self.path is None else Seen(self.path)
+        self._last = LastSeenFile("", 0, "")
+        self._seen = None if self.path is None else LastSeen(self.path)
 
     def open(self) -> None:
         """Make the file, or check the one that is there. Raises PrivmeanError for one that is
@@ -84,7 +84,7 @@ class SqliteFile:
         ).first():
             raise not_one
         row = link.execute(sql.select(FILE)).one()
-        last = Noted(row.identity, row.commits, row.mark)
+        last = LastSeenFile(row.identity, row.commits, row.mark)
         assert self._seen is not None
         seen = self._seen.read()
         if seen is not None and seen.identity == last.identity:
@@ -148,7 +148,7 @@ class SqliteFile:
         mark = secrets.token_hex(16)
         link.execute(sql.update(FILE).values(commits=FILE.c.commits + 1, mark=mark))
         row = link.execute(sql.select(FILE)).one()
-        self._last = Noted(row.identity, row.commits, mark)
+        self._last = LastSeenFile(row.identity, row.commits, mark)
 
     def committed(self) -> None:
         """After the commit, before anybody hears of it."""

@@ -18,12 +18,13 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
-from privmean.dtypes import Flags
+from privmean.array_types import Flags
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.batch import Batch
 from privmean.local.aggregators.tally import Tally
-from privmean.local.collector.book import COMMAND_LINE, Book
-from privmean.local.collector.schema import (
+from privmean.local.collector.round_registry import COMMAND_LINE, RoundRegistry
+from privmean.local.collector.sqlite import SqliteFile
+from privmean.local.collector.store_schema import (
     HEADS,
     META,
     REFUSALS,
@@ -32,9 +33,8 @@ from privmean.local.collector.schema import (
     STATES,
     WRITERS,
 )
-from privmean.local.collector.sqlite import SqliteFile
 from privmean.local.collector.tallies import CLOSED, OPEN, Tallies
-from privmean.local.descriptor import Round
+from privmean.local.round import Round
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ class Store:
             raise PrivmeanError("the database must be SQLite or PostgreSQL; give such a URL")
         self._file = SqliteFile(self.engine) if self.engine.dialect.name == "sqlite" else None
         self.tallies = Tallies(self._connect)
-        self.book = Book(self._connect, self.transaction, self._cleared, self.tallies)
+        self.book = RoundRegistry(self._connect, self.transaction, self._cleared, self.tallies)
         try:
             self.writer = again(self._join)
         except BaseException:

@@ -20,10 +20,10 @@ import sqlalchemy as sql
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.batch import Batch, add
 from privmean.local.aggregators.tally import Tally
-from privmean.local.collector.schema import HEADS, REFUSALS, REPORTS, SNAPSHOTS, STATES
 from privmean.local.collector.sqlite import sealed, unsealed
-from privmean.local.descriptor import Round
+from privmean.local.collector.store_schema import HEADS, REFUSALS, REPORTS, SNAPSHOTS, STATES
 from privmean.local.reports import payload_size
+from privmean.local.round import Round
 
 READ = 20_000
 KEPT = 256  # rounds whose tallies are held

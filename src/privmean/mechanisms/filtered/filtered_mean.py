@@ -12,9 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.dtypes import Flags
-from privmean.mechanisms.filtered.degrees import degrees, sampled_degrees
-from privmean.mechanisms.filtered.filter import (
+from privmean.array_types import Flags
+from privmean.mechanisms.filtered.filtered_noise import FilterCalibration, KeptMean, kept_mean
+from privmean.mechanisms.filtered.neighbor_degrees import degrees, sampled_degrees
+from privmean.mechanisms.filtered.pair_progress import Progress, shown
+from privmean.mechanisms.filtered.random_filter import (
     NoisyDegrees,
     Sampled,
     basic_keep,
@@ -22,12 +24,10 @@ from privmean.mechanisms.filtered.filter import (
     noisy_degree_keep,
     sampled_odds,
 )
-from privmean.mechanisms.filtered.lattice import Metric
-from privmean.mechanisms.filtered.mean import FilterCalibration, KeptMean, kept_mean
-from privmean.mechanisms.filtered.progress import Progress, shown
-from privmean.noise.base import Noise
+from privmean.mechanisms.filtered.row_lattice import Metric
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import Relation
-from privmean.privacy.loss import Loss
+from privmean.privacy.privacy_events import PrivacyEvent
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class FilteredMean:
     tell: bool | Progress | None = None
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[PrivacyEvent, ...]:
         return self.calibration.losses
 
     def moved(self, exact: Rows, other: Rows) -> tuple[Fraction, ...]:

@@ -1,0 +1,159 @@
+"""One road for every question: declare, open, choose, reduce, plan, charge, run, release.
+
+Whatever can be refused from arguments is refused before the table is opened; whatever needs the
+schema, before a row is read. An engine that fails while reducing has cost nothing: the charge comes
+after it (`privmean.pipeline.execute`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from inspect import isroutine
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from privmean.api.call_options import CheckedOptions
+from privmean.data.public_shape import PublicShape, shape_of
+from privmean.data.table import Table
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.mechanisms.minimum_loss import require_drawn
+from privmean.pipeline import Plan, execute
+from privmean.privacy.budget import ADD_REMOVE, Budget
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.guarantee_text import warn_of_delta
+from privmean.questions.base import COLUMNS, Question, TypedQuestion
+
+if TYPE_CHECKING:
+    from privmean.data.person_table import PersonTable
+    from privmean.data.source_types import Person, Records, Rows
+    from privmean.release.release import Release
+
+R = TypeVar("R", bound="Release")
+# records, or what a table or people hold already, or one row a person
+Source: TypeAlias = "Records | Rows | Table | PersonTable"
+
+
+def run_question(
+    source: Table | PersonTable, question: TypedQuestion[R], said: CheckedOptions
+) -> R:
+    """The release of one question: what every public function does after reading its words."""
+    names = _names(source, question)
+    if names is not None and said.budget.neighbors == ADD_REMOVE:
+        # nothing of the plan needs the table: it is refused before the table is opened
+        make_plan(question, PublicShape(names, None, said.n_design), said.budget)
+    elif names is not None:
+        question.estimator(len(names), None, said.budget)
+    if isinstance(source, Table):
+        people, question = to_person_table(source, question), question.prepared(source)
+    else:
+        people, question = source, question.prepared(None)
+    shape = shape_of(people, said.budget.neighbors, said.n_design)
+    plan = make_plan(question, shape, said.budget)
+    if plan.budget.delta:
+        warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses), shape.count)
+    release = execute(
+        plan,
+        people,
+        noise=said.noise,
+        ledger=said.ledger,
+        label=said.label or question.kind,
+        about=_about(source, question, said),
+        level=said.level,
+    )
+    return question.told(release)
+
+
+def to_person_table(table: Table, question: Question) -> PersonTable:
+    """One row a person, as the question asks; a column that cannot be had is called by the word of
+    the question that names it."""
+    try:
+        return table.people(question.summary)
+    except ArgumentError as error:
+        name = error.value
+        if error.argument == "keys" and question.kind == "compare":
+            word = "pair" if getattr(question, "pair", None) else "levels"
+            raise ArgumentError(word, name, error.problem, error.remedy) from None
+        if error.argument not in ("values", "by") or not isinstance(name, str):
+            raise
+        said = {item.name: getattr(question, item.name) for item in fields(cast("Any", question))}
+        holding = [
+            word
+            for word, value in said.items()
+            if word in COLUMNS and name in (value if isinstance(value, tuple) else (value,))
+        ]
+        if holding:
+            raise ArgumentError(holding[-1], name, error.problem, error.remedy) from None
+        if "formula" in said:
+            problem = f"has {name!r}, which {error.problem}"
+            raise ArgumentError("formula", said["formula"], problem, error.remedy) from None
+        raise
+
+
+def make_plan(question: Question, shape: PublicShape, budget: Budget) -> Plan:
+    """The plan of a question, which keeps the budget."""
+    plan = question.estimator(shape.dimension, shape.cap, budget).plan(budget, shape)
+    if shape.cap is not None and getattr(plan, "persons_only", False):
+        raise ArgumentError(
+            "method",
+            plan.estimator,
+            "does not serve the mean over records",
+            "give a concentration or bounds, release fewer columns, or read estimand='persons'",
+        )
+    return within_budget(plan, budget)
+
+
+def within_budget(plan: Plan, budget: Budget) -> Plan:
+    """The plan, if its bill keeps the budget and its noise can be drawn; Infeasible otherwise.
+
+    Plans are calibrated to keep it. At the ends of the range of budgets (a delta of 1e-30, say)
+    what doubles and noise on a lattice add can be more than is left, and noise for very many
+    columns can be wider than the exact samplers draw. Every question passes here before it is
+    charged, so that no release fails after its charge.
+    """
+    if not Guarantee.of(budget, budget.neighbors, plan.losses).verify():
+        raise InfeasibleError(
+            f"no noise of this method keeps {budget.describe()}",
+            "give a larger delta, another epsilon, or choose another method",
+        )
+    for item in plan.losses:
+        require_drawn(item.name, item.drawn)
+    return plan
+
+
+def _about(source: Table | PersonTable, question: Question, said: CheckedOptions) -> dict[str, str]:
+    """What a ledger's entry says of a question: names and settings, never values."""
+    table = source.name if isinstance(source, Table) else ""
+    told = {"analyst": said.analyst, "questions": question.kind, "table": table}
+    return {name: text for name, text in told.items() if text}
+
+
+def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> Table | PersonTable:
+    """People as they are, a table, or what a table is made of."""
+    # a frame may answer every name with a column, or have a column of this name
+    if isroutine(getattr(given, "log_counts", None)) or isinstance(given, Table):
+        for name, value in {"person": person, **text}.items():
+            if value is not None:
+                raise ArgumentError(
+                    name, value, "is said already by the table or people given", "leave it out"
+                )
+        return cast("Table | PersonTable", given)
+    if not isinstance(person, str) and not isinstance(given, str | np.ndarray):
+        from privmean.data.array_columns import in_arrays
+
+        given, person = in_arrays(given, person)
+    if person is None and not isinstance(given, np.ndarray):
+        raise ArgumentError(
+            "person",
+            None,
+            "is missing",
+            "name the column that says who it is, or give people from privmean.read(...), or an "
+            "array with one row a person",
+        )
+    return Table(cast("Records", given), person=person, **text)
+
+
+def _names(source: Table | PersonTable, question: Question) -> tuple[str, ...] | None:
+    """The columns of the question, where they are known before the table is opened."""
+    return question.summary.names if isinstance(source, Table) else tuple(source.columns)

@@ -1,0 +1,282 @@
+"""Draws tried with fixed noise: what a mechanism does, whatever it says of itself.
+
+Trials of recorded answers, none of which uses `moved`:
+
+* the same noise gives the same answer: no randomness but that of the source it was given;
+* noise of any size is asked for equally often: no draw is tried again until it suits;
+* every draw of a simple answer has the billed scale at least;
+* a threshold keeps a cell, or a key, of one person hidden but for the billed delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean.auditing.equality import same
+from privmean.auditing.fixed_noise import (
+    ADDITIVE,
+    MOST_REQUESTS,
+    Added,
+    Answer,
+    Draws,
+    Endless,
+    Fixed,
+    Request,
+)
+from privmean.bisection import smallest_int
+from privmean.mechanisms.above_threshold import HitsAbove
+from privmean.mechanisms.below_threshold import FirstBelow
+from privmean.mechanisms.curator import Mechanism
+from privmean.mechanisms.exponential import Exponential, TopChoices
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean
+from privmean.mechanisms.gaussian_sums import tail_above
+from privmean.mechanisms.key_cells import Cells, Key, KeyCells
+from privmean.mechanisms.likeliest_bin import LikeliestBin
+from privmean.mechanisms.location_search import LocationSearch
+from privmean.mechanisms.noisy_quantile import NoisyQuantile
+from privmean.mechanisms.per_column import EachColumn
+from privmean.mechanisms.stable_histogram import laplace_tail
+from privmean.mechanisms.weighted_rows import JointSums
+from privmean.noise.noise_source import Noise
+from privmean.noise.simulated import SimulatedNoise
+from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
+from privmean.privacy.threshold_of_sum import ThresholdOfSum, three_laplace_tail
+
+# several draws whose losses are known together; their answers are no plain numbers
+PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
+ROUNDING = 1e-6
+SIZES = (0.0, 200.0, -200.0)
+SEEDS = 6
+
+
+def drawn(
+    mechanism: Mechanism[Any, Any], exact: object, noise: Noise, most: int = MOST_REQUESTS
+) -> tuple[Any, list[Request]]:
+    draws = Draws(noise, most=most)
+    return mechanism.draw(exact, draws), draws.requests
+
+
+def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
+    """What is wrong with the draws of one recorded answer, in words."""
+    step = _step(mechanism)
+    simple = not isinstance(step, PROCEDURES)
+    try:
+        _, requests = drawn(mechanism, exact, SimulatedNoise(1))
+        for answers in (exact, flat(exact)) if simple else (exact,):
+            made = [drawn(mechanism, answers, SimulatedNoise(1)) for _ in range(2)]
+            if not same(made[0], made[1]):
+                yield "the same noise gives another answer: it draws from elsewhere"
+            if simple and _tries_again(mechanism, answers, made[0][1]):
+                yield "how much noise is drawn depends on the noise"
+    except Endless:
+        yield "a draw is tried again until it suits"
+        return
+    if not requests and any(numbers(exact)):
+        yield "nothing is drawn from the noise that was given"
+    laws = {item.law for item in requests}
+    billed = any(isinstance(loss, Laplace | Gaussian) for loss in mechanism.losses)
+    if billed and laws - set(ADDITIVE):
+        yield "noise is made of words, where the bill says Laplace or Gaussian"
+    yield from _narrow(mechanism, requests)
+    hidden = any(loss.added_delta for loss in mechanism.losses) and not isinstance(
+        step, FilteredMean
+    )  # cells, whose number may be the same whatever the noise
+    if laws - {*ADDITIVE, "argmax"} and not hidden:
+        yield from _constant(mechanism, flat(exact) if simple else exact)
+    if any(isinstance(loss, Threshold) for loss in mechanism.losses):
+        yield from _threshold(mechanism, exact)
+    if isinstance(mechanism, KeyCells):
+        yield from _threshold_of_cells(mechanism)
+    if isinstance(step, Exponential | TopChoices):
+        yield from _too_sharp(step)
+
+
+def _constant(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
+    """Whether a number of an answer made of words is the same whatever the noise."""
+    seeds = range(2, 2 + 2 * SEEDS)
+    found = [list(numbers(drawn(mechanism, exact, SimulatedNoise(seed))[0])) for seed in seeds]
+    if found[0] and len({len(item) for item in found}) == 1:
+        # of one item there is one choice
+        several = len(found[0]) > 1 or len(list(numbers(exact))) > SEEDS
+        if several and any(len({*column}) == 1 for column in zip(*found, strict=True)):
+            yield "a number of the answer does not hang on the noise"
+
+
+def _tries_again(mechanism: Mechanism[Any, Any], exact: object, requests: list[Request]) -> bool:
+    """Whether other noise is asked for otherwise. Mechanisms that end early, and those that draw by
+    rejection, may."""
+    laws = {item.law for item in requests}
+    if isinstance(_step(mechanism), FirstBelow | HitsAbove) or not (
+        laws <= set(ADDITIVE) or laws <= {"argmax"}
+    ):
+        return False
+    tried: list[Noise] = [Fixed(times) for times in SIZES]
+    tried += [SimulatedNoise(seed) for seed in range(2, 2 + SEEDS)]
+    most = len(requests) + 1
+    return any(drawn(mechanism, exact, noise, most)[1] != requests for noise in tried)
+
+
+def _step(mechanism: Mechanism[Any, Any]) -> Mechanism[Any, Any]:
+    return mechanism.step if isinstance(mechanism, EachColumn) else mechanism
+
+
+def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iterator[str]:
+    """Whether noise of one scale for all answers has the scale on the bill."""
+    losses, step = mechanism.losses, _step(mechanism)
+    added = [item for item in requests if item.law in ADDITIVE]
+    least = Fraction(0)
+    if isinstance(step, FirstBelow) and losses:
+        least = 2 / losses[0].pure
+    elif isinstance(step, FilteredMean):
+        first, *rest = added or [Request("gaussian", 0)]
+        for loss in losses:
+            pairs = [(first, getattr(loss, "count_scale", 0))]
+            pairs += [(item, getattr(loss, "mean_scale", 0)) for item in rest]
+            if step.noisy is None and any(item.scale < scale for item, scale in pairs if item.size):
+                yield "the noise is narrower than the bill says"
+        return
+    elif isinstance(step, JointSums) and step.law == "k-norm":
+        added, least = [item for item in added if item.size > 1], step.coordinate_scale
+    else:
+        scales = {
+            Fraction(loss.scale)
+            for loss in losses
+            if isinstance(loss, Gaussian) or (isinstance(loss, Laplace) and not loss.joint)
+        }
+        if len(scales) == 1 and len({item.scale for item in added}) == 1:
+            (least,) = scales
+    if any(item.scale < least for item in added):
+        yield "the noise is narrower than the bill says"
+
+
+def numbers(value: object) -> Iterator[Fraction]:
+    """The finite numbers of an answer, in order."""
+    if isinstance(value, bool | str) or value is None:
+        return
+    if isinstance(value, int | float | np.integer | np.floating):
+        plain = value.item() if isinstance(value, np.generic) else value
+        if math.isfinite(plain):
+            yield Fraction(plain)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+        yield from (Fraction(item) for item in value[np.isfinite(value)].tolist())
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from numbers(getattr(value, field.name))
+    else:
+        items: Iterable[Any] = ()
+        if isinstance(value, np.ndarray):
+            items = value.ravel().tolist()
+        elif isinstance(value, Mapping):
+            items = value.values()
+        elif isinstance(value, tuple | list):
+            items = value
+        for item in items:
+            yield from numbers(item)
+
+
+def flat(exact: object) -> Added:
+    """Answers of the same shape that tell nothing, so that the noise alone decides."""
+    if isinstance(exact, np.ndarray):
+        return np.zeros_like(exact)
+    if isinstance(exact, Mapping):
+        return {key: 1 if isinstance(item, int) else flat(item) for key, item in exact.items()}
+    if isinstance(exact, list | tuple):
+        return type(exact)(flat(item) for item in exact)
+    if isinstance(exact, int):
+        return 0
+    if is_dataclass(exact) and not isinstance(exact, type):
+        return replace(
+            exact, **{item.name: flat(getattr(exact, item.name)) for item in fields(exact)}
+        )
+    return exact
+
+
+def _threshold(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
+    """Whether one person alone in a cell stays hidden with all but the billed probability."""
+    bill = next(loss for loss in mechanism.losses if isinstance(loss, Threshold))
+    step = _step(mechanism)
+    if not isinstance(exact if step is mechanism else exact[0], Mapping):
+        return
+    _, requests = drawn(step, {0: 1}, Fixed())
+    if len(requests) != 1:
+        yield "a cell of one person is not drawn once"
+        return
+    (request,) = requests
+    low = _least(lambda steps: step.draw({0: 1}, _Steps(steps)) not in (None, {}), 2**62)
+    if request.law == "laplace":
+        tail = laplace_tail(low, request.scale)
+    else:
+        tail = Fraction(tail_above(low, float(request.scale)))
+    if tail * bill.cells > Fraction(bill.delta):
+        yield "a cell of one person is shown more often than the bill says"
+
+
+def _threshold_of_cells(mechanism: KeyCells) -> Iterator[str]:
+    """Whether a key of one person alone stays hidden: three noises of this many steps each must add
+    up to what the bill allows; and whether these noises have the scale that the bill says."""
+    bills = [loss for loss in mechanism.losses if isinstance(loss, ThresholdOfSum)]
+    alone: dict[Key, Cells] = {
+        ("\U0010ffff",): (mechanism.unit, 0, 0)
+    }  # after all keys that were shown before
+    _, requests = drawn(mechanism, alone, Fixed())
+    if not requests or requests[-1].law not in ADDITIVE:
+        return
+    own = requests[-1]
+    low = _least(lambda k: mechanism.draw(alone, _Steps(k)).keys() >= alone.keys(), 2**62)
+    scales = float(3 * low / own.scale)
+    for bill in bills:
+        if bill.cells * three_laplace_tail(scales) > bill.delta:
+            yield "a key of one person is shown more often than the bill says"
+        if scales > (1 + ROUNDING) * (bill.threshold - 1) / float(bill.scale):
+            yield "the noise is narrower than the bill says"
+
+
+def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
+    """Whether one of two items is accepted as often as their scores and the bill say: the first
+    word that refuses it is its probability, in parts of 2^64."""
+    if not mechanism.losses:
+        return
+    one = replace(mechanism, choices=1) if isinstance(mechanism, TopChoices) else mechanism
+    change = 2 * one.span if isinstance(one, TopChoices) else one.change
+    gap = max(1, int(change * min(1.0, 5 / float(one.epsilon))))
+    scores = np.array([0, gap])
+    low = _least(lambda word: np.ravel(one.draw(scores, _Proposing(word)))[0] != 0, 2**64 - 1)
+    if 2**64 * math.exp(-float(one.epsilon) * gap / change * (1 + ROUNDING)) > low:
+        yield "a choice is sharper than the bill says"
+
+
+def _least(enough: Callable[[int], bool], most: int) -> int:
+    """The smallest whole number that is enough, or `most`."""
+    found = smallest_int(enough, 0, most=most)
+    return most if found is None else found
+
+
+class _Proposing(Fixed):
+    """The first item is proposed first, with this word; then the second, for ever."""
+
+    def __init__(self, word: int) -> None:
+        super().__init__()
+        self._word = word
+
+    def below(self, size: int, bound: int) -> Added:
+        return np.minimum(np.arange(size), 1)
+
+    def bits64(self, size: int) -> Added:
+        return np.full(size, self._word, dtype=np.uint64)
+
+
+class _Steps(Fixed):
+    """Noise of a given number of lattice steps."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self._steps = steps
+
+    def _draw(self, size: int, scale: Fraction | float) -> Added:
+        return np.full(size, self._steps, dtype=np.int64)

@@ -1,0 +1,287 @@
+"""Plans for a known covariance: the filtered mean alone, or as the centre of a clipped sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.anisotropic.clipping_steps import (
+    ClipStep,
+    Powers,
+    clip_radius,
+    expected_chain,
+    step_of,
+)
+from privmean.central.anisotropic.ellipsoid import clipped_sums
+from privmean.central.anisotropic.filtered_center import Centre, Found
+from privmean.central.anisotropic.gaussian_box import GaussianBox
+from privmean.central.anisotropic.spectrum import NORMS, SAME, Spectrum
+from privmean.central.choose_vector_method import instead
+from privmean.data.collect_rows import collect_rows
+from privmean.data.person_table import Floats, PersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError
+from privmean.inference.interval import FAILED
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean
+from privmean.mechanisms.filtered.row_lattice import RADIUS, REACH
+from privmean.mechanisms.lattice_sums import LatticeSums
+from privmean.pipeline import PlanBase
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
+
+BOUND = "the covariance bound holds, so that nearly nobody is filtered out or clipped"
+TAILS = "persons are sub-Gaussian with the given covariance"
+
+
+@dataclass(frozen=True)
+class KnownPlan(PlanBase):
+    """A filtered mean (no `clips`), or two phases: a filtered centre, then clipped sums around it.
+
+    persons: n, public, under replace-one; n_design: the public number that radii and scales use.
+    centre_parts: the centre is that of one in so many persons, by roster position or, where that is
+    private, by a secret coin of each person.
+    """
+
+    budget: Budget
+    spectrum: Spectrum
+    centre: Centre
+    n_design: int
+    persons: int | None
+    beta: float
+    clips: tuple[ClipStep, ...] = ()
+    centre_share: float = 1.0
+    centre_parts: int = 1
+    how: str = ""
+    nothing: float | None = None
+
+    @property
+    def estimator(self) -> str:
+        return f"anisotropic (least l2 error {NORMS[self.spectrum.scales]})"
+
+    @property
+    def over_plain(self) -> float:
+        """The predicted error over the sampling error of the plain mean, in the norm minimised."""
+        return self.error / math.sqrt(self.powers.total(2.0) / self.n_design)
+
+    @property
+    def dimension(self) -> int:
+        return self.spectrum.dimension
+
+    @property
+    def method(self) -> str:
+        return "two-phase" if self.clips else "average"
+
+    @property
+    def why(self) -> str:
+        return self.how + instead(self.nothing, self.error)
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """Of the columns, by the bound, in the units in which errors count."""
+        axes = self.spectrum
+        return tuple(np.sqrt(axes.scaled_variances(axes.deviations**2)).tolist())
+
+    @property
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        """The worst-case bill."""
+        steps = (step.losses(self.dimension, self.relation) for step in self.clips)
+        return self.centre.losses + tuple(loss for bill in steps for loss in bill)
+
+    @cached_property
+    def powers(self) -> Powers:
+        return Powers(self.spectrum.deviations)
+
+    @cached_property
+    def noise_error(self) -> float:
+        """Predicted root mean square l2 norm of the privacy noise, if nobody is dropped."""
+        _, noise = self._chain()
+        exponent = self.clips[-1].exponent if self.clips else self.centre.exponent
+        return noise * math.sqrt(self.powers.total(exponent))
+
+    def _chain(self) -> tuple[list[float], float]:
+        first, exponent = self.centre.expected_noise, self.centre.exponent
+        if math.isinf(first):
+            return [math.inf] * len(self.clips), math.inf
+        return expected_chain(
+            self.powers, self.clips, first, exponent, self.relation, self.n_design, self.beta
+        )
+
+    @property
+    def error(self) -> float:
+        """Predicted root mean square l2 error at n_design persons, sampling included."""
+        sampling = self.powers.total(2.0) / self.n_design
+        return math.sqrt(sampling + self.noise_error**2)
+
+    @property
+    def error_share(self) -> float:
+        """The same over the distance of one person's own row from the mean, by the bound."""
+        return self.error / math.sqrt(self.powers.total(2.0))
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause, in the norm minimised: the covariance bound stands in for
+        the guess, which is the unit where errors count in standard deviations."""
+        unit = validate.positive("guess_sd", guess_sd)
+        if self.spectrum.scales == SAME:
+            unit = 1.0
+        sampling = math.sqrt(self.powers.total(2.0) / self.n_design)
+        found = {"rmse": self.error, "sampling": sampling, "privacy_noise": self.noise_error}
+        return {name: unit * value for name, value in found.items()}
+
+    def describe(self) -> dict[str, Any]:
+        result: dict[str, Any] = {
+            "method": self.method,
+            "filter": self.centre.filter_name,
+            "covariance": "public bound",
+            "norm": f"l2 error {NORMS[self.spectrum.scales]}",
+            "dimension": self.dimension,
+            "n_design": self.n_design,
+            "friend radius": self.centre.radius,
+            "centre exponent": self.centre.exponent,
+            "multiplier": self.centre.calibration.multiplier,
+            "count offset": self.centre.calibration.offset,
+            "centre share of precision": self.centre_share,
+            "predicted error": self.error,
+            "predicted noise": self.noise_error,
+            "predicted error, giving nothing": self.nothing,
+        }
+        if self.clips:
+            result["expected clip radii"] = self._chain()[0]
+            result["persons of the centre"] = self.centre.persons
+        return result
+
+    @property
+    def shape(self) -> PublicShape:
+        return PublicShape.of(self.dimension, self.persons, self.n_design)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        if self.relation == REPLACE_ONE:
+            return ("persons", "columns", "covariance bound")
+        return ("columns", "covariance bound", "n_design")
+
+    def accepts(self, people: PersonTable) -> None:
+        weighed_alike(people)
+
+    def run(self, curator: Curator) -> Outcome:
+        """A filter that finds no centre gives a private failure."""
+        x = collect_rows(curator.people, size_is_public=self.relation == REPLACE_ONE)
+        x = self.spectrum.along(x)
+        first = x[:: self.centre_parts] if self.relation == REPLACE_ONE else x
+        found = self.centre.found(curator.ask(self._filtered(), self.centre.rows(first)))
+        if found is None:
+            return self._failure()
+        if not self.clips:
+            n = self.persons or max(found.count + self.centre.calibration.offset, 1.0)
+            return self._success(found, n)
+        return self._clipped(curator, x, found)
+
+    def _filtered(self) -> FilteredMean:
+        """The centre, of the persons at some positions; where positions shift as a person comes or
+        goes, of those whom a secret coin of their own chooses."""
+        if self.relation == REPLACE_ONE:
+            return self.centre.mechanism(work=float(self.centre.persons) ** 2 * self.dimension)
+        return self.centre.mechanism(self.centre_parts)
+
+    def _clipped(self, curator: Curator, x: Floats, found: Found) -> Outcome:
+        """Clipped sums, each around the centre that the one before released."""
+        sigma, centre = self.spectrum.deviations, found.values
+        noise, exponent = self.centre.noise(found.count), self.centre.exponent
+        n, count_noise = float(self.persons or 0), 0.0
+        deviation = found.deviations
+        for item in self.clips:
+            radius = clip_radius(
+                self.powers, noise, exponent, self.n_design, self.beta, item.exponent
+            )
+            step = step_of(radius, sigma, item.exponent)
+            sums = clipped_sums(x, centre, 1 / step)
+            exact = [sums]
+            if item.count_mu:  # the number of persons is bought with this sum
+                exact.append(np.array([len(x) * item.count_steps]))
+            noisy, *counted = curator.ask(
+                LatticeSums(item.losses(self.dimension, self.relation)), exact
+            )
+            if item.count_mu:
+                n, count_noise = max(int(counted[0][0]) / item.count_steps, 1.0), 1 / item.count_mu
+            shift = noisy.astype(np.float64) * step / n
+            centre = centre + shift
+            noise, exponent = item.noise(radius, self.relation, n), item.exponent
+            deviation = np.hypot(noise * sigma ** (exponent / 2), shift * count_noise / n)
+        return self._success(Found(centre, deviation, n), n)
+
+    def _success(self, found: Found, n: float) -> Outcome:
+        axes = self.spectrum
+        sampling = np.sqrt(axes.column_variances(axes.deviations**2) / n)
+        noise = np.sqrt(axes.column_variances(found.deviations**2))
+        target = "mean clipped to an ellipsoid" if self.clips else "mean of the persons kept"
+        estimate = axes.columns(found.values)
+        return Outcome(
+            estimate,
+            GaussianBox(estimate, noise, sampling, BOUND, target),
+            persons=self.persons if self.persons is not None else round(n),
+            assumptions=(TAILS,),
+            shares=self._shares(),
+        )
+
+    def _failure(self) -> Outcome:
+        nothing = np.full(self.dimension, np.nan)
+        return Outcome(
+            nothing,
+            GaussianBox(nothing, nothing, nothing, BOUND, "mean", failed=True),
+            persons=self.persons,
+            status=FAILED,
+            advice=(
+                "too few persons lie close together for the given covariance; the covariance may "
+                "be too small or in other units, the persons too few, or the values beyond the "
+                f"range of {REACH / RADIUS:.0e} friend radii from 0: count them from another origin"
+            ),
+            assumptions=(TAILS,),
+            shares=self._shares(),
+        )
+
+    def _shares(self) -> dict[str, float]:
+        if not self.clips:
+            return {"filtered mean": 1.0}
+        left = 1 - self.centre_share
+        sums = [step.mean_mu**2 + step.count_mu**2 for step in self.clips]
+        shares = {"centre": self.centre_share}
+        for k, item in enumerate(sums, 1):
+            shares["clipped sum" if len(sums) == 1 else f"clipped sum {k}"] = (
+                left * item / sum(sums)
+            )
+        return shares
+
+
+def weighed_alike(people: PersonTable) -> None:
+    """Refuse the mean over records: persons are weighed alike."""
+    if people.cap is not None:
+        raise ArgumentError(
+            "people",
+            f"cap={people.cap}",
+            "this estimator weighs persons alike",
+            "use the estimand over persons",
+        )
+
+
+def worded(plan: KnownPlan) -> KnownPlan:
+    """The plan, which now says why it runs."""
+    noise, total = plan.noise_error, plan.error
+    spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_design)
+    how = (
+        "the mean of the persons kept by a filter of close pairs"
+        if not plan.clips
+        else f"a filtered centre ({plan.centre_share:.0%} of the precision), then "
+        + ("a clipped sum" if len(plan.clips) == 1 else f"{len(plan.clips)} clipped sums")
+    )
+    why = (
+        f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "
+        f"{NORMS[plan.spectrum.scales]} {total:.3g} (sampling {spread:.3g}, privacy noise "
+        f"{noise:.3g})"
+    )
+    return replace(plan, how=why)

@@ -1,0 +1,340 @@
+"""From what was released to the table of groups: corrections, variances, allowances, statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from privmean.central.groups.decode_cells import BetweenGroups, DecodedCells, Flags, between_groups
+from privmean.central.groups.group_settings import (
+    ALLOWED,
+    CARRIES,
+    FEW,
+    HIDES,
+    PRECISE,
+    SEEN,
+    SURE,
+    GroupSettings,
+)
+from privmean.central.groups.occupied_cells import OccupiedCells
+from privmean.central.groups.pooled_tail import GroupBounds, PooledTail
+from privmean.central.groups.run_groups import GroupEstimates
+from privmean.central.groups.tail_decay import TailDecay
+from privmean.data.person_table import Floats
+from privmean.inference.group_table import FEW as TOO_FEW
+from privmean.inference.group_table import IMPRECISE, NEAR, GroupTable
+from privmean.inference.interval import OK
+from privmean.inference.outlier_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THICK
+
+WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
+LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
+# deviations of its own to a limit, within which the tail of a group that clearly spreads more than
+# the others, or only no less, may go on beyond it
+SPILLS, NO_LESS = 1.5, 1.0
+TURNS = 5  # after each, less than half of what is missing of the place of a group is left
+SPREADS = 0.35  # typical difference of logarithms of groups' deviations
+
+
+def empty_table(
+    keys: Sequence[str], status: str, weight: Floats | None = None, weight_sd: float = np.nan
+) -> GroupTable:
+    """Every group without an estimate; their noisy persons, where these were bought."""
+    nothing = np.full(len(keys), np.nan)
+    never = np.zeros(len(keys), dtype=bool)
+    return GroupTable(
+        tuple(keys), nothing, nothing, np.zeros((len(keys), 3)), nothing, nothing, nothing, nothing,
+        never, never, nothing if weight is None else weight, weight_sd, nothing, np.nan, nothing,
+        nothing, (status,) * len(keys),
+    )  # fmt: skip
+
+
+def table_of(
+    found: GroupEstimates, settings: GroupSettings, epsilon: Fraction, keys: Sequence[str]
+) -> tuple[GroupTable, Floats]:
+    """The table, and the means drawn to each other as far as their errors ask."""
+    final, limits, tail = found.reading, found.limits, found.tail
+    assert final is not None
+    assert limits is not None
+    assert tail is not None
+    seen = final.seen(SEEN)
+    between = between_groups(final, final.mean, found.weight, seen, tail.spread)
+    variance = between.variance(final.noise, found.weight)
+    shift = between.shrunk(final.mean, variance) - between.grand
+    up, down = _cut(found, limits, tail, shift)
+    sure = np.full(settings.groups, between.ratio > SURE)
+    if found.units is not None:
+        sure |= found.units.known
+    times = _beside(found, final, limits, tail)
+    corrected = np.where(sure & settings.counted, times * (up - down), 0.0)
+    mean = final.mean + corrected
+    spread = _variance(final, between)
+    spread += 2 * np.maximum(limits.upper - mean, 0.0) * times * up
+    spread += 2 * np.maximum(mean - limits.lower, 0.0) * times * down
+    wide = _stretch(final, between)
+    assert found.place is not None
+    assert found.place.seen is not None
+    cells = OccupiedCells.of(found.place, found.place.seen, settings.weights.mass)
+    doubt = CLEAR * final.radius**2 * 6**0.5 * final.scale / final.divisor
+    about = between.middle, between.within, found.persons
+    heaped = cells.explain(final.mean, final.within, doubt, about)
+    wide = np.where(heaped, 1.0, wide)
+    far_up, far_down = up, down
+    # an allowance is as the values of all lie about their own mean: a group that lies apart from
+    # the most is cut more, which says that it lies farther, where more is cut
+    for _ in range(TURNS):
+        shift = between.shrunk(final.mean + far_up - far_down, variance) - between.middle
+        far_up, far_down = _cut(found, limits, tail, shift, between.middle, wide)
+    reach = wide * _reach(found, limits, between.middle)
+    out = found.beyond
+    beyond = 0.0 if out is None else out.share * reach
+    thick = out is not None and out.thick
+    seen_out = np.full(settings.groups, out is not None and out.seen)
+    far_out = np.full(settings.groups, out is not None and out.far)
+    own = found.units
+    if own is not None and own.beyond is not None:
+        seen_out[own.known], far_out[own.known] = own.beyond.seen, own.beyond.far
+        arm = np.maximum(limits.upper - own.center, own.center - limits.lower)
+        beyond = np.where(own.known, own.beyond.share * wide * arm, beyond)
+    slow_up, slow_down, square = _slow(found, limits, shift, between.middle, wide)
+    few = final.weight < FEW * 6**0.5 * final.scale
+    inside = wide * between.within**0.5 / 2 + final.noise
+    room = final.radius * (1 - np.abs(final.share))
+    high = final.share > 0
+    spills = _spills(final, between, room) & ~heaped
+    near = (room < inside) | (spills & (not tail.heaped))
+    hidden = _hidden(found, limits, high)
+    if settings.public_keys and not settings.weights.split:  # all whom the cells count are here
+        total, sd = float(found.weight.sum()), found.weight_sd * settings.groups**0.5
+        rest = cells.rest(total, sd, np.where(high, limits.upper, limits.lower), high)
+        hidden = np.minimum(hidden, rest)
+    near &= hidden > HIDES * found.weight
+    precise = found.weight * settings.strength(epsilon) / settings.most
+    beyond = ALLOWED * beyond
+    up, down = ALLOWED * np.maximum(up, far_up), ALLOWED * np.maximum(down, far_down)
+    far_up, far_down = np.maximum(beyond, slow_up), np.maximum(beyond, slow_down)
+    above = times * up + far_up - corrected
+    below = times * down + far_down + corrected
+    spread += 2 * np.maximum(limits.upper - mean, 0.0) * slow_up + square
+    spread += 2 * np.maximum(mean - limits.lower, 0.0) * slow_down
+    error = np.sqrt(spread / final.divisor + final.noise**2)
+    seen_out |= slow_up + slow_down > CARRIES * error
+    arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
+    leans = (up + down + far_up + far_down > 2 * error) | (arm > LONG * between.within**0.5)
+    alone = _wider(final, between) & leans & ~heaped & settings.counted
+    # the first that holds
+    said = (
+        (few, TOO_FEW), (np.full(len(few), thick), TOO_THICK), (near, NEAR),
+        (precise < PRECISE, IMPRECISE), (far_out, FAR_SEEN), (alone, OWN_TAIL),
+        (seen_out, TAIL_SEEN),
+    )  # fmt: skip
+    status = np.select([which for which, _ in said], [word for _, word in said], OK).tolist()
+    shrunk = _translated(between, mean, variance)
+    table = GroupTable(
+        tuple(keys),
+        np.where(few, np.nan, mean),
+        np.sqrt(spread / final.divisor),
+        np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
+        final.noise if found.gaussian else np.zeros(settings.groups),
+        above,
+        below,
+        corrected,
+        (near & (final.share > 0) | thick) & ~few,
+        (near & (final.share <= 0) | thick) & ~few,
+        found.weight,
+        found.weight_sd,
+        final.divisor,
+        2**0.5 * final.scale,
+        limits.lower,
+        limits.upper,
+        tuple(status),
+        counted=settings.counted,
+        related=settings.weights.split,
+    )
+    return table, np.where(few, np.nan, shrunk)
+
+
+def table_within(
+    found: GroupEstimates, settings: GroupSettings, epsilon: Fraction, keys: Sequence[str]
+) -> tuple[GroupTable, Floats]:
+    """The same of values within public bounds: no limits cut anything off."""
+    final, limits = found.reading, found.limits
+    assert final is not None
+    assert limits is not None
+    spread = float((final.radius**2).max())  # the largest there can be, where no group is seen
+    between = between_groups(final, final.mean, found.weight, final.seen(SEEN), spread)
+    few = final.weight < FEW * 6**0.5 * final.scale
+    precise = found.weight * settings.strength(epsilon) / settings.most
+    said = ((few, TOO_FEW), (precise < PRECISE, IMPRECISE))
+    status = np.select([which for which, _ in said], [word for _, word in said], OK).tolist()
+    none, never = np.zeros(settings.groups), np.zeros(settings.groups, dtype=bool)
+    shrunk = _translated(between, final.mean, between.variance(final.noise, found.weight))
+    table = GroupTable(
+        tuple(keys),
+        np.where(few, np.nan, final.mean),
+        np.sqrt(_variance(final, between) / final.divisor),
+        np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
+        final.noise if found.gaussian else none,
+        none,
+        none,
+        none,
+        never,
+        never,
+        found.weight,
+        found.weight_sd,
+        final.divisor,
+        2**0.5 * final.scale,
+        limits.lower,
+        limits.upper,
+        tuple(status),
+        counted=settings.counted,
+        related=settings.weights.split,
+    )
+    return table, np.where(few, np.nan, shrunk)
+
+
+def _cut(
+    found: GroupEstimates,
+    limits: GroupBounds,
+    tail: PooledTail,
+    shift: Floats,
+    grand: float = 0.0,
+    stretch: Floats | float = 1.0,
+) -> tuple[Floats, Floats]:
+    """Mean excess over and below the limits of each group, by the pooled tail about its centre.
+    stretch: how much wider its persons spread, about `grand`."""
+    if tail.heaped:  # groups differ in how many lie beside the heap, and not in where it is
+        shift, grand = np.zeros(len(shift)), tail.center
+    high = grand + (limits.upper - shift - grand) / stretch
+    low = grand + (limits.lower - shift - grand) / stretch
+    # one value is a heap in every group, however far groups are apart
+    ends = [tail.center + (end - tail.center) / stretch for end in (limits.upper, limits.lower)]
+    up, down = tail.up(high, ends[0]), tail.down(low, ends[1])
+    if found.heavy.any() and found.wide is not None:
+        up = np.where(found.heavy, found.wide.up(high, ends[0]), up)
+        down = np.where(found.heavy, found.wide.down(low, ends[1]), down)
+    up, down = up * stretch, down * stretch
+    if found.units is not None:
+        own, size = found.units, found.units.size * stretch
+        high, low = (limits.upper - own.center) / size, (limits.lower - own.center) / size
+        up = np.where(own.known, own.tail.up(high) * size, up)
+        down = np.where(own.known, own.tail.down(low) * size, down)
+    return up, down
+
+
+def _beside(
+    found: GroupEstimates, final: DecodedCells, limits: GroupBounds, tail: PooledTail
+) -> Floats:
+    """How many times more persons of each group lie beside a heap of more than half of all (1 where
+    there is none): as much more of its mean is cut off."""
+    times = np.ones(len(final.mean))
+    if tail.heaped:
+        square = final.within + (final.mean - tail.center) ** 2
+        usual = np.maximum(tail.square(limits.lower, limits.upper), 1e-300)
+        times = np.maximum(square / usual, 1.0)
+    return times if found.units is None else np.where(found.units.known, 1.0, times)
+
+
+def _slow(
+    found: GroupEstimates, limits: GroupBounds, shift: Floats, grand: float, stretch: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Mean excess over and below the limits of each group, and its mean square, of those beyond the
+    limits of the location where the tail seems to fall off slowly."""
+    up, down, square = (np.zeros(len(shift)) for _ in range(3))
+    place, tail, out, own = found.place, found.tail, found.beyond, found.units
+    if place is None or place.seen is None or tail is None or out is None:
+        return up, down, square
+    low = grand + (limits.lower - shift - grand) / stretch
+    high = grand + (limits.upper - shift - grand) / stretch
+    up, down, square = TailDecay.of(place.seen, tail, out.most).excess(low, high)
+    up, down, square = up * stretch, down * stretch, square * stretch**2
+    if own is not None and own.beyond is not None:
+        size = own.size * stretch
+        low, high = (limits.lower - own.center) / size, (limits.upper - own.center) / size
+        beside = TailDecay.of(own.seen, own.tail, own.beyond.most).excess(low, high)
+        up = np.where(own.known, beside[0] * size, up)
+        down = np.where(own.known, beside[1] * size, down)
+        square = np.where(own.known, beside[2] * size**2, square)
+    return up, down, square
+
+
+def _hidden(found: GroupEstimates, limits: GroupBounds, high: Flags) -> Floats:
+    """Persons beyond the limit of each group that is nearer to its mean, if all who may be there
+    were its own: those of the pooled histogram, and as many beyond that as noise may hide."""
+    assert found.tail is not None
+    under, over = found.tail.beyond(limits.lower, limits.upper)
+    part = np.where(high, over, under) + (1.0 if found.beyond is None else found.beyond.likely)
+    persons = part * found.persons
+    own = found.units
+    if own is not None:
+        low, up = (limits.lower - own.center) / own.size, (limits.upper - own.center) / own.size
+        under, over = own.tail.beyond(low, up)
+        part = np.where(high, over, under) + (1.0 if own.beyond is None else own.beyond.likely)
+        known = float(np.maximum(found.weight, 0.0)[own.known].sum())
+        persons = np.where(own.known, part * known, persons)
+    return persons
+
+
+def _variance(final: DecodedCells, between: BetweenGroups) -> Floats:
+    """Of persons inside each group: never below its own noisy value, and drawn to the pooled one
+    from below as far as its noise asks."""
+    found: Floats = np.maximum(final.within, _drawn(final, between))
+    return found
+
+
+def _drawn(final: DecodedCells, between: BetweenGroups) -> Floats:
+    """The variance inside each group, drawn to the pooled one as far as its noise asks."""
+    within = between.within
+    noise = final.radius**2 * 6**0.5 * final.scale / final.divisor / within
+    own = SPREADS**2 / (SPREADS**2 + noise**2 + 4 / final.divisor)
+    found: Floats = own * final.within + (1 - own) * within
+    return found
+
+
+def _stretch(final: DecodedCells, between: BetweenGroups) -> Floats:
+    """How much more the persons of each group spread than those of all: its tail is taken to be as
+    much wider (docs/proofs/groups.md, section 6)."""
+    found: Floats = np.sqrt(np.maximum(_drawn(final, between) / between.within, 1.0))
+    return found
+
+
+def _wider(final: DecodedCells, between: BetweenGroups) -> Flags:
+    """Groups whose persons clearly spread more than those of all: the tail of the others may say
+    little of theirs."""
+    noise = final.radius**2 * 6**0.5 * final.scale / final.divisor / between.within
+    error = np.sqrt(noise**2 + 3 / final.divisor)
+    excess = final.within / between.within - 1
+    found: Flags = (excess > WIDER - 1) & (excess > CLEAR * error)
+    return found
+
+
+def _spills(final: DecodedCells, between: BetweenGroups, room: Floats) -> Flags:
+    """Groups away from the others that lie so near to a limit, and spread so much, that their tail
+    may be cut off there: one that only lies apart spreads less inside limits which cut it.
+
+    room: from each mean to the nearer limit."""
+    aside = final.mean - between.middle
+    outside = (np.abs(aside) > between.within**0.5) & ((aside > 0) == (final.share > 0))
+    left = room / np.sqrt(np.maximum(final.within, 1e-300))
+    clearly = _wider(final, between) & (left < SPILLS)
+    found: Flags = outside & (clearly | ((final.within > between.within) & (left < NO_LESS)))
+    return found
+
+
+def _reach(found: GroupEstimates, limits: GroupBounds, grand: float) -> Floats:
+    """How far each group's limit is from the grand mean, on the side of the longer tail."""
+    place = found.place
+    assert place is not None
+    above = place.upper - place.origin >= place.origin - place.lower
+    distance = limits.upper - grand if above else grand - limits.lower
+    found_reach: Floats = np.maximum(distance, 0.0)
+    return found_reach
+
+
+def _translated(between: BetweenGroups, mean: Floats, variance: Floats) -> Floats:
+    """Shrunk means, none moved by more than .7 deviations of its error (Efron and Morris 1972)."""
+    step = between.shrunk(mean, variance) - mean
+    most = 0.7 * np.sqrt(variance)
+    found: Floats = mean + np.clip(step, -most, most)
+    return found

@@ -1,0 +1,334 @@
+"""The plan of means by group: prices of the stages, predicted errors, and the release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.clipping_region import ClippingRegion
+from privmean.central.groups.build_table import empty_table, table_of, table_within
+from privmean.central.groups.group_settings import (
+    BEYOND,
+    COUNTS,
+    LEAST,
+    LOOK_LEAST,
+    PRECISE,
+    ROUGH,
+    TOTAL,
+    GroupSettings,
+)
+from privmean.central.groups.group_texts import (
+    advice_of,
+    assumption_of,
+    hidden_words,
+    left_out_words,
+    notes_of,
+)
+from privmean.central.groups.pairs_plan import ROSTER, PairsPlan
+from privmean.central.groups.predict_groups import GroupForecast, forecast_of, noise_of
+from privmean.central.groups.private_keys import run_private
+from privmean.central.groups.run_groups import FINAL, GroupEstimates, Strength, price, run_groups
+from privmean.central.log_histogram import ATOM_ONLY
+from privmean.central.pure_budget import PureBudgetSpender
+from privmean.data.grids import LOG_CELLS
+from privmean.data.key_text import label
+from privmean.data.person_table import Floats, PersonTable
+from privmean.inference.group_table import FEW, GroupTable
+from privmean.inference.interval import FAILED, OK
+from privmean.inference.outlier_check import TOO_THICK
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.gaussian_cells import GaussianCells
+from privmean.mechanisms.key_cells import KeyCells
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.privacy_events import Laplace, PrivacyEvent
+from privmean.release.outcome import Outcome, by_cause
+
+USUAL_STEPS = 2**19 + 1
+USUAL_PERSONS = 2000  # with which a kind of noise is chosen
+
+
+@dataclass(frozen=True)
+class GroupPlan(PairsPlan):
+    """The stages and their prices; see `GroupMeans`. labels: of public keys, as they are shown."""
+
+    labels: tuple[str, ...]
+    simultaneous: bool = False
+    estimator = "means by group"
+    locates = True  # whether it pays for the place of the values itself
+
+    @property
+    def why(self) -> str:
+        return (
+            "no bounds are needed: persons are counted by group, limits are found from all persons "
+            "together and chosen by the size of each group, then all groups are released at once"
+        )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        if self.settings.public_groups:
+            return (
+                "roster of persons", "who has records in which group", "column names",
+                "keys of the groups", "number of groups a person counts in",
+            )  # fmt: skip
+        keys = ("keys of the groups",) * self.settings.public_keys
+        known = ("column names", *keys, "number of groups a person counts in")
+        return (*ROSTER, *known) if self.relation == REPLACE_ONE else known
+
+    def accepts(self, people: PersonTable) -> None:
+        """Refuse people that are no pairs of these groups."""
+        self.pairs(people, "groups")
+
+    @property
+    def located(self) -> ClippingRegion | None:
+        """Where they are, if that is known before it runs."""
+        return None
+
+    @property
+    def least_persons(self) -> int:
+        """Persons with a pair below which no value is located, so that the table fails."""
+        return math.ceil(LEAST / self.settings.strength(self.of_value))
+
+    @property
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        """A bill of one path; every path composes to at most epsilon, exactly."""
+        purse = self.settings.purse(self.epsilon)
+        bill = self.count_losses(purse)
+        spent = tuple(bill)
+        return spent + self.value_losses(
+            purse, self.epsilon, lambda left, own: self.strength(left, (*spent, *own)), 0
+        )
+
+    def count_losses(self, purse: PureBudgetSpender) -> list[PrivacyEvent]:
+        """What persons by group and in all cost, taken from `purse`."""
+        s, relation = self.settings, self.relation
+        moved = Fraction(s.most * s.weights.parts * s.moves)
+        bill: list[PrivacyEvent] = []
+        if s.public_keys and not s.public_groups:
+            counts = purse.take(price(COUNTS, self.epsilon))
+            bill.append(Laplace("persons by group", moved, moved / counts, relation=relation))
+        if (s.total or not s.public_keys) and not s.public_groups:
+            total = purse.take(price(TOTAL, self.epsilon))
+            bill.append(Laplace("persons", Fraction(1), 1 / total, relation=relation))
+        return bill
+
+    def value_losses(
+        self, purse: PureBudgetSpender, epsilon: Fraction, strength: Strength, column: int
+    ) -> tuple[PrivacyEvent, ...]:
+        """What the other stages of one value cost. epsilon: of which prices are parts."""
+        s, relation = self.settings, self.relation
+        bill: list[PrivacyEvent] = []
+        known = s.public_keys and s.bounds_of(column) is not None
+        if (
+            self.locates and not known
+        ):  # the usual share; what is spent more on looking is spent less on the end
+            look = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
+            bill.append(look.loss)
+        if s.counted and not known:
+            bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
+        for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
+            if known and name != FINAL:
+                continue
+            part = price(ROUGH, epsilon) if name != FINAL else purse.left
+            if self.gaussian and name == FINAL:
+                mu = strength(part, bill)
+                last = GaussianCells(
+                    name, relation, (USUAL_STEPS,), s.weights.parts, s.most, s.affected, mu
+                )
+                bill += last.losses
+                continue
+            if s.public_keys:
+                cost = 1 / purse.take(part)
+                bill.append(Laplace(name, Fraction(1), cost, joint=True, relation=relation))
+                continue
+            steps = KeyCells(
+                name, relation, purse.take(part), delta, (), USUAL_STEPS, s.weights.parts, s.most,
+                s.weights.kept,
+            )  # fmt: skip
+            bill += steps.losses
+        return tuple(bill)
+
+    @cached_property
+    def gaussian(self) -> bool:
+        """Whether the last stage has Gaussian noise: under a rho budget, and with a delta where
+        that is less; from public numbers alone."""
+        s = self.settings
+        if not s.public_keys or s.public_groups:
+            return False
+        if self.budget.rho is not None:
+            return True
+        if self.budget.delta <= 0:
+            return False
+        k = s.most * s.moves
+        left = Fraction(self.final_epsilon(USUAL_PERSONS))
+        return math.sqrt(k) / self.strength(left, ()) < math.sqrt(2) * k / float(left)
+
+    def strength(self, left: Fraction, bill: Sequence[PrivacyEvent]) -> float:
+        """mu of the last stage: what is left of rho, or the basic bound at what is left of epsilon
+        with all of delta, which holds for prices that were chosen along the way."""
+        if self.budget.rho is not None:
+            return self.mu_of_rho(self.budget.rho, bill)
+        return self.mu_of_epsilon(left, self.budget.delta)
+
+    @staticmethod
+    def mu_of_rho(rho: float, bill: Sequence[PrivacyEvent]) -> float:
+        """From what a bill leaves of rho."""
+        return math.sqrt(2 * (rho - math.fsum(item.rho for item in bill))) * (1 - 1e-9)
+
+    def mu_of_epsilon(self, left: Fraction, delta: float) -> float:
+        """From what is left of epsilon, with this delta, by the basic bound."""
+        part = Budget(epsilon=float(left) * (1 - 1e-12), delta=delta)
+        return part.gaussian_mu(self.settings.affected) * (1 - 1e-9)
+
+    @property
+    def deltas(self) -> tuple[float, float]:
+        """What the thresholds of private keys may cost, in the rough and in the last cells."""
+        part = 0.0 if self.settings.public_keys else self.budget.delta / 2
+        return part, part
+
+    def final_epsilon(self, persons: int) -> float:
+        """What the last stage gets where groups keep pooled limits and none is heavy."""
+        s, whole = self.settings, float(self.epsilon)
+        left = whole * (1 - COUNTS * s.public_keys - TOTAL * (s.total or not s.public_keys))
+        return self.value_epsilon(left, persons) - ROUGH * (whole - left)
+
+    def value_epsilon(self, left: float, persons: int) -> float:
+        """What of `left` the last stage of one value gets."""
+        share = self.settings.look_share(persons, self.epsilon)
+        rest = left * (1 - share * self.locates)
+        return rest * (1 - BEYOND * self.settings.counted) - ROUGH * left
+
+    def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
+        """Predicted root mean square error of a group of usual size, by cause."""
+        count = persons if persons is not None else self.shape.counted()
+        return self.predicted(guess_sd, max(count / max(self.settings.groups, 1), 1.0), count)
+
+    def predicted(self, guess_sd: float, weight: float, persons: int) -> dict[str, float]:
+        """Predicted error of a group of this weight among so many persons, for a guess of the
+        standard deviation of persons inside a group."""
+        sd = validate.positive("guess_sd", guess_sd)
+        noise, sampling = noise_of(self, sd, weight, persons), sd / math.sqrt(weight)
+        return by_cause(sampling, noise)
+
+    def forecast(
+        self, sizes: object, guess_sd: float, persons: int | None = None
+    ) -> tuple[GroupForecast, ...]:
+        """What to expect of every group, for public guesses of their sizes (a mapping, numbers in
+        the order of the keys, or one number to share out)."""
+        return forecast_of(self, sizes, guess_sd, persons)
+
+    def difference(self, guess_sd: float, sizes: object) -> dict[str, float]:
+        """Predicted error of the difference of the first two groups, by cause."""
+        one, two = self.forecast(sizes, guess_sd)[:2]
+        return {
+            "rmse": math.hypot(one.rmse, two.rmse),
+            "sampling": math.hypot(one.sampling, two.sampling),
+            "privacy_noise": math.hypot(one.privacy_noise, two.privacy_noise),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        s = self.settings
+        return {
+            "groups": s.groups,
+            "groups a person counts fully in": s.weights.most,
+            "rule": "split" if s.weights.split else "mode",
+            "parts of a weight": s.weights.parts,
+            "share of the counts": COUNTS + TOTAL * s.total,
+            "share of the rough cells": ROUGH,
+            "histogram cells": LOG_CELLS,
+            "weight times epsilon of a precise row": PRECISE,
+            "persons that are needed in all": self.least_persons,
+        }
+
+    def run(self, curator: Curator) -> Outcome:
+        """Statuses of the whole: ok, atom (nearly all persons have one value), failed."""
+        with np.errstate(all="ignore"):  # a warning of NumPy could tell of values
+            return self._run(curator)
+
+    def _run(self, curator: Curator) -> Outcome:
+        labels, settings = self.labels, self.settings
+        if settings.public_keys:
+            strength = self.strength if self.gaussian else None
+            found = run_groups(curator, settings, self.epsilon, strength, self.located)
+        else:
+            shown = run_private(curator, settings, self.epsilon, self.deltas)
+            found, labels = shown.found, tuple(label(key) for key in shown.keys)
+            settings = replace(settings, keys=shown.keys)
+        notes = () if found.hidden is None else (hidden_words(found.hidden),)
+        return self.outcome(found, settings, labels, self.epsilon, notes)
+
+    def outcome(
+        self,
+        found: GroupEstimates,
+        settings: GroupSettings,
+        labels: Sequence[str],
+        epsilon: Fraction,
+        notes: tuple[str, ...] = (),
+        column: int = 0,
+    ) -> Outcome:
+        """What was found of one value, as a table. epsilon: of which its prices were parts."""
+        status, shrunk = OK, None
+        if found.reading is None:
+            atom = found.place is not None and found.place.outcome == ATOM_ONLY
+            status = "atom" if atom else FAILED
+            word = FEW if found.place is None else status
+            table = empty_table(labels, word, found.weight, found.weight_sd)
+        elif found.place is None:
+            table, shrunk = table_within(found, settings, epsilon, labels)
+        else:
+            table, shrunk = table_of(found, settings, epsilon, labels)
+            if TOO_THICK in table.status:
+                status = TOO_THICK
+        table = replace(self._worded(table, found), bounds=settings.bounds_of(column))
+        return Outcome(
+            table.estimate,
+            table,
+            persons=max(int(found.persons), 0),
+            status=status,
+            advice=advice_of(found, self.settings, epsilon),
+            assumptions=(*notes_of(self.settings), *notes, *self._left_out(found)),
+            shares=found.shares,
+            diagnostics=_facts(found, shrunk),
+            estimand=self._estimand(),
+        )
+
+    def _left_out(self, found: GroupEstimates) -> tuple[str, ...]:
+        """The warning that most people are in none of the groups, where n is public."""
+        noise = found.weight_sd * math.sqrt(len(found.weight))
+        words = left_out_words(float(found.weight.sum()), noise, self.shape.persons)
+        return (words,) if words and self.settings.public_keys else ()
+
+    def _worded(self, table: GroupTable, found: GroupEstimates) -> GroupTable:
+        words = assumption_of(found, self.settings)
+        return replace(table, assumption=words, simultaneous=self.simultaneous)
+
+    def _estimand(self) -> str:
+        s = self.settings
+        if not s.weights.split:
+            return "mean over the persons of each group"
+        if s.weights.most == 1:
+            return "mean over the persons of each group, one vote a person in all"
+        return "mean over the persons of each group, who count less in more groups"
+
+
+def _facts(found: GroupEstimates, shrunk: Floats | None) -> dict[str, Any]:
+    """Numbers that were paid for, beside the table."""
+    facts: dict[str, Any] = dict(found.path)
+    if found.place is not None:
+        facts["pooled limits"] = [found.place.lower, found.place.upper]
+    if found.between is not None:
+        facts["deviation within groups"] = found.between.within**0.5
+        facts["deviation between groups"] = found.between.between**0.5
+    if found.beyond is not None:
+        facts["share of persons beyond the pooled limits"] = found.beyond.share
+    if found.units is not None:
+        facts["groups with limits of their own"] = int(found.units.known.sum())
+    if shrunk is not None:
+        facts["shrunk means"] = shrunk
+    return facts

@@ -1,0 +1,336 @@
+"""What a release of means by group adds to a release: its rows, and comparisons of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privmean.central.groups.group_texts import HIDDEN, LEFT_OUT
+from privmean.errors import ArgumentError
+from privmean.inference.contrasts import (
+    ALL_PAIRS,
+    Contrast,
+    average_line,
+    contrast_line,
+    contrasts_of,
+    shown_contrasts,
+)
+from privmean.inference.group_table import GroupTable, LinearCombination, each_of
+from privmean.inference.interval import OK, Floats, Interval
+from privmean.inference.noise_sums import sum_quantile
+from privmean.inference.ratios import Ratio, ratio_line
+from privmean.plain_data import plain
+from privmean.release.release import Release
+
+if TYPE_CHECKING:
+    from privmean.release.result_rows import Row
+
+KNOWN = 1e-5  # a deviation below it is that of a public number
+SAME = "assumes that persons who are high in one group are not low in the other"
+WORST = "holds for any dependence within persons"
+PARTS = "rest and overall: by noisy persons, of groups that are not at the limits or too small"
+APART = "groups of different persons"
+
+
+def _nothing() -> GroupTable:
+    from privmean.central.groups.build_table import empty_table
+
+    return empty_table((), OK)
+
+
+@dataclass(frozen=True, repr=False)
+class GroupRelease(Release):
+    """A release whose columns are groups. term: the value; by: the columns of keys; groups: the
+    numbers of every row; contrasts: the comparisons that were asked. shrunk: means drawn to each
+    other, beside the others and in none of their intervals.
+
+    Every comparison is computed from what was released, and costs nothing more.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        release = pm.mean(table, "ln_wage", by="union", keys=[0, 1], epsilon=1.0)
+        release.contrast("1 - 0"), release.ratio("1 / 0"), release.pairwise()
+    """
+
+    term: str = ""
+    by: tuple[str, ...] = ()
+    groups: GroupTable = field(default_factory=_nothing, repr=False)
+    contrasts: tuple[Contrast, ...] = ()
+    shrunk: Floats | None = field(default=None, repr=False)
+    crossed: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+
+    def _rows(self, level: float) -> tuple[Row, ...]:
+        """One row a group, then one a comparison that was asked."""
+        lines = self.groups.rows(level, clipped=self._clipped)
+        weights = self.groups.weight.tolist()
+        own = tuple(
+            self._row(*row)
+            for row in zip(self.columns, lines, weights, self.groups.status, strict=True)
+        )
+        each = self._each(level)
+        return own + tuple(self._compared(item, each) for item in self.contrasts)
+
+    def contrasts_frame(self, backend: str | None = None, *, level: float | None = None) -> Any:
+        """The comparisons that were asked as a frame of their own, with the columns of `to_frame`
+        (which has them below the groups).
+
+        Example:
+            release.contrasts_frame("polars")
+        """
+        from privmean.data.to_frame import frame_of
+        from privmean.release.result_rows import columns_of
+
+        return frame_of(columns_of(self.rows(level)[len(self.columns) :]), backend)
+
+    def persons_interval(self, key: object, level: float | None = None) -> tuple[float, float]:
+        """Noisy persons of a group, give or take their noise; a public number is both ends. Raises
+        ArgumentError for a key that is no row.
+
+        Example:
+            release.persons_interval("1")
+        """
+        text = str(key)
+        if text not in self.columns:
+            raise ArgumentError("key", key, "is no row", f"choose of {list(self.columns[:9])}")
+        half = self._persons_half(self._level(level))
+        return _about(float(self.groups.weight[self.columns.index(text)]), half)
+
+    def _persons_half(self, level: float) -> float:
+        # the last stage has most of the precision: a sum of three noises
+        sd = self.groups.weight_sd
+        return sum_quantile((1 - level) / 2, [sd / math.sqrt(6)] * 3, 0.0) if sd > KNOWN else 0.0
+
+    def _each(self, level: float) -> float:
+        """The level of a comparison that was asked: of all of them, where they hold together."""
+        together = self.groups.simultaneous and len(self.contrasts) > 1
+        return each_of(level, len(self.contrasts)) if together else level
+
+    def contrast(
+        self,
+        said: str | Mapping[Any, float],
+        level: float | None = None,
+        *,
+        independent: bool = False,
+    ) -> Row:
+        """One comparison: "a - b", "a - rest", "a - overall", or factors by key.
+
+        independent: where groups share persons, take errors of sampling as unrelated; that assumes
+        that persons who are high in one group are not low in the other. Raises ArgumentError for a
+        text that is no comparison of these groups.
+        """
+        (found,) = self._parsed(said)
+        if found.ratio:
+            raise ArgumentError("contrast", said, "is a ratio", "ask ratio(...)")
+        return self._compared(found, self._level(level), independent=independent)
+
+    def ratio(self, said: str, level: float | None = None, *, independent: bool = False) -> Ratio:
+        """The ratio of two groups, "a / b": its set of values may be two rays or everything."""
+        (found,) = self._parsed(said)
+        if not found.ratio:
+            raise ArgumentError("ratio", said, "is no ratio", "say 'a / b'")
+        return ratio_line(self.groups, found, self._level(level), independent=independent)
+
+    def pairwise(self, level: float | None = None) -> tuple[Row, ...]:
+        """All differences of two groups with an estimate, together at the level."""
+        at = self._level(level)
+        shown = [key for key, seen in zip(self.columns, self.groups.shown, strict=True) if seen]
+        pairs = contrasts_of([ALL_PAIRS], shown) if len(shown) > 1 else ()
+        each = each_of(at, len(pairs))
+        return tuple(self._compared(item, each) for item in pairs)
+
+    def margin(self, column: str, level: float | None = None) -> tuple[Row, ...]:
+        """Means by one of several crossed columns: one row a value of it, the mean of its groups by
+        their noisy persons, so that it is the sum of its cells. Groups without an estimate, or at
+        the limits, are left out. Costs nothing more."""
+        if column not in self.by or not self.crossed:
+            raise ArgumentError(
+                "column", column, "is none of the crossed columns", f"choose of {list(self.by)}"
+            )
+        place, at, rows = self.by.index(column), self._level(level), []
+        for value in dict.fromkeys(key[place] for key in self.crossed):
+            which = np.array([key[place] == value for key in self.crossed])
+            line = average_line(self.groups, which, at)
+            persons = float(self.groups.weight[which].sum())
+            rows.append(self._row(value, line, persons, line.status))
+        return tuple(rows)
+
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
+        result["term"] = self.term
+        result["by"] = list(self.by)
+        half, rows = self._persons_half(self.level), self.rows()
+        result["groups"] = [
+            {
+                "key": row.group,
+                **_told(row),
+                "persons": plain(row.persons),
+                "persons_std_error": plain(self.groups.weight_sd),
+                "persons_interval": [plain(x) for x in _about(row.persons, half)],
+                **({} if self.shrunk is None else {"shrunk": plain(self.shrunk[g])}),
+                "status": row.status,
+            }
+            for g, row in enumerate(rows[: len(self.columns)])
+        ]
+        if self.crossed:
+            result["margins"] = {
+                name: [
+                    {"key": row.group, **_told(row), "persons": plain(row.persons),
+                     "status": row.status}
+                    for row in self.margin(name)
+                ]
+                for name in self.by
+            }  # fmt: skip
+        result["contrasts"] = [self._contrast_facts(row) for row in rows[len(self.columns) :]]
+        return result
+
+    def jointly(self, level: float | None = None) -> Interval:
+        """Intervals of groups that hold at once, whatever the groups share."""
+        at = self._level(level)
+        all_rows = replace(self.groups, simultaneous=True)
+        return self._shared(("jointly", at), lambda: all_rows.interval(at, None))
+
+    def title(self) -> str:
+        """The value, by what, and what is estimated."""
+        return f"{self.term} by {', '.join(self.by)}: {super().title()}"
+
+    def together(self) -> str:
+        """How intervals of groups hold: those of comparisons are intervals of their own."""
+        if self.groups.simultaneous:
+            return "; those of groups hold together, and so do those of comparisons"
+        more = "; all differences together: pairwise()" if len(self.columns) > 2 else ""
+        return f", each for its line alone{more}"
+
+    def footer(self) -> tuple[str, ...]:
+        """What the table leaves out."""
+        hidden = [note for note in self.assumptions if note.startswith((HIDDEN, LEFT_OUT))]
+        if any(key in ("rest", "overall") for item in self.contrasts for key, _ in item.terms):
+            hidden.append(PARTS)
+        return (*super().footer(), *hidden)
+
+    def plot(self, axes: object = None) -> Any:
+        """Both intervals of every group on one axis, the largest estimate first, groups without one
+        last (needs privmean[plot]); returns the axes."""
+        from privmean.release.charts import plotted
+
+        own = self.rows()[: len(self.columns)]
+        return plotted(sorted(own, key=_falling), self.level, axes)
+
+    # --- lines ------------------------------------------------------------------------------------
+    def _parsed(self, said: object) -> tuple[Contrast, ...]:
+        found = contrasts_of([said], self.columns)
+        if len(found) != 1:
+            raise ArgumentError(
+                "contrast", said, "means several comparisons", "ask for pairwise(), or one of them"
+            )
+        return found
+
+    @property
+    def _clipped(self) -> bool:
+        return not self.groups.counted
+
+    def _row(self, group: str, line: LinearCombination, persons: float, status: str) -> Row:
+        from privmean.release.result_rows import Row
+
+        return Row(
+            self.term, group, line.estimate, line.std_error, line.lower, line.upper,
+            line.noise_lower, line.noise_upper, persons, status,
+        )  # fmt: skip
+
+    def _compared(self, item: Contrast, level: float, *, independent: bool = False) -> Row:
+        if item.ratio:
+            found = ratio_line(self.groups, item, level, independent=independent)
+            line = LinearCombination(
+                found.estimate, math.nan, found.lower, found.upper, found.noise_lower,
+                found.noise_upper, found.status,
+            )  # fmt: skip
+        else:
+            line = contrast_line(
+                self.groups, item, level, clipped=self._clipped, independent=independent
+            )
+        return self._row(item.text, line, math.nan, line.status)
+
+    def _contrast_facts(self, row: Row) -> dict[str, Any]:
+        return {
+            "contrast": row.group,
+            **_told(row),
+            "status": row.status,
+            "assumption": WORST if self.groups.related else APART,
+        }
+
+
+def group_release(
+    release: Release,
+    *,
+    term: str,
+    by: Sequence[str],
+    keys: Sequence[str] | None,
+    contrasts: Sequence[Contrast],
+    shrink: bool,
+    later: Sequence[object] = (),
+    crossed: Sequence[tuple[str, ...]] = (),
+) -> GroupRelease:
+    """The release of a plan by group in the words of its question, rows in the order of `keys`.
+
+    keys: None where they are private: then those shown, and `later` are the comparisons of them.
+    """
+    table = release.intervals
+    assert isinstance(table, GroupTable)
+    if keys is None:
+        keys, contrasts = table.keys, shown_contrasts(later, table.keys)
+    places = {key: place for place, key in enumerate(table.keys)}
+    order = [places[key] for key in keys]
+    diagnostics = dict(release.diagnostics)
+    shrunk = diagnostics.pop("shrunk means", None)
+    if shrink and shrunk is None:
+        shrunk = np.full(len(keys), np.nan)
+    known = {item.name: getattr(release, item.name) for item in fields(Release)}
+    ordered = reordered(table, order)
+    return GroupRelease(
+        **known
+        | {
+            "estimate": ordered.estimate,
+            "columns": tuple(keys),
+            "intervals": ordered,
+            "diagnostics": diagnostics,
+        },
+        term=term,
+        by=tuple(by),
+        groups=ordered,
+        contrasts=tuple(contrasts),
+        crossed=tuple(crossed) if len(by) > 1 else (),
+        shrunk=shrunk[order] if shrink and shrunk is not None else None,
+    )
+
+
+def reordered(table: GroupTable, order: Sequence[int]) -> GroupTable:
+    """The same rows in another order."""
+    places = list(order)
+    moved: dict[str, Any] = {}
+    for item in fields(GroupTable):
+        value = getattr(table, item.name)
+        if isinstance(value, np.ndarray):
+            moved[item.name] = value[places]
+        elif item.name in ("keys", "status"):
+            moved[item.name] = tuple(value[g] for g in places)
+    return replace(table, **moved)
+
+
+def _about(weight: float, half: float) -> tuple[float, float]:
+    return max(weight - half, 0.0), max(weight + half, 0.0)
+
+
+def _falling(row: Row) -> float:
+    return -row.estimate if math.isfinite(row.estimate) else math.inf
+
+
+def _told(row: Row) -> dict[str, Any]:
+    return {
+        "estimate": plain(row.estimate),
+        "std_error": plain(row.std_error),
+        "interval": [plain(row.lower), plain(row.upper)],
+        "noise_interval": [plain(row.noise_lower), plain(row.noise_upper)],
+    }

@@ -1,0 +1,153 @@
+"""What a release by group says of itself: unit, rule of the key, estimand, assumptions, advice."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from privmean.central.clipping_region import ClippingRegion
+from privmean.central.groups.group_settings import LEAST, PRECISE, GroupSettings
+from privmean.central.groups.run_groups import GroupEstimates
+from privmean.central.log_histogram import ATOM_ONLY, BEYOND
+from privmean.central.point_mass import point_mass_value
+from privmean.inference.group_table import FEW, IMPRECISE, NEAR
+from privmean.inference.outlier_check import FAR_SEEN, TAIL_SEEN, TOO_THICK, undetected_text
+
+THICK = (
+    "too many persons lie beyond the limits to speak of means: the estimates are of limited values "
+    "(nearly all others may share a value, or groups may lie far apart); ask for that with "
+    "DefaultMean(target='clipped'), or ask each question where the others are no usable value"
+)
+
+ARMS = {
+    TOO_THICK: THICK,
+    TAIL_SEEN: "persons lie beyond the limits: the interval counts them, on the stated assumption; "
+    "take values that mean 'missing' out, or ask about logarithms where tails are long",
+    FAR_SEEN: "persons seem to lie far beyond the limits, where the interval has no room for them: "
+    "take values that mean 'missing' out, or state it with the result",
+    NEAR: "a mean lies at a limit of values, beyond which its arm may go on: more persons or more "
+    "epsilon show how far",
+    IMPRECISE: "few persons for the budget: more persons in the smaller arm, or more epsilon",
+    FEW: "noise hides the smaller arm: more persons in it, or more epsilon",
+}
+
+HIDDEN = "groups of fewer than about "
+LEFT_OUT = "These groups hold about "
+PART = 0.5  # of all people: fewer in the groups are said
+
+
+def hidden_words(threshold: float) -> str:
+    """Which private keys are no rows."""
+    return f"{HIDDEN}{threshold:.0f} persons are hidden, and their number is not known"
+
+
+def notes_of(settings: GroupSettings) -> tuple[str, ...]:
+    """The unit, the rule, what is estimated, and what follows from the list of keys."""
+    k, split = settings.weights.most, settings.weights.split
+    if settings.public_groups and not split:
+        rule = "Each person counts in one group, the first key of its records; see max_groups."
+        listed = "who has records in which group is public; only the values are protected"
+    elif not split:
+        rule = (
+            f"Each person counts in one {'arm' if settings.common else 'group'}, the most frequent"
+        )
+        rule += "." if settings.common else "; see max_groups."
+        listed = (
+            "the most frequent group is the one with most usable records among the keys asked, "
+            "ties to the first key in the order of texts; the rows depend on which keys are asked"
+        )
+    else:
+        rule = (
+            "Each person counts in every group, with a total weight of 1; see max_groups."
+            if k == 1
+            else f"Each person counts in at most {k} groups fully; see max_groups."
+        )
+        listed = (
+            f"people in m > {k} groups count {k}/m in each, with a total weight of {k}, so rows "
+            "are weighted means if the number of groups goes with the values; m counts the keys "
+            "asked: another list of keys changes the rows"
+        )
+    related = (
+        ("intervals of contrasts hold for any dependence within persons, and are wide",)
+        if split
+        else ()
+    )
+    return rule, listed, *related
+
+
+def left_out_words(counted: float, noise: float, persons: int | None) -> str:
+    """What is said where the groups hold far fewer people than there are. counted: noisy weight of
+    all groups; noise: the deviation of its noise; persons: their public number, None if unknown."""
+    if persons is None or counted + 3 * noise > PART * persons:
+        return ""
+    return (
+        f"{LEFT_OUT}{max(counted, 0.0):.0f} of {persons} people. The others have no usable record "
+        "in any of them: check how the keys are written."
+    )
+
+
+def arms_assumption(*, counted: bool, unseen: float) -> str:
+    """What the interval of a difference of public arms rests on. unseen: persons who may be
+    missed."""
+    if not counted:
+        return "sampling errors are normal"
+    return (
+        "of each arm: (1) its persons beyond the limits exceed them by at most twice what the "
+        "pooled histogram says; (2) its share of persons beyond the pooled limits is at most twice "
+        "that of all persons; (3) those exceed the limits on average by no more than these are "
+        f"from the grand mean{undetected_text(unseen)}; sampling errors are normal"
+    )
+
+
+def assumption_of(found: GroupEstimates, settings: GroupSettings) -> str:
+    """What the intervals rest on."""
+    if found.reading is None:
+        return ""
+    if found.place is None:
+        return "values lie within the bounds of their type; sampling errors are normal"
+    if not settings.counted:
+        return "sampling errors are normal"
+    unseen = 0.0 if found.beyond is None else found.beyond.doubt * found.persons
+    return (
+        "of each group: (1) its persons beyond its limits exceed them by at most twice what the "
+        "pooled histogram says, as much wider as its persons seem to spread; (2) its share of "
+        "persons beyond the pooled limits is at most twice that of all persons; (3) those exceed "
+        "the limits on average by no more than these are from the grand mean, as much wider"
+        f"{undetected_text(unseen)}; the noise of the histogram and the error of the variances "
+        "are not "
+        f"in the interval; coverage of imprecise rows (weight times epsilon below {PRECISE:g}) was "
+        "not measured"
+    )
+
+
+def advice_of(found: GroupEstimates, settings: GroupSettings, epsilon: Fraction) -> str:
+    """What to do about a table that was not found, or of which too much lies beyond the limits."""
+    if found.reading is not None:
+        return THICK if found.beyond is not None and found.beyond.thick else ""
+    if found.hidden is not None:
+        return (
+            f"no group of more than about {found.hidden:.0f} persons was seen: ask by a coarser "
+            "column, name the groups in keys= if they are public, or give more epsilon or delta"
+        )
+    return no_region_advice(found.place, settings, epsilon)
+
+
+def no_region_advice(
+    place: ClippingRegion | None, settings: GroupSettings, epsilon: Fraction
+) -> str:
+    """What to do where nothing was found. place: None where it was not looked for."""
+    if place is None:
+        needed = math.ceil(LEAST / settings.strength(epsilon))
+        return (
+            f"too few persons in all to find the values: about {needed} with a value in a group "
+            "are needed, or more epsilon, or the keys are written in another way"
+        )
+    if place.outcome == ATOM_ONLY:
+        value = point_mass_value(place)
+        return (
+            f"nearly all persons together have the value {value}; groups cannot be told apart "
+            "(more epsilon or more persons may show them; of 0 and 1, code what is rare as 1)"
+        )
+    if place.outcome == BEYOND:
+        return "values reach beyond 2^39: give them in a larger unit"
+    return "no region could be found privately: more epsilon or more persons are needed"

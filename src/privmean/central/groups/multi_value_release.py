@@ -1,0 +1,111 @@
+"""What a release of several values by group adds to a release: one table a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from privmean.central.groups.group_release import GroupRelease, group_release
+from privmean.errors import ArgumentError
+from privmean.inference.contrasts import Contrast
+from privmean.inference.group_table import each_of
+from privmean.inference.interval import Interval
+from privmean.inference.multi_value_table import SeveralTables, joined
+from privmean.release.release import Release
+from privmean.release.result_rows import Row
+
+ABOUT = ("groups", "contrasts", "margins", "by", "status", "advice", "diagnostics")
+
+
+@dataclass(frozen=True, repr=False)
+class MultiValueRelease(Release):
+    """A release whose columns are groups of several values. tables: one a value, with everything
+    that a table of one value answers (`release["wage"].contrast("north - south")`).
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        release = pm.mean(table, ["ln_wage", "hours"], by="union", keys=[0, 1], epsilon=2.0)
+        release["hours"].contrast("1 - 0")
+    """
+
+    tables: tuple[GroupRelease, ...] = field(default=(), repr=False)
+
+    def __getitem__(self, value: str) -> GroupRelease:
+        found = {item.term: item for item in self.tables}
+        if value not in found:
+            raise ArgumentError("value", value, "is none of the values", f"choose of {list(found)}")
+        return found[value]
+
+    def _rows(self, level: float) -> tuple[Row, ...]:
+        """The rows of every table, one after the other."""
+        return tuple(row for item in self.tables for row in item.rows(level))
+
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
+        told = [item.facts() for item in self.tables]
+        result["values"] = [
+            {"term": item.term, **{name: found[name] for name in ABOUT if name in found}}
+            for item, found in zip(self.tables, told, strict=True)
+        ]
+        return result
+
+    def jointly(self, level: float | None = None) -> Interval:
+        """Intervals of all values and groups that hold at once."""
+        each = each_of(self._level(level), len(self.tables))
+        found = joined([item.jointly(each) for item in self.tables])
+        return replace(found, level=self._level(level))
+
+    def title(self) -> str:
+        """The values, by what, and what is estimated."""
+        terms, by = ", ".join(item.term for item in self.tables), ", ".join(self.tables[0].by)
+        return f"{terms} by {by}: {super().title()}"
+
+    def together(self) -> str:
+        """How intervals of groups hold: those of comparisons belong to a value."""
+        return ", each for its line alone; all differences of a value: release[value].pairwise()"
+
+    def footer(self) -> tuple[str, ...]:
+        """As of each value."""
+        return self.tables[0].footer()
+
+
+def values_release(
+    release: Release,
+    *,
+    terms: Sequence[str],
+    by: Sequence[str],
+    keys: Sequence[str],
+    contrasts: Sequence[Contrast],
+    shrink: bool,
+    crossed: Sequence[tuple[str, ...]] = (),
+) -> MultiValueRelease:
+    """The release of a plan of several values, in the words of its question."""
+    made = release.intervals
+    assert isinstance(made, SeveralTables)
+    width, tables = len(keys), []
+    for j, (term, intervals) in enumerate(zip(terms, made.tables, strict=True)):
+        which = slice(j * width, (j + 1) * width)
+        one = replace(
+            release,
+            estimate=release.estimate[which],
+            columns=tuple(keys),
+            intervals=intervals,
+            status=release.statuses[j * width],
+            statuses=(),
+            diagnostics=release.diagnostics[term],
+        )
+        tables.append(
+            group_release(
+                one, term=term, by=by, keys=keys, contrasts=contrasts, shrink=shrink,
+                crossed=crossed,
+            )
+        )  # fmt: skip
+    known = {item.name: getattr(release, item.name) for item in fields(Release)}
+    names = tuple(f"{item.term}: {key}" for item in tables for key in item.columns)
+    estimate = np.concatenate([item.estimate for item in tables])
+    return MultiValueRelease(
+        **known | {"columns": names, "estimate": estimate}, tables=tuple(tables)
+    )

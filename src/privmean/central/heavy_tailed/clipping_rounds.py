@@ -1,0 +1,200 @@
+"""Threaded clip-and-noise: rounds of clipping around an ever better centre.
+
+A ball whose centre is off by more than radius/sqrt(d) biases the mean by its offset, so one round
+cannot start from a coarse centre. Each round clips all persons (or its own disjoint part of them)
+around the last round's answer; two or three rounds reach the floor. Radii, budget shares and the
+number of rounds come from explicit error bounds and public numbers only.
+
+Source: Agarwal et al. (2024), Algorithm 3 and Theorem 4.3 (the idea and its rate); shares and
+radii are optimised numerically here (docs/proofs/heavy-tails-threaded.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from scipy import stats
+
+from privmean.central.heavy_tailed import clipping_radius as radii
+from privmean.central.heavy_tailed.bounded_moment import Tail
+from privmean.central.heavy_tailed.clipping_bias import Mode
+from privmean.central.heavy_tailed.clipping_radius import Choice
+from privmean.mechanisms.weighted_rows import Law
+
+RATIOS = (1, 2, 3, 4, 6, 10)  # budget of a round over that of the round before
+MOST_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round: its share of the budget, its persons, and what is expected of it.
+
+    share: of mu^2 (Gaussian) or of epsilon (pure laws). offset: planned distance of its centre
+    from the mean. choice: radius and error parts, root mean squares.
+    """
+
+    share: Fraction
+    persons: int
+    offset: float
+    choice: Choice
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Rounds in order; the last one gives the estimate."""
+
+    law: Law
+    rounds: tuple[Round, ...]
+
+    @property
+    def error(self) -> float:
+        """Planned root mean square l2 error of the estimate, sampling included."""
+        return self.rounds[-1].choice.error
+
+    @property
+    def centers(self) -> tuple[float, ...]:
+        """Planned distance of every round's centre from the mean (with high probability)."""
+        return tuple(item.offset for item in self.rounds)
+
+
+def shares(rounds: int, ratio: int) -> tuple[Fraction, ...]:
+    """Geometric shares ratio^1 : ratio^2 : ... that sum to one."""
+    weights = [Fraction(ratio) ** i for i in range(rounds)]
+    return tuple(weight / sum(weights) for weight in weights)
+
+
+def strength(law: Law, total: float, share: Fraction) -> float:
+    """mu or epsilon of a round that has `share` of the total strength's budget."""
+    return total * math.sqrt(share) if law == "gaussian" else total * float(share)
+
+
+@lru_cache(maxsize=256)
+def noise_quantile(law: Law, dimension: int, tail: float) -> float:
+    """Length that vector noise exceeds with probability `tail`, over its root mean square length.
+
+    Independent Laplace noise is taken like K-norm noise: equal for one column, less above.
+    """
+    if law == "gaussian":
+        return math.sqrt(float(stats.chi2.isf(tail, dimension)) / dimension)
+    return float(stats.gamma.isf(tail, dimension)) / math.sqrt(dimension * (dimension + 1))
+
+
+@lru_cache(maxsize=256)
+def sampling_quantile(dimension: float, tail: float) -> float:
+    """The same for a normal sampling error of effective dimension `dimension`."""
+    return math.sqrt(float(stats.chi2.isf(tail, dimension)) / dimension)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What planning needs to know, all of it public.
+
+    total: mu (Gaussian) or epsilon (pure laws) for all rounds together, or for each round when the
+    rounds use disjoint parts of the persons. change: how far one person moves a clipped sum, in
+    radii of the ball (2 under replace-one). known_weights: standard deviation of the sum of weights
+    known before the first round, in persons; None if every round's own is all there is. beta:
+    probability that some round's centre is farther from the mean than planned.
+    """
+
+    law: Law
+    tails: tuple[Tail, ...]
+    dimension: int
+    mode: Mode
+    total: float
+    change: float = 2.0
+    known_weights: float | None = None
+    beta: float = 0.01
+
+    def choose(self, power: float, persons: int, offset: float) -> Choice:
+        return radii.ball(
+            self.tails,
+            dimension=self.dimension,
+            persons=persons,
+            noise=radii.noise_unit(self.law, self.dimension, power, persons, self.change),
+            offset=offset,
+            mode=self.mode,
+            divisor=self._weights(power) / persons,
+        )
+
+    def reached(self, choice: Choice) -> float:
+        """Distance from the mean that a round's answer exceeds with probability beta/8 only."""
+        tail = self.beta / 16
+        effective = max(tail_.dimension for tail_ in self.tails)
+        noise = choice.noise * noise_quantile(self.law, self.dimension, tail)
+        sampling = choice.sampling * sampling_quantile(effective, tail)
+        return choice.bias + math.hypot(noise, sampling)
+
+    def _weights(self, power: float) -> float:
+        """Standard deviation of the sum of weights that a round divides by, in persons."""
+        if self.known_weights is not None:
+            return self.known_weights
+        return (2 / math.sqrt(3) if self.law == "gaussian" else 2 * math.sqrt(2)) / power
+
+    def schedule(
+        self, offset: float, parts: Sequence[tuple[Fraction, float, int]]
+    ) -> Schedule | None:
+        """The rounds for `parts` of (share, strength, persons); None if a round would not help."""
+        rounds = []
+        for index, (share, power, persons) in enumerate(parts):
+            if persons < 1:
+                return None
+            choice = self.choose(power, persons, offset)
+            rounds.append(Round(share, persons, offset, choice))
+            reached = self.reached(choice)
+            if index < len(parts) - 1 and reached >= offset:
+                return None
+            offset = min(offset, reached)
+        return Schedule(self.law, tuple(rounds))
+
+    def together(self, offset: float, persons: int, rounds: int, ratio: int) -> Schedule | None:
+        """All persons in every round; the budget is shared."""
+        return self.schedule(
+            offset,
+            [
+                (share, strength(self.law, self.total, share), persons)
+                for share in shares(rounds, ratio)
+            ],
+        )
+
+    def disjoint(self, offset: float, sizes: Sequence[int]) -> Schedule | None:
+        """Each round has its own persons and the whole budget."""
+        return self.schedule(offset, [(Fraction(1), self.total, size) for size in sizes])
+
+    def best(
+        self, offset: float, persons: int, *, rounds: int | None = None, most: int = MOST_ROUNDS
+    ) -> Schedule | None:
+        """The schedule of the smallest planned error over the number of rounds and the ratio."""
+        counts = range(1, most + 1) if rounds is None else (rounds,)
+        return _smallest(
+            lambda pair: self.together(offset, persons, *pair),
+            [(count, ratio) for count in counts for ratio in (RATIOS if count > 1 else (1,))],
+        )
+
+
+def _smallest(
+    plan: Callable[[tuple[int, int]], Schedule | None], candidates: Sequence[tuple[int, int]]
+) -> Schedule | None:
+    found = [item for item in map(plan, candidates) if item is not None]
+    return min(found, key=lambda item: item.error, default=None)
+
+
+# --- public parts of the persons ------------------------------------------------------------------
+PARTS = 24  # residues of the roster position among which disjoint blocks are dealt
+
+
+def residues(weights: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Blocks of residues modulo sum(weights), one block of `weight` residues each."""
+    blocks, start = [], 0
+    for weight in weights:
+        blocks.append(tuple(range(start, start + weight)))
+        start += weight
+    return tuple(blocks)
+
+
+def block_size(block: Sequence[int], modulus: int, persons: int) -> int:
+    """Persons at roster positions congruent to a residue of `block`."""
+    return sum(len(range(residue, persons, modulus)) for residue in block)

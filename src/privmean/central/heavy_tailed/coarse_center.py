@@ -1,0 +1,165 @@
+"""The coarse estimate: where the mean is, up to a few standard deviations of a person's value.
+
+Each column gets a histogram of the persons' values on a public grid of buckets whose width follows
+the assumption; the fullest noisy bucket's middle is the coarse centre. Four forms share this plan:
+
+* "selection": pure, over a public range: exact noisy argmax over all buckets;
+* "stable": over the whole line: Laplace counts of occupied buckets above a threshold (costs delta);
+* "gaussian": over a public range, all columns in one Gaussian query (no delta of its own);
+* "gaussian stable": over the whole line, all columns in one Gaussian query and a threshold;
+
+and "public": no data at all, the middle of the public range (a ball around it holds the mean).
+
+Source: Agarwal et al. (2024), Algorithm 1 and Theorems 3.10 and 4.19; the planning rules (how much
+budget is needed) are derived in docs/proofs/heavy-tails-coarse.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax, SeenArgmax
+from privmean.mechanisms.per_column import EachColumn
+from privmean.mechanisms.stable_histogram import (
+    GaussianStableHistogram,
+    StableHistogram,
+    top_bin,
+)
+from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.privacy_events import PrivacyEvent
+
+
+class Histograms(Protocol):
+    """The one question the coarse step asks of people."""
+
+    def uniform_counts(
+        self, column: int, half_width: float, origin: float = 0.0
+    ) -> dict[int, int]: ...
+
+
+Form = Literal["selection", "stable", "gaussian", "gaussian stable", "public"]
+Ranges = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A planned coarse estimate.
+
+    width: of a bucket. offset: planned l2 distance of the centre from the mean (with probability
+    1 - beta). epsilon: of one column (pure forms); mu: of the query (Gaussian forms); delta: of all
+    thresholds together. ranges: the public range of every column, where the form needs one.
+
+    **Guarantees.** Any data: `losses` (docs/proofs/heavy-tails-coarse.md). A failed
+    stable histogram is an outcome, charged in full.
+    """
+
+    form: Form
+    dimension: int
+    width: float
+    offset: float
+    epsilon: Fraction = Fraction(0)
+    mu: float = 0.0
+    delta: float = 0.0
+    ranges: Ranges | None = None
+    relation: Relation = REPLACE_ONE
+
+    def cells(self, column: int) -> int:
+        """Buckets of one column's public range."""
+        assert self.ranges is not None
+        lower, upper = self.ranges[column]
+        return max(1, math.ceil((upper - lower) / self.width))
+
+    @property
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        if self.form == "selection":
+            return tuple(
+                loss
+                for j in range(self.dimension)
+                if self.cells(j) > 1
+                for loss in self._selection(j).losses
+            )
+        if self.form == "stable":
+            return tuple(loss for j in range(self.dimension) for loss in self._stable(j).losses)
+        if self.form == "gaussian":
+            return self._gaussian.losses
+        if self.form == "gaussian stable":
+            return self._gaussian_stable.losses
+        return ()
+
+    @property
+    def pure(self) -> Fraction:
+        """Epsilon of the pure forms, all columns."""
+        return sum((loss.pure for loss in self.losses), Fraction(0))
+
+    def _selection(self, column: int) -> NoisyArgmax:
+        return NoisyArgmax.of(self.epsilon, self.relation, name=f"coarse centre of column {column}")
+
+    def _stable(self, column: int) -> StableHistogram:
+        return StableHistogram.of(
+            self.epsilon,
+            self.delta / self.dimension,
+            self.relation,
+            name=f"coarse centre of column {column}",
+        )
+
+    @property
+    def _gaussian_stable(self) -> GaussianStableHistogram:
+        return GaussianStableHistogram.of(
+            self.mu, self.delta, self.dimension, self.relation, name="coarse centre"
+        )
+
+    @property
+    def _gaussian(self) -> GaussianArgmax:
+        return GaussianArgmax.of(self.mu, self.dimension, self.relation, name="coarse centre")
+
+    def find(self, curator: Curator, people: Histograms) -> tuple[float, ...] | None:
+        """The coarse centre of `people`, the curator's own or a part of them; None if some column
+        has no bucket above its threshold (Gaussian counts: above what noise alone may have)."""
+        if self.form == "public":
+            assert self.ranges is not None
+            return tuple(lower + (upper - lower) / 2 for lower, upper in self.ranges)
+        centers = self._columns(curator, people)
+        known = tuple(center for center in centers if center is not None)
+        return known if len(known) == self.dimension else None
+
+    def _columns(self, curator: Curator, people: Histograms) -> list[float | None]:
+        half, columns = self.width / 2, range(self.dimension)
+        if self.ranges is None:
+            counts = [people.uniform_counts(j, half) for j in columns]
+            if self.form == "stable":
+                kept = [curator.ask(self._stable(j), counts[j]) for j in columns]
+            else:
+                kept = curator.ask(EachColumn(self._gaussian_stable, 1), counts)
+            tops = [top_bin(item) for item in kept]
+            return [None if top is None else 2 * half * top for top in tops]
+        origins = [lower + half for lower, _ in self.ranges]
+        dense = [
+            dense_counts(people.uniform_counts(j, half, origins[j]), self.cells(j)) for j in columns
+        ]
+        shown = [j for j in columns if self.cells(j) > 1]
+        best: dict[int, int | None] = dict.fromkeys(columns, 0)
+        if self.form == "selection":
+            best |= {j: curator.ask(self._selection(j), dense[j]) for j in shown}
+        else:
+            step = EachColumn(SeenArgmax(self._gaussian), 1)
+            best |= dict(zip(shown, curator.ask(step, [dense[j] for j in shown]), strict=True))
+        return [
+            None if cell is None else min(max(origins[j] + 2 * half * cell, low), high)
+            for (j, cell), (low, high) in zip(best.items(), self.ranges, strict=True)
+        ]
+
+
+def dense_counts(counts: Mapping[int, int], cells: int) -> npt.NDArray[np.int64]:
+    """Counts of the cells 0..cells-1; what lies outside is counted in the end cells."""
+    dense = np.zeros(cells, dtype=np.int64)
+    for index, count in counts.items():
+        dense[min(max(index, 0), cells - 1)] += count
+    return dense

@@ -1,0 +1,216 @@
+"""`HeavyTailed`: the mean under a bounded moment, planned from public numbers.
+
+Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman, "Private Mean Estimation with
+Person-Level Differential Privacy" (2024); constants, radii and shares are optimised numerically
+(docs/proofs/heavy-tails.md and the pages it names).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from privmean import validate
+from privmean.bisection import smallest_int
+from privmean.central.choose_vector_method import predicted_with_nothing
+from privmean.central.heavy_tailed import choose_heavy_tailed as planning
+from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
+from privmean.central.heavy_tailed.choose_heavy_tailed import Plan
+from privmean.central.heavy_tailed.clipping_bias import Mode
+from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers
+from privmean.central.heavy_tailed.heavy_tailed_settings import Settings
+from privmean.central.heavy_tailed.record_weights import RecordWeights
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.plurals import count_noun, count_phrase
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+
+LARGEST_SEARCH = 2**36
+MOST_SAID = 32  # rounds: plans choose 8 at most, and planning takes longer than in proportion
+CLOSE = 0.03  # a number of persons that would do is this close to the smallest
+
+
+@dataclass(frozen=True)
+class HeavyTailedMean:
+    """Mean of persons' values under `BoundedMoment`.
+
+    moment: the assumption. mode: "calibrated" radii and intervals use the bias of the worst known
+    law, "certified" ones a bound proved for every law (two to three times the error). split:
+    "together" uses all persons in every round and composes; "disjoint" gives every stage its own
+    public part of the persons at the full budget. law: noise of the sums; "auto" takes the smallest
+    planned error among those the budget allows. rounds: number of clip-and-noise rounds (at most
+    32; None optimises). start: "histogram", "public" (the middle of the public range) or "auto".
+    wide_buckets: coarse buckets of six standard deviations, for which the proof's constants hold,
+    instead of two. private_radius: spend 15 % of epsilon on a smaller radius where the bound is
+    pessimistic: a smaller error, and longer intervals. None does so in Gaussian rounds where the
+    intervals are predicted to be shorter (replace-one), and else says what it would bring.
+    clipped_count: spend 5 % on a noisy count of clipped persons. beta: failure probability the plan
+    allows the coarse step. weights: `RecordWeights`, for persons with different, private numbers of
+    records; in texts `weights=cap:12` (and `,critical:3,least:2`).
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        heavy = pm.HeavyTailedMean(pm.BoundedMoment(order=3, bound=1.0), law="laplace")
+        pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
+
+    **Guarantees.** Unit: one person with all records. Any data. Public: the settings, the
+    assumption, and under replace-one the roster of persons (under add-remove `n_design` takes the
+    place of their number). Assumed, for accuracy and intervals only: `moment`. All noise is exact.
+
+    Raises `Infeasible` from `plan` when public numbers show that no useful release exists.
+    """
+
+    moment: BoundedMoment
+    mode: Mode = "calibrated"
+    split: Literal["together", "disjoint"] = "together"
+    law: Literal["auto", "gaussian", "laplace", "k-norm"] = "auto"
+    rounds: int | None = None
+    start: Literal["auto", "histogram", "public"] = "auto"
+    wide_buckets: bool = False
+    private_radius: bool | None = None
+    clipped_count: bool = False
+    beta: float = 0.01
+    weights: RecordWeights | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.moment, BoundedMoment):
+            raise ArgumentError(
+                "moment",
+                self.moment,
+                "is not a moment assumption",
+                "give BoundedMoment(order=..., bound=...)",
+            )
+        validate.choice("mode", self.mode, ["calibrated", "certified"])
+        validate.choice("split", self.split, ["together", "disjoint"])
+        validate.choice("law", self.law, ["auto", "gaussian", "laplace", "k-norm"])
+        validate.choice("start", self.start, ["auto", "histogram", "public"])
+        validate.fraction("beta", self.beta)
+        for name in ("wide_buckets", "clipped_count"):
+            validate.flag(name, getattr(self, name))
+        if self.private_radius is not None:
+            validate.flag("private_radius", self.private_radius)
+        if self.weights is not None:
+            validate.instance(
+                "weights",
+                self.weights,
+                RecordWeights,
+                "give RecordWeights(cap=12), in texts weights=cap:12",
+            )
+        if self.rounds is not None:
+            object.__setattr__(
+                self, "rounds", validate.whole("rounds", self.rounds, least=1, most=MOST_SAID)
+            )
+        if self.start == "public" and self.moment.range is None:
+            raise ArgumentError(
+                "start", self.start, "needs a public range", "give BoundedMoment(..., range=...)"
+            )
+        extras = bool(self.private_radius) or self.clipped_count
+        if (self.split == "disjoint" and (extras or self.weights)) or (self.weights and extras):
+            raise ArgumentError(
+                "private_radius" if self.private_radius else "clipped_count",
+                extras,
+                'goes neither with split="disjoint" nor with weights, nor these with each other',
+                "drop one of them",
+            )
+
+    @property
+    def serves_records(self) -> bool:
+        """Whether people with numbers of records are read by them."""
+        return self.weights is not None
+
+    def plan(self, budget: Budget, shape: PublicShape) -> Plan:
+        """Everything decided before data are read.
+
+        Raises Infeasible, naming the number of persons that would do.
+        """
+        relation, n, d = budget.neighbors, shape.number(), shape.dimension
+        if relation != REPLACE_ONE and (self.split == "disjoint" or self.private_radius):
+            raise ArgumentError(
+                "neighbors",
+                relation,
+                "does not go with disjoint parts or a private radius, which use a public roster",
+                'use neighbors="replace-one" or leave them out',
+            )
+        self.moment.ranges(d)
+        if self.rounds not in (None, 1) and planning.one_sum(self._settings, budget, d):
+            raise ArgumentError(
+                "rounds",
+                self.rounds,
+                "is for Gaussian noise or several columns: one column takes one clipped sum",
+                'leave it out, or give law="gaussian" with a delta',
+            )
+        found = self.attempt(budget, n, d, relation)
+        if found is None:
+            raise self._infeasible(budget, n, d, relation)
+        if self.private_radius is None:
+            found = planning.with_search(self._settings, found)
+        nothing = predicted_with_nothing(budget, shape, (found.common.spread,) * d)
+        return planning.compared(found, nothing)
+
+    def attempt(
+        self, budget: Budget, persons: int, dimension: int, relation: Relation
+    ) -> Plan | None:
+        """The plan without a choice of the radius, or None where it is infeasible."""
+        common = HeavyTailedNumbers(
+            budget, relation, persons, dimension, self.moment, self.mode, float(self.beta)
+        )
+        return planning.plan(self._settings, common)
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings(
+            self.split,
+            self.law,
+            self.rounds,
+            self.start,
+            self.wide_buckets,
+            self.private_radius,
+            self.clipped_count,
+            self.weights,
+        )
+
+    def _infeasible(
+        self, budget: Budget, persons: int, dimension: int, relation: Relation
+    ) -> InfeasibleError:
+        if self.moment.range is None and (budget.is_pure or budget.is_zcdp):
+            return InfeasibleError(
+                f"searching the whole line needs a delta, and the budget is {budget.describe()}",
+                "give the moment a public range of the mean, BoundedMoment(..., "
+                "range=(lower, upper)), on a command line range=LOWER,UPPER, or give a delta",
+            )
+        needed = smallest_int(
+            lambda n: self.attempt(budget, n, dimension, relation) is not None,
+            persons + 1,
+            most=LARGEST_SEARCH,
+            within=CLOSE,
+        )
+        if needed is None:
+            return InfeasibleError(
+                f"no number of persons makes this feasible with {budget.describe()}",
+                "choose another law or start, narrow the public range, or give more budget",
+            )
+        return InfeasibleError(
+            f"{count_phrase(persons, 'person', 'is', 'are')} too few for "
+            f"{count_noun(dimension, 'column')} "
+            f"with {budget.describe()}: the planned error is no smaller than the spread of a "
+            "single person's value",
+            f"about {needed} persons would do; or more epsilon, or a narrower public range",
+        )
+
+
+def persons_for_error(
+    estimator: HeavyTailedMean,
+    error: float,
+    budget: Budget,
+    *,
+    dimension: int = 1,
+    relation: Relation = REPLACE_ONE,
+) -> int | None:
+    """About the smallest number of persons whose planned error (l2, rms) is at most `error`."""
+    wanted = validate.positive("error", error)
+
+    def enough(n: int) -> bool:
+        found = estimator.attempt(budget, n, dimension, relation)
+        return found is not None and found.error <= wanted
+
+    return smallest_int(enough, most=LARGEST_SEARCH, within=CLOSE)

@@ -1,0 +1,116 @@
+"""What all plans of the heavy-tailed estimators share: public facts, guarantee, private failure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.heavy_tailed.bounded_moment import BoundedMoment, Tail
+from privmean.central.heavy_tailed.clipping_bias import Mode
+from privmean.central.heavy_tailed.noise_boxes import NoInterval
+from privmean.data.public_shape import PublicShape
+from privmean.inference.interval import FAILED, Floats
+from privmean.pipeline import PlanBase
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.release.outcome import Outcome
+
+NOT_FOUND = (
+    "no bucket of the coarse histogram held enough persons: the moment bound may be far too small, "
+    "or a column without values; a second try is a second charge"
+)
+
+
+@dataclass(frozen=True)
+class HeavyTailedNumbers:
+    """Public facts of a plan. persons: n, or under add-remove the design number."""
+
+    budget: Budget
+    relation: Relation
+    persons: int
+    dimension: int
+    moment: BoundedMoment
+    mode: Mode
+    beta: float
+
+    @property
+    def tails(self) -> tuple[Tail, ...]:
+        return self.moment.tails(self.dimension)
+
+    @property
+    def spread(self) -> float:
+        """Bound on the standard deviation of a person's value, in any direction."""
+        return min(tail.spread for tail in self.tails)
+
+    @property
+    def bulk(self) -> float:
+        """Bound on the root mean square l2 distance of one person's value from the mean."""
+        return min(tail.size for tail in self.tails)
+
+    def predict(self, guess_sd: float, bias: float, noise: float) -> dict[str, float]:
+        """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
+        guess = validate.positive("guess_sd", guess_sd)
+        sampling = guess * math.sqrt(self.dimension / self.persons)
+        rmse = math.hypot(bias, noise, sampling)
+        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise, "bias_at_most": bias}
+
+    def describe(self) -> dict[str, Any]:
+        number = "persons" if self.relation == REPLACE_ONE else "persons, a public guess"
+        return {
+            number: self.persons,
+            "columns": self.dimension,
+            "bias bounds": self.mode,
+            "beta": self.beta,
+        }
+
+    def within(self, estimate: Floats) -> Floats:
+        """The estimate, moved into the public range."""
+        ranges = self.moment.ranges(self.dimension)
+        if ranges is None:
+            return estimate
+        low, high = np.array(ranges).T
+        return np.clip(estimate, low, high)
+
+    def released_persons(self, weight: float) -> int:
+        """n where it is public, else the noisy number of persons."""
+        return self.persons if self.relation == REPLACE_ONE else round(weight)
+
+    def failed(self, shares: Mapping[str, float], advice: str = NOT_FOUND) -> Outcome:
+        """The private outcome that there is no estimate. What was asked so far is spent."""
+        return Outcome(
+            np.full(self.dimension, np.nan),
+            NoInterval(self.moment.ranges(self.dimension), self.dimension),
+            persons=self.persons if self.relation == REPLACE_ONE else None,
+            status=FAILED,
+            advice=advice,
+            assumptions=(self.moment.describe(),),
+            shares=shares,
+        )
+
+
+class HeavyTailedPlan(PlanBase):
+    """What a plan says of itself through its public facts."""
+
+    common: HeavyTailedNumbers
+
+    @property
+    def budget(self) -> Budget:
+        return self.common.budget
+
+    @property
+    def shape(self) -> PublicShape:
+        known = self.common.persons if self.common.relation == REPLACE_ONE else None
+        return PublicShape.of(self.common.dimension, known, self.common.persons)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        known = ("number of persons",) if self.common.relation == REPLACE_ONE else ()
+        return (*known, "moment assumption and public range")
+
+
+def assumption_of(common: HeavyTailedNumbers) -> str:
+    return f"{common.moment.describe()}; {common.mode} bias bounds; unrelated persons"

@@ -1,0 +1,117 @@
+"""Persons with different, private numbers of records: public weights and radii by number.
+
+The rules extend Agarwal et al. (2024), who treat equal numbers of records; see
+docs/proofs/heavy-tails-weights.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.collect_rows import tell
+from privmean.data.person_table import PersonTable
+from privmean.errors import ArgumentError
+from privmean.mechanisms.weighted_rows import UNIT, JointSums
+from privmean.noise.noise_source import Integers
+
+
+@dataclass(frozen=True)
+class RecordWeights:
+    """Public weights for persons with m records each, m private.
+
+    cap: M, the largest number of records that counts (longer records are averaged in full and
+    count as M). critical: m_c; weights are inverse variances up to m_c records and inverse standard
+    deviations above, so that no person's weighted radius grows further; None weighs every person
+    with at least `least` records alike. Weights other than equal estimate the same mean only if
+    persons share one mean.
+
+    Example:
+        people = pm.read(
+            pm.example("nlswork"), person="person_id", values="ln_wage", estimand="records", cap=12
+        )
+        heavy = pm.HeavyTailedMean(pm.BoundedMoment(2, 1.0), weights=pm.RecordWeights(cap=12))
+        pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
+    """
+
+    cap: int
+    critical: float | None = None
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cap", validate.whole("cap", self.cap, least=1))
+        object.__setattr__(self, "least", validate.whole("least", self.least, least=1))
+        if self.least > self.cap:
+            raise ArgumentError("least", self.least, "is above cap", "give at most `cap`")
+        if self.critical is not None:
+            validate.positive("critical", self.critical)
+
+    def weights(self, moment: BoundedMoment) -> tuple[int, ...]:
+        """w(0..M) in units of 2^-20, the largest 2^20."""
+        raw = np.zeros(self.cap + 1)
+        for m in range(self.least, self.cap + 1):
+            raw[m] = 1.0
+            if self.critical is not None:
+                ratio = moment.spread(self.critical) / moment.spread(m)
+                raw[m] = min(ratio**2, ratio)
+        return tuple(round(float(item)) for item in raw / raw.max() * UNIT)
+
+    def typical(self, moment: BoundedMoment) -> int:
+        """The number of records that planning takes every person to have."""
+        return max(self.least, min(self.cap, round(moment.effective_records)))
+
+    def noise_factor(self, moment: BoundedMoment) -> float:
+        """Noise relative to equal weights and radii, if everybody has the typical number."""
+        scaled = self.weights(moment)
+        reach = [w * moment.spread(m) for m, w in enumerate(scaled)]
+        return max(reach) / reach[self.typical(moment)]
+
+
+def require_counts(people: PersonTable) -> None:
+    """Refuses people without numbers of records (a public fact of how they were read)."""
+    if people.cap is None and getattr(people, "counts", None) is None:
+        raise ArgumentError(
+            "people",
+            type(people).__name__,
+            "hold no numbers of records, which the weights need",
+            "read the table with estimand='records' and cap=...",
+        )
+
+
+def counted(people: PersonTable, *, size_is_public: bool) -> ArrayPersonTable:
+    """The people as a matrix with the number of records of every value; refused without them."""
+    require_counts(people)
+    tell(people, size_is_public=size_is_public)
+    found: ArrayPersonTable = people.collect() if hasattr(people, "collect") else people  # type: ignore[assignment]
+    return found
+
+
+def records_of(people: ArrayPersonTable, cap: int) -> Integers:
+    """min(m, cap) a person: the smallest positive count of the columns, 0 without any record."""
+    counts = people.counts
+    assert counts is not None
+    known = np.where(counts > 0, counts, np.iinfo(np.int64).max).min(axis=1)
+    known = np.where((counts > 0).any(axis=1), known, 0)
+    return np.minimum(known, cap).astype(np.int64)
+
+
+def totals(
+    people: PersonTable, records: Integers, sums: JointSums, center: Sequence[float]
+) -> tuple[list[int], int]:
+    """Exact weighted sum of clipped rows and exact sum of weights, person by number of records."""
+    values = people.matrix()
+    total, weight = [0] * sums.dimension, 0
+    for m in np.unique(records).tolist():
+        w = sums.weights[m]
+        if not w:
+            continue
+        rows = ArrayPersonTable(values[records == m], people.columns)
+        z = rows.ball_sums(sums.ball(center, m)).z
+        total = [a + b for a, b in zip(total, z, strict=True)]
+        weight += w * rows.size()
+    return total, weight

@@ -1,0 +1,141 @@
+"""The default mean of a column that was located already: a count beyond the limits, then the sum.
+
+Every price is a public number and the bill of any run is covered by these two lines: the count at a
+fixed part, the joint release at the rest. Where nearly everybody has one value the others are
+counted at the price of the joint release. docs/proofs/study.md, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.clipping_region import ClippingRegion
+from privmean.central.default_column import LAST, Settings, release_located
+from privmean.central.default_plan import PUBLIC, TYPICAL_WIDTH
+from privmean.central.log_histogram import ATOM_ONLY
+from privmean.central.pure_budget import PureBudgetSpender, floor_epsilon, require_epsilon
+from privmean.central.shared_location import SingleRegionPlan
+from privmean.data.public_shape import PublicShape
+from privmean.errors import InfeasibleError
+from privmean.inference.outlier_check import ATOM
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import NoisyCounts
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.privacy_events import Laplace, PrivacyEvent
+from privmean.release.outcome import Outcome, by_cause, estimand_of
+
+
+@dataclass(frozen=True)
+class RegionMean:
+    """The estimator; excess, design_effect: as for `DefaultMean`, whose target here is the estimate
+    first. A plan of it is given the location before it runs.
+
+    Guarantees: the budget given to `plan`, besides what the look cost, for one person with all
+    records and any data, under replace-one.
+    """
+
+    excess: float = 1.0
+    design_effect: float = 1.0
+
+    def plan(self, budget: Budget, shape: PublicShape) -> RegionMeanPlan:
+        """Prices of the two lines. Infeasible for an epsilon below the steps of prices."""
+        if budget.neighbors != REPLACE_ONE or shape.dimension != 1 or shape.persons is None:
+            raise InfeasibleError(
+                "a located mean has one column and a public number of persons", ""
+            )
+        epsilon = require_epsilon(budget.pure_epsilon())
+        return RegionMeanPlan(budget, shape, epsilon, self.excess, self.design_effect)
+
+
+@dataclass(frozen=True)
+class RegionMeanPlan(SingleRegionPlan):
+    """The two prices, and the place of the values."""
+
+    budget: Budget
+    shape: PublicShape
+    epsilon: Fraction
+    excess: float = 1.0
+    design_effect: float = 1.0
+    estimator = "default mean"
+    why = (
+        "limits from a private look that other questions share, a count of persons beyond them, "
+        "then one Laplace release"
+    )
+    fixed = True  # the bill of any run is covered by these lines
+
+    def after(self, places: tuple[ClippingRegion, ...]) -> Self:
+        """The plan that runs from what was found, and tells what was not."""
+        (place,) = places
+        return replace(self, place=place)
+
+    @property
+    def settings(self) -> Settings:
+        """As with few persons: one count, and no step that is paid for only sometimes."""
+        return Settings.of(None, self.excess, self.design_effect, self.relation, True)
+
+    @property
+    def check(self) -> Fraction:
+        """Price of the count beyond the limits."""
+        return floor_epsilon(self.epsilon * Fraction(self.settings.check))
+
+    @property
+    def final(self) -> Fraction:
+        """Price of the joint release."""
+        return self.epsilon - self.check
+
+    @property
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        count = NoisyCounts.at("beyond the limits", self.check, self.relation)
+        last = Laplace(LAST, Fraction(1), 1 / self.final, joint=True, relation=self.relation)
+        return (*count.losses, last)
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted error by cause, for a guess of the deviation of persons' values (limits about 7
+        deviations apart)."""
+        sd = validate.positive("guess_sd", guess_sd)
+        n = self.shape.counted()
+        noise = math.sqrt(2) * TYPICAL_WIDTH * sd / (n * float(self.final))
+        sampling = math.sqrt(self.design_effect / n) * sd
+        return by_cause(sampling, noise)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "target": "mean, estimate first",
+            "excess": self.excess,
+            "design effect": self.design_effect,
+            "epsilon of the count beyond the limits": float(self.check),
+            "epsilon of the mean and square": float(self.final),
+        }
+
+    def run(self, curator: Curator) -> Outcome:
+        """Statuses as of the default mean."""
+        place, n = self.found, self.shape.known()
+        wallet = PureBudgetSpender(self.epsilon, self.relation)
+        if place.outcome == ATOM_ONLY:  # one count at the price of the joint release
+            wallet.take(self.check)
+        made = release_located(curator, 0, place, wallet, n, self.settings, self.relation, {})
+        notes = made.assumptions
+        if made.status != ATOM:
+            notes += ("a group of persons apart from the rest may be left out",)
+        return Outcome(
+            np.array([made.estimate]),
+            made.intervals,
+            persons=n,
+            status=made.status,
+            statuses=(made.status,),
+            advice=made.advice,
+            assumptions=notes,
+            shares=made.shares,
+            diagnostics=made.diagnostics,
+            estimand=estimand_of(curator.people.cap),
+        )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return PUBLIC[self.relation]

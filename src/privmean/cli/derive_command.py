@@ -1,0 +1,146 @@
+"""Commands made from declarations: the fields of a question, of a table and of the terms.
+
+Nothing is written twice: a field's type and words become an option here, the keyword in Python and
+the key in a file. What one command adds of its own stands in `SHORT`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args
+
+import typer
+
+from privmean.api import option_groups as words
+from privmean.api.parse_question import Field, by_name, fields_of, question_class, question_of
+from privmean.cli import options as opt
+from privmean.cli.option_parsing import parameter, parameters_of, signed, taken
+from privmean.errors import ArgumentError
+
+Said = dict[str, Any]
+
+PLACES = {"regression": "formula"}  # a question's argument beside the table
+# options whose name is not the field's
+CALLED = {"values": "--value", "contrasts": "--contrast", "levels": "--arm"}
+
+
+@dataclass(frozen=True)
+class DatabaseTable:
+    """The table in a database."""
+
+    relation: Annotated[str | None, "Table of the database (or SCHEMA.TABLE).", "--table"] = None
+
+
+@dataclass(frozen=True)
+class Wildcards:
+    """Columns by a part of their names."""
+
+    values_from: Annotated[list[str] | None, "Columns by wildcard, such as 'word_freq_*'."] = None
+
+
+SHORT: dict[str, tuple[type[Any], ...]] = {
+    "mean": (Wildcards, opt.Limits, opt.KeysFile),
+    "curve": (opt.Limits,),
+}
+SHOWN: dict[str, type[opt.Shown]] = {"curve": opt.Drawn, "quantile": opt.Drawn}
+
+
+@dataclass(frozen=True)
+class ParsedCommand:
+    """What a command was told: the question, the table's own words, the terms, and how to show."""
+
+    question: Any
+    source: str
+    person: str
+    table: Said
+    reading: words.ResourceOptions
+    terms: opt.Terms
+    shown: opt.Shown
+
+
+def command(kind: str, act: Callable[[ParsedCommand], None]) -> Callable[..., None]:
+    """A function that Typer makes into the command of one question."""
+    cls = question_class(kind)
+    own = fields_of(cls)
+    place = PLACES.get(kind)
+    shown = SHOWN.get(kind, opt.Shown)
+    parameters = [parameter("table", opt.TableFile)]
+    parameters += [parameter(f.name, _positional(f)) for f in own if f.name == place]
+    parameters.append(parameter("person", opt.Person))
+    parameters += [_parameter(item) for item in own if item.name != place]
+    for group in (
+        *SHORT.get(kind, ()),
+        opt.Terms,
+        DatabaseTable,
+        words.TextOptions,
+        opt.Listed,
+        words.ResourceOptions,
+    ):
+        parameters += parameters_of(group)
+    parameters += parameters_of(shown)
+
+    def run(**said: Any) -> None:
+        act(_asked(kind, said, taken(opt.Terms, said), taken(shown, said)))
+
+    run.__name__ = kind
+    run.__doc__ = inspect.getdoc(cls).split("\n\n")[0]  # type: ignore[union-attr]
+    signed(run, parameters)
+    return run
+
+
+def _positional(item: Field) -> object:
+    return Annotated[str, typer.Argument(help=item.help)]
+
+
+def _parameter(item: Field) -> inspect.Parameter:
+    """The option of one field."""
+    flags = [CALLED[item.name]] if item.name in CALLED else []
+    hint, default = _shell_type(item), item.default
+    if item.required:
+        return parameter(item.name, Annotated[hint, item.help, *flags])
+    if not isinstance(default, hint if isinstance(hint, type) else ()):
+        default, hint = None, hint | None
+    return parameter(item.name, Annotated[hint, item.help, *flags], default)
+
+
+def _shell_type(item: Field) -> Any:
+    """How a shell says a field: repeated texts, a pair of numbers, a number, or a text."""
+    parts = [part for part in (item.hint, *get_args(item.hint)) if part is not type(None)]
+    if by_name(item.hint) or (str, ...) in [get_args(part) for part in parts]:
+        return list[str]
+    if (float, float) in [get_args(part) for part in parts]:
+        return tuple[float, float]
+    if (float,) in [get_args(part) for part in parts]:
+        return str  # numbers with commas
+    alone = [part for part in parts if not get_args(part)]
+    return alone[0] if len(alone) == 1 and alone[0] in (bool, int, float) else str
+
+
+def _asked(kind: str, said: Said, terms: opt.Terms, shown: opt.Shown) -> ParsedCommand:
+    """What the options say, checked; opens nothing."""
+    own = {item.name for item in fields_of(question_class(kind))}
+    given = {name: said[name] for name in own if name in said}
+    given = {name: None if value == [] else value for name, value in given.items()}
+    short = SHORT.get(kind, ())
+    if Wildcards in short:
+        given["values"] = [*(given.get("values") or []), *(said["values_from"] or [])]
+        if not given["values"]:
+            raise ArgumentError(
+                "--value", None, "no column was named", "give --value COLUMN or --values-from ..."
+            )
+    if opt.KeysFile in short:
+        given["keys"] = taken(opt.KeysFile, said).beside(given.get("keys"))
+    if opt.Limits in short:
+        given["assume"] = taken(opt.Limits, said).assumed(given.get("assume"))
+    question = question_of(kind, given, "--{}")
+    table = taken(words.TextOptions, said).words()
+    from privmean.data.databases import with_table
+
+    listed = taken(opt.Listed, said).ids(said["person"], table)
+    source = with_table(said["table"], said["relation"])
+    reading = taken(words.ResourceOptions, said)
+    return ParsedCommand(
+        question, source, said["person"], {**table, "roster": listed}, reading, terms, shown
+    )

@@ -1,0 +1,138 @@
+"""`privmean stream plan`: every strategy with its error, before a record is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privmean.cli import options as opt
+from privmean.cli import stream_options as so
+from privmean.cli.option_parsing import grouped
+
+if TYPE_CHECKING:
+    from privmean.streams.strategy_candidates import Candidate, CandidateForecast
+
+
+@grouped
+def plan(
+    *,
+    steps: Annotated[int, "How many steps."],
+    max_participations: Annotated[int, "Most steps a person."],
+    min_separation: Annotated[int, "Least distance between two of them."],
+    dimension: Annotated[int, "Values a record."] = 1,
+    budget: so.Budgeted,
+    clip: Annotated[float, "Clipping radius."] = 1.0,
+    neighbors: so.Neighbors = "replace-one",
+    goal: Annotated[
+        str | None, "shown (the usual one with a budget), rmse, final or times."
+    ] = None,
+    aimed: so.Aimed,
+    weighted: so.Weighted,
+    as_json: opt.Json = False,
+) -> None:
+    """Every strategy with its error, best first. Reads no data, spends nothing.
+
+    rmse is sensitivity times the normalised Frobenius norm (noise 1 a unit of sensitivity). With a
+    budget, further columns show the error of the estimate in the unit of the values: of what is
+    shown (clamped), of the noise (l2), at the last step, and the first step from which on the noise
+    stays below a tenth of the region.
+    """
+    import json
+
+    from privmean import validate
+    from privmean.errors import ArgumentError
+    from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget
+    from privmean.streams.averaging_targets import AveragingTarget
+    from privmean.streams.clamped_error import ClampedError
+    from privmean.streams.plan_stream import survey
+    from privmean.streams.strategy_candidates import CandidateForecast
+
+    validate.whole("dimension", dimension, least=1)
+    validate.positive("clip", clip)
+    validate.choice("neighbors", neighbors, [REPLACE_ONE, ZERO_OUT])
+    movement = 1 if neighbors == ZERO_OUT else 2
+    unit = None
+    if budget.epsilon is not None or budget.rho is not None:
+        mu = Budget(**asdict(budget)).gaussian_mu()
+        if not mu:
+            raise ArgumentError(
+                "delta", budget.delta, "a stream has Gaussian noise", "give delta > 0 or rho"
+            )
+        unit = movement / mu
+    elif budget.delta:
+        raise ArgumentError("delta", budget.delta, "goes with epsilon", "give it, or leave it out")
+    target = AveragingTarget.of(weighted.window, weighted.half_life)
+    usual = "times" if aimed.time else "rmse" if unit is None else "shown"
+    found = survey(
+        max_participations=max_participations,
+        min_separation=min_separation,
+        steps=steps,
+        goal=usual if goal is None else goal,
+        from_step=aimed.from_step,
+        times=aimed.time or (),
+        shown=None if unit is None else ClampedError(unit, dimension, aimed.last_within),
+        target=target,
+        watch=_progress(),
+    )
+    prospects = None
+    if unit is not None:
+        prospects = [
+            CandidateForecast.of(item, steps, unit, clip, dimension, target) for item in found
+        ]
+    if as_json:
+        facts = {
+            "steps": steps,
+            "max_participations": max_participations,
+            "min_separation": min_separation,
+            "dimension": dimension,
+            "target": target.describe(),
+            "goal": usual if goal is None else goal,
+            "noise_unit": None if unit is None else unit * clip * dimension**0.5,
+        }
+        rows = [item.to_dict() for item in found]
+        for row, item in zip(rows, prospects or (), strict=False):
+            row.update(item._asdict())
+        typer.echo(json.dumps({**facts, "strategies": rows}))
+    else:
+        typer.echo(_table(found, prospects))
+
+
+def _progress() -> Callable[[str], None] | None:
+    """Shows on a terminal which strategy is being evaluated; wiped by the next one."""
+    import sys
+
+    if not sys.stderr.isatty():
+        return None
+    return lambda name: typer.echo(f"\r\x1b[K{name} ...\r", err=True, nl=False)
+
+
+def _table(found: list[Candidate], prospects: list[CandidateForecast] | None) -> str:
+    head = ["strategy", "rmse", "goal", "final", "sensitivity", "numbers kept"]
+    rows = [
+        [
+            item.strategy.name,
+            f"{item.rmse:.6f}",
+            f"{item.rmse_goal:.6f}",
+            f"{item.rmse_final:.6f}",
+            f"{item.sensitivity:.4f}",
+            str(item.state),
+        ]
+        for item in found
+    ]
+    for index, (step, _) in enumerate(found[0].at):
+        head.append(f"at {step}")
+        for row, item in zip(rows, found, strict=True):
+            row.append(f"{item.at[index][1]:.6f}")
+    if prospects is not None:
+        head += ["error shown", "error rmse", "error final", "below 10 % from"]
+        for row, (shown, noise, last, small) in zip(rows, prospects, strict=True):
+            row += [f"{shown:.4g}", f"{noise:.4g}", f"{last:.4g}", str(small or "never")]
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = []
+    for row in [head, *rows]:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]))
+    return "\n".join(lines)

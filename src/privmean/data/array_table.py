@@ -1,0 +1,267 @@
+"""People held as a NumPy matrix: the same reductions as the engines, in plain vector code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privmean.array_types import Floats, Integers
+from privmean.data.answer_cache import CachedPersonTable
+from privmean.data.array_kernels import (
+    CHUNK,
+    box_totals,
+    chunks,
+    count_keys,
+    extremes,
+    in_parallel,
+    log_cells,
+    outside,
+    weighted_totals,
+)
+from privmean.data.clip_rows import (
+    ball_totals,
+    by_columns,
+    squares,
+    standardize,
+    tail_totals,
+)
+from privmean.data.grids import HALF_OCTAVE, UNIFORM_LIMIT, pair_multiplier, quotient, unit_of
+from privmean.data.person_table import (
+    Besides,
+    ClipInterval,
+    ClippedRows,
+    IntervalSums,
+    L2Ball,
+    L2BallSums,
+    Standardization,
+)
+
+LAID = 1 << 28  # bytes of a table that may be laid out again by columns
+SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
+
+
+@dataclass(frozen=True)
+class ArrayPersonTable(CachedPersonTable):
+    """One row a person in memory.
+
+    values: shape (n, d), NaN for a person without a usable value; never written to.
+    counts: shape (n, d), records behind each value (needed for the estimand "records").
+    Exact answers are kept, so that a question asked twice is one pass over the data.
+    engine: the library that read the records.
+    """
+
+    values: Floats = field(repr=False)
+    columns: tuple[str, ...]
+    counts: Integers | None = field(default=None, repr=False)
+    cap: int | None = None
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    engine: str = field(default="numpy", compare=False)
+
+    def size(self) -> int:
+        return int(self.values.shape[0])
+
+    @cached_property
+    def _laid(self) -> Floats:
+        """The values with each column in one piece of memory, shape (n, d): most questions go down
+        columns, again and again. A large table is not held twice."""
+        values = self.values
+        if values.nbytes > LAID or values.strides[0] == values.itemsize:
+            return values
+        columns = np.empty(values.shape[::-1])
+        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
+        for start in range(0, self.size(), rows_at_once):
+            stop = start + rows_at_once
+            columns[:, start:stop] = values[start:stop].T
+        return columns.T
+
+    def _column(self, column: int) -> Floats:
+        return self._laid[:, column]
+
+    def _rows(self, start: int, size: int) -> Floats:
+        return self._laid[start : start + size]
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        key = ("log", column, origin)
+        return self._once(key, lambda: self._log_counts(column, origin)).copy()
+
+    def _log_counts(self, column: int, origin: float) -> Integers:
+        x = self._column(column)
+        known = ("ends", column) in self._cache
+        ends = None if known else np.empty((2, chunks(0, len(x)).stop))
+
+        def task(start: int, stop: int) -> Integers:
+            part = None if ends is None else ends[:, chunks(start, stop)]
+            return count_keys(x[start:stop], origin, part)
+
+        counts = log_cells(np.sum(in_parallel(task, len(x)), axis=0))
+        if ends is not None:
+            self._cache["ends", column] = ends
+        return counts
+
+    def missing(self, column: int) -> int:
+        return self._once(("missing", column), lambda: self._missing(column))
+
+    def _missing(self, column: int) -> int:
+        x, some = self._column(column), np.isnan(self._ends(column)[0])
+        starts = np.flatnonzero(some) * CHUNK
+        return int(sum(np.count_nonzero(np.isnan(x[i : i + CHUNK])) for i in starts))
+
+    def _ends(self, column: int) -> Floats:
+        """The least and the largest value of every chunk of a column, from one pass over it."""
+        x = self._column(column)
+
+        def ends() -> Floats:
+            parts = in_parallel(lambda start, stop: extremes(x[start:stop]), len(x))
+            return np.concatenate(parts, axis=1)
+
+        return self._once(("ends", column), ends)
+
+    def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
+        found: list[tuple[Integers, Integers]] = []
+        x = self._column(column)
+        for start in range(0, len(x), CHUNK):
+            chunk = x[start : start + CHUNK]
+            with np.errstate(all="ignore"):
+                k = np.ceil(quotient(chunk - origin - half_width, half_width) * 0.5)
+            k = np.clip(k[~np.isnan(chunk)], -UNIFORM_LIMIT, UNIFORM_LIMIT).astype(np.int64)
+            found.append(np.unique(k, return_counts=True))
+        if not found:
+            return {}
+        keys, where = np.unique(np.concatenate([k for k, _ in found]), return_inverse=True)
+        counts = np.zeros(len(keys), dtype=np.int64)
+        np.add.at(counts, where, np.concatenate([c for _, c in found]))
+        return dict(zip(keys.tolist(), counts.tolist(), strict=True))
+
+    def pair_counts(self, column: int, low: int, high: int) -> Integers:
+        x = self._column(column)
+        n = len(x)
+        counts = np.zeros(high - low + 1, dtype=np.int64)
+        if n < 2:
+            return counts
+        rank = np.arange(n, dtype=np.int64) * pair_multiplier(n) % n
+        ordered = np.empty(n)
+        ordered[rank] = x
+        pairs = ordered[: n - n % 2].reshape(-1, 2)
+        with np.errstate(all="ignore"):
+            spread = np.abs(pairs[:, 0] - pairs[:, 1]) * HALF_OCTAVE
+        spread = np.where(np.isnan(spread), 0.0, spread)
+        mantissa, exponent = np.frexp(spread)
+        k = exponent.astype(np.int64) - (mantissa == 0.5)
+        k = np.where(spread == 0, low, k)
+        k = np.where(np.isinf(spread), high, k)
+        return np.bincount(np.clip(k, low, high) - low, minlength=high - low + 1)
+
+    def box_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
+        return [None if box is None else self._box(j, box) for j, box in enumerate(boxes)]
+
+    def _box(self, column: int, box: ClipInterval) -> IntervalSums:
+        key = ("box", column, box.lower, box.upper)
+        return self._once(key, lambda: self._sums(column, box))
+
+    def _sums(self, column: int, box: ClipInterval) -> IntervalSums:
+        x = self._column(column)
+        ends = self._ends(column) if self.cap is None else np.empty((2, 0))
+
+        def task(start: int, stop: int) -> tuple[int, ...]:
+            if self.cap is None:
+                return box_totals(x[start:stop], box, ends[:, chunks(start, stop)])
+            assert self.counts is not None
+            weights = np.minimum(self.counts[start:stop, column], self.cap)
+            return weighted_totals(x[start:stop], box, weights)
+
+        totals = [sum(items) for items in zip(*in_parallel(task, len(x)), strict=True)]
+        if self.cap is None:
+            present, above, below, z, zz = totals
+            return IntervalSums(present, above, below, z, zz, present, z, present, z, zz)
+        return IntervalSums(*totals)
+
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        near, far, values = self._cache.get(("beyond", column), (math.inf, -math.inf, None))
+        if values is None or lower > near or upper < far:  # else all that count are among those
+            x, ends = self._column(column), self._ends(column)
+
+            def task(start: int, stop: int) -> Floats:
+                return outside(x[start:stop], lower, upper, ends[:, chunks(start, stop)])
+
+            none = (ends[0] >= lower).all() and (ends[1] <= upper).all()  # not with a null
+            values = np.empty(0) if none else np.concatenate(in_parallel(task, len(x)))
+            if len(values) <= CHUNK:
+                self._cache["beyond", column] = lower, upper, values
+        below, above = np.count_nonzero(values < lower), np.count_nonzero(values > upper)
+        return int(below), int(above)
+
+    def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
+        width = len(self.columns)
+        rows_at_once = max(1, CHUNK // max(1, width))
+        total, more, present = [0] * width, [0] * width, 0
+        for start in range(0, self.size(), rows_at_once):
+            rows = self._rows(start, rows_at_once)
+            some, others, there = ball_totals(rows, ball, besides)
+            total = [a + b for a, b in zip(total, some, strict=True)]
+            more = [a + b for a, b in zip(more, others, strict=True)]
+            present += there
+        return L2BallSums(tuple(total), present, tuple(more) if besides else ())
+
+    def tail_sums(self, cut: ClippedRows) -> L2BallSums:
+        totals, present = [[0] * len(self.columns) for _ in range(3)], 0
+        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
+        for start in range(0, self.size(), rows_at_once):
+            found, there = tail_totals(self._rows(start, rows_at_once), cut)
+            present += there
+            totals = [
+                [a + b for a, b in zip(one, more, strict=True)]
+                for one, more in zip(totals, found, strict=True)
+            ]
+        return L2BallSums(tuple(totals[0]), present, tuple(totals[1]), tuple(totals[2]))
+
+    def shell_counts(self, edges: Sequence[float]) -> Integers:
+        counts = np.zeros(len(edges) + 1, dtype=np.int64)
+        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
+        for start in range(0, self.size(), rows_at_once):
+            square = squares(by_columns(self._rows(start, rows_at_once)))
+            where = np.searchsorted(np.asarray(edges), np.sqrt(square), side="left")
+            counts += np.bincount(where, minlength=len(counts))
+        return counts
+
+    def standardized(self, columns: Sequence[Standardization | None]) -> ArrayPersonTable:
+        asked = [(j, item) for j, item in enumerate(columns) if item is not None]
+        units, every = [item for _, item in asked], len(asked) == len(self.columns)
+        chosen = slice(None) if every else [j for j, _ in asked]
+        values = np.empty((len(asked), self.size()))  # columns are read one by one from here on
+        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
+        for start in range(0, self.size(), rows_at_once):
+            rows = by_columns(self._rows(start, rows_at_once))
+            standardize(rows[chosen], units, values[:, start : start + rows.shape[1]])
+        return ArrayPersonTable(values.T, tuple(self.columns[j] for j, _ in asked))
+
+    def count_in_box(self, boxes: Sequence[ClipInterval]) -> int:
+        inside = np.ones(self.size(), dtype=bool)
+        for j, box in enumerate(boxes):
+            x = self._column(j)
+            with np.errstate(invalid="ignore"):
+                inside &= (x >= box.lower) & (x <= box.upper)
+        return int(np.count_nonzero(inside))
+
+    def count_in_ball(self, center: Sequence[float], radius: float) -> int:
+        square = np.zeros(self.size())
+        unit = unit_of(radius)
+        with np.errstate(all="ignore"):
+            for j, c in enumerate(center):
+                v = (self._column(j) - c) * unit
+                square = square + v * v
+            return int(np.count_nonzero(np.sqrt(square) <= radius * unit))
+
+    def part(self, index: int, parts: int) -> ArrayPersonTable:
+        counts = None if self.counts is None else self.counts[index::parts]
+        values = self.values[index::parts]
+        if parts >= SPARSE:  # every question would otherwise walk through all of memory
+            values = np.ascontiguousarray(values)
+        return ArrayPersonTable(values, self.columns, counts, self.cap)
+
+    def matrix(self) -> Floats:
+        return self.values

@@ -1,0 +1,159 @@
+"""Pairs inside an engine: one GROUP BY a question, nothing but aggregates leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from privmean.array_types import Integers
+from privmean.data.answer_cache import KeptByEngine
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.engines import EngineStore, fetch
+from privmean.data.frame_expressions import Totals, log_cells
+from privmean.data.grids import LOG_CELLS
+from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums
+from privmean.data.person_records import FLOAT, INTEGER, PERSON
+from privmean.data.person_table import ClipInterval
+
+GROUP = "g"
+
+
+@dataclass(frozen=True)
+class EnginePairTable(KeptByEngine, GroupPairTable):
+    """One row a pair inside an engine: columns p (the person), g (the place of the key), v (v1 and
+    so on for further values), w, m (mass) and f (1 for one pair of each person, else 0). Values are
+    finite doubles, or null where who is in a group is public, or there are several values. roster:
+    a frame with all persons, counted where their number is asked for (under replace-one alone).
+    """
+
+    frame: nw.LazyFrame[Any] = field(repr=False)
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    weights: GroupWeights
+    home: EngineStore = field(default_factory=EngineStore, repr=False)
+    roster: nw.LazyFrame[Any] | None = field(default=None, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def size(self) -> int:
+        return self._once("size", lambda: 0 if self.roster is None else persons_of(self.roster))
+
+    def members(self) -> int:
+        return self._once("counts", self._counts)[0]
+
+    def group_weights(self) -> list[int]:
+        return list(self._once("counts", self._counts)[1])
+
+    def _counts(self) -> tuple[int, list[int]]:
+        """Persons with a pair, and the weight of every group: one query."""
+        totals = Totals()
+        totals.add("w", nw.col("w").sum())
+        totals.add("f", nw.col("f").sum())
+        found = totals.by(self.frame, GROUP)
+        weights = [found.get(g, {"w": 0})["w"] for g in range(len(self.keys))]
+        return sum(item["f"] for item in found.values()), weights
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        v = nw.col(value_name(column)) - origin
+        masses = self._once(
+            ("log", column, origin), lambda: _masses(self.frame.select(nw.col("m"), v=v), self.home)
+        )
+        return masses.copy()
+
+    def missing(self, column: int) -> int:
+        return self._once(("missing", column), lambda: self._missing(nw.col(value_name(column))))
+
+    def _missing(self, x: nw.Expr) -> int:
+        totals = Totals()
+        totals.add("m", nw.when(x.is_null()).then(nw.col("m")).otherwise(0).sum())
+        return totals.of(self.frame)["m"]
+
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        x, mass, totals = nw.col(value_name(column)), nw.col("m"), Totals()
+        for name, out in (("below", x < lower), ("above", x > upper)):
+            totals.add(name, nw.when(out).then(mass).otherwise(0).sum())
+        found = totals.of(self.frame)
+        return found["below"], found["above"]
+
+    def group_sums(self, boxes: Sequence[ClipInterval], column: int = 0) -> list[PairSums]:
+        limits: dict[str, list[Any]] = {
+            GROUP: list(range(len(boxes))),
+            "low": [box.lower for box in boxes],
+            "high": [box.upper for box in boxes],
+            "middle": [box.middle for box in boxes],
+            "per": [1.0 / box.step for box in boxes],
+        }
+        x, low, high = nw.col(value_name(column)), nw.col("low"), nw.col("high")
+        clipped = nw.when(x > high).then(high).otherwise(nw.when(x < low).then(low).otherwise(x))
+        frame = self._beside(limits).select(
+            GROUP,
+            w=nw.when(~x.is_null()).then(nw.col("w").cast(FLOAT)),
+            z=((clipped - nw.col("middle")) * nw.col("per") + 0.5).floor(),
+        )
+        w, z, totals = nw.col("w"), nw.col("z"), Totals()
+        totals.add("w", w.cast(INTEGER).sum())
+        totals.add_halves("wz", w * z)
+        totals.add_halves("wzz", w * z * z)
+        found = totals.by(frame, GROUP)
+        return [PairSums(**found.get(g, {})) for g in range(len(boxes))]
+
+    def centred_counts(self, units: CenteredSums, column: int = 0) -> Integers:
+        known: dict[str, list[Any]] = {
+            GROUP: list(units.places),
+            "center": list(units.centers),
+            "factor": list(units.factors),
+        }
+        v = (nw.col(value_name(column)) - nw.col("center")) * nw.col("factor")
+        # kept: engines would write the product out again in every step of the bins
+        frame = self.home.keep(self._beside(known).select(nw.col("m"), v=v))
+        return _masses(frame, self.home)
+
+    def _beside(self, columns: dict[str, list[Any]]) -> nw.LazyFrame[Any]:
+        """The pairs of some groups with public numbers of their group."""
+        if not columns[GROUP]:
+            columns = {name: [0 if name in (GROUP, "new") else 1.0] for name in columns}
+            return self.frame.filter(nw.col(GROUP) < 0).join(
+                self.home.small(columns, self.frame), on=GROUP, how="inner"
+            )
+        return self.frame.join(self.home.small(columns, self.frame), on=GROUP, how="inner")
+
+    def among(self, places: Sequence[int]) -> EnginePairTable:
+        known: dict[str, list[Any]] = {GROUP: list(places), "new": list(range(len(places)))}
+        own = [value_name(j) for j in range(len(self.columns))]
+        frame = self._beside(known).select(PERSON, *own, "w", "m", "f", nw.col("new").alias(GROUP))
+        keys = tuple(self.keys[place] for place in places)
+        return replace(self, frame=self.home.keep(frame), keys=keys, _cache={})
+
+    def collect(self) -> ArrayPairTable:
+        """The same pairs in memory: all of them leave the engine."""
+        own = [value_name(j) for j in range(len(self.columns))]
+        rows = fetch(self.frame.select(GROUP, "w", "m", *own))
+        g, w, m, *v = zip(*rows, strict=True) if rows else ((),) * (3 + len(own))
+        whole = [np.array(item, dtype=np.int64) for item in (g, w, m)]
+        values = [np.array(item, dtype=float) for item in v]
+        return ArrayPairTable(
+            self.columns, self.keys, self.weights, whole[0], tuple(values), whole[1], whole[2],
+            self.size(), self.members(), self.engine,
+        )  # fmt: skip
+
+
+def value_name(column: int) -> str:
+    """The name of a value inside."""
+    return f"v{column}" if column else "v"
+
+
+def persons_of(frame: nw.LazyFrame[Any]) -> int:
+    """Different persons of a frame."""
+    return int(fetch(frame.select(nw.col(PERSON)).unique().select(nw.len()))[0][0])
+
+
+def _masses(frame: nw.LazyFrame[Any], home: EngineStore) -> Integers:
+    """Masses per logarithmic bin of v."""
+    found = fetch(log_cells(frame, home).group_by("k").agg(m=nw.col("m").sum()))
+    counts = np.zeros(LOG_CELLS, dtype=np.int64)
+    for cell, mass in found:
+        counts[int(cell)] += int(mass)
+    return counts

@@ -1,0 +1,341 @@
+"""People held by an engine: the reductions run inside it, only aggregates travel.
+
+One code path through Narwhals for DuckDB, Polars and PySpark. The arithmetic is that of
+`grids.py`, written with additions, multiplications, comparisons and floors (a division by a
+column through `divided`), so that every engine gives the same integers. Nulls stay null until a
+place is fixed for them: an engine's own clip, least or comparison may treat them (and NaN, which
+is never kept) differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from privmean.array_types import Floats, Integers
+from privmean.data.answer_cache import KeptByEngine
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.engines import EngineStore, fetch, fetch_matrix
+from privmean.data.exact_totals import Lazy
+from privmean.data.frame_expressions import (
+    Balls,
+    Totals,
+    ball_rows,
+    counted,
+    in_units,
+    log_cells,
+    number_of,
+    octaves,
+    on_box,
+    one_if,
+    running,
+)
+from privmean.data.grids import (
+    HALF_OCTAVE,
+    LOG_CELLS,
+    LOG_ZERO,
+    QUARTER,
+    SLIGHTLY,
+    UNIFORM_LIMIT,
+    pair_multiplier,
+    quotient,
+    unit_of,
+)
+from privmean.data.person_records import FLOAT, INTEGER, PERSON, count_names, divided, value_names
+from privmean.data.person_table import (
+    Besides,
+    ClipInterval,
+    ClippedRows,
+    IntervalSums,
+    L2Ball,
+    L2BallSums,
+    Standardization,
+)
+
+
+@dataclass(frozen=True)
+class EnginePersonTable(KeptByEngine):
+    """One row a person inside an engine: columns p (the id), v0 .. and, with a cap, c0 .. .
+
+    columns: the caller's names. cap: see `People`. Values are finite doubles or null.
+    """
+
+    frame: Lazy = field(repr=False)  # an engine's own repr would show rows
+    columns: tuple[str, ...]
+    cap: int | None = None
+    home: EngineStore = field(default_factory=EngineStore, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def size(self) -> int:
+        return self._once("size", lambda: int(fetch(self.frame.select(nw.len()))[0][0]))
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        key = ("log", column, origin)
+        return self._once(key, lambda: self._log_counts(column, origin)).copy()
+
+    def _log_counts(self, column: int, origin: float) -> Integers:
+        values = self.frame.select(v=nw.col(f"v{column}") - origin)
+        counts = np.zeros(LOG_CELLS + 1, dtype=np.int64)
+        for cell, count in counted(log_cells(values, self.home, null=LOG_CELLS)):
+            counts[int(cell)] += int(count)
+        self._cache["missing", column] = int(counts[LOG_CELLS])  # comes with any histogram
+        counts[LOG_ZERO] += counts[LOG_CELLS]
+        return counts[:LOG_CELLS]
+
+    def missing(self, column: int) -> int:
+        key = ("missing", column)
+        return self._once(key, lambda: self._once("nulls", self._nulls)[column])
+
+    def _nulls(self) -> dict[Any, int]:
+        """Of all columns at once: a query costs more than a column."""
+        return self._added({j: nw.col(f"v{j}").is_null() for j in range(len(self.columns))})
+
+    def _added(self, terms: Mapping[Any, nw.Expr]) -> dict[Any, int]:
+        """How many persons each of these is true of."""
+        totals = Totals()
+        for key, term in terms.items():
+            totals.add(key, number_of(term))
+        return totals.of(self.frame)
+
+    def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
+        x = nw.col(f"v{column}")
+        k = quotient(x - origin - half_width, half_width) * 0.5
+        k = nw.when(k > UNIFORM_LIMIT).then(UNIFORM_LIMIT).otherwise(k)  # before it is an integer
+        k = nw.when(k < -UNIFORM_LIMIT).then(-UNIFORM_LIMIT).otherwise(k)
+        frame = self.frame.filter(~x.is_null()).select(k=k.ceil().cast(INTEGER))
+        return {int(cell): int(count) for cell, count in counted(frame)}
+
+    def pair_counts(self, column: int, low: int, high: int) -> Integers:
+        counts = np.zeros(high - low + 1, dtype=np.int64)
+        n = self.size()
+        if n < 2:
+            return counts
+        rank = nw.col("i") * pair_multiplier(n) % n
+        frame = self._ranked().select(r=rank, v=nw.col(f"v{column}"))
+        frame = frame.filter(nw.col("r") < n - n % 2)
+        frame = frame.select(r=(nw.col("r") - nw.col("r") % 2), v=nw.col("v"))
+        v = nw.col("v")
+        pairs = frame.group_by("r").agg(top=v.max(), bottom=v.min(), known=v.count())
+        spread = (nw.col("top") - nw.col("bottom")) * HALF_OCTAVE
+        spread = nw.when(nw.col("known") == 2).then(spread).otherwise(nw.lit(0.0))
+        # what underflows here belongs to the lowest bin anyway
+        frame = pairs.select(u=spread * 2.0**-low, k=nw.lit(0.0))
+        span = high - low
+        steps = [1 << bit for bit in reversed(range(span.bit_length()))]
+        frame = octaves(frame, steps, strict=True)
+        k = nw.col("k") + one_if(nw.col("u") > 1.0)
+        k = nw.when(k > span).then(nw.lit(float(span))).otherwise(k)
+        for cell, count in counted(frame.select(k=k)):
+            counts[int(cell)] += int(count)
+        return counts
+
+    def box_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
+        asked = [(j, box) for j, box in enumerate(boxes) if box is not None]
+        new = [(j, box) for j, box in asked if (j, box) not in self._cache]
+        if new:
+            self._cache.update(self._box_sums(new))
+        return [None if box is None else self._cache[j, box] for j, box in enumerate(boxes)]
+
+    def _box_sums(
+        self, asked: list[tuple[int, ClipInterval]]
+    ) -> dict[tuple[int, ClipInterval], IntervalSums]:
+        frame = self.frame.select(
+            *(nw.col(f"v{j}") for j, _ in asked),
+            *(on_box(nw.col(f"v{j}"), box).alias(f"z{j}") for j, box in asked),
+            *(self._weight(j).alias(f"w{j}") for j, _ in asked if self.cap is not None),
+        )
+        totals = Totals()
+        for j, box in asked:
+            x, z = nw.col(f"v{j}"), nw.col(f"z{j}")
+            totals.add((j, "present"), x.count())
+            totals.add((j, "above"), number_of(x > box.upper))
+            totals.add((j, "below"), number_of(x < box.lower))
+            totals.add((j, "z"), z.cast(INTEGER).sum())
+            totals.add_halves((j, "zz"), z * z)
+            if self.cap is not None:
+                w = nw.col(f"w{j}")
+                totals.add((j, "w"), w.cast(INTEGER).sum())
+                totals.add_halves((j, "wz"), w * z)
+                totals.add_halves((j, "ww"), w * w)
+                totals.add_product((j, "wwz"), w * w, z)
+                totals.add_product((j, "wwzz"), w * w, z * z)
+        found = totals.of(frame)
+        plain = ("present", "above", "below", "z", "zz")
+        weighted = plain[:1] + plain[3:4] + plain[:1] + plain[3:]  # what weights of one repeat
+        if self.cap is not None:
+            weighted = ("w", "wz", "ww", "wwz", "wwzz")
+        names = plain + weighted
+        return {(j, box): IntervalSums(*(found[j, name] for name in names)) for j, box in asked}
+
+    def _weight(self, column: int) -> nw.Expr:
+        assert self.cap is not None
+        count = nw.col(f"c{column}")
+        weight = nw.when(count > self.cap).then(nw.lit(self.cap)).otherwise(count)
+        return nw.when(~nw.col(f"v{column}").is_null()).then(weight).otherwise(0).cast(FLOAT)
+
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        x = nw.col(f"v{column}")
+
+        def counts() -> tuple[int, int]:
+            found = self._added({"below": x < lower, "above": x > upper})
+            return found["below"], found["above"]
+
+        return self._once(("beyond", column, lower, upper), counts)
+
+    def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
+        width = range(len(self.columns))
+        names = value_names(len(self.columns))
+        known = [nw.when(nw.col(v).is_null()).then(0).otherwise(1) for v in names]
+        frame = self.frame.select(
+            *((nw.col(v) - c).fill_null(0.0).alias(v)
+              for v, c in zip(names, ball.center, strict=True)),
+            *(item.alias(f"k{j}") for j, item in enumerate(known)),
+        )  # fmt: skip
+        frame = running(frame, "known", [nw.col(f"k{j}") for j in width])
+        frame = ball_rows(frame, names, Balls.of(ball))
+        totals = Totals()
+        totals.add("present", number_of(nw.col("known") > 0))
+        for j in width:
+            kept = nw.col(f"z{j}")
+            totals.add(j, kept.sum())
+            if besides == "sizes":
+                totals.add((j, "more"), kept.abs().sum())
+            elif besides == "squares":
+                totals.add_halves((j, "more"), kept.cast(FLOAT) * kept.cast(FLOAT))
+        found = totals.of(frame)
+        more = tuple(found[j, "more"] for j in width) if besides else ()
+        return L2BallSums(tuple(found[j] for j in width), found["present"], more)
+
+    def tail_sums(self, cut: ClippedRows) -> L2BallSums:
+        width, inner = range(len(self.columns)), cut.inner
+        names, radius = value_names(len(self.columns)), cut.ball.radius
+        v = [nw.col(name).fill_null(0.0) for name in names]
+        known = [nw.when(nw.col(name).is_null()).then(0).otherwise(1) for name in names]
+        frame = running(self.frame, "known", known)
+        frame = frame.with_columns(
+            nw.when((x > upper) | (x < lower)).then(1).otherwise(0).alias(f"e{j}")
+            for j, (x, lower, upper) in enumerate(zip(v, cut.lower, cut.upper, strict=True))
+        )
+        frame = running(frame, "square", [x * x for x in v])
+        norm = nw.col("square").sqrt()
+        frame = frame.with_columns(
+            long=nw.when(norm > radius).then(1).otherwise(0),
+            longer=nw.when(norm > SLIGHTLY * radius).then(1).otherwise(0),
+        )
+        frame = running(frame, "touched", [nw.col("longer"), *(nw.col(f"e{j}") for j in width)])
+        touched = nw.col("touched") > 0
+
+        def by_kind(whole: float, middle: float, short: float) -> nw.Expr:
+            slight = nw.when(nw.col("long") == 1).then(nw.lit(middle)).otherwise(nw.lit(whole))
+            return nw.when(touched).then(nw.lit(short)).otherwise(slight)
+
+        kinds = cut.ball, cut.middle, inner
+        frame = frame.with_columns(
+            *(x.alias(name) for x, name in zip(v, names, strict=True)),
+            radius=by_kind(*(item.radius for item in kinds)),
+            steps=by_kind(*(float(item.steps) for item in kinds)),
+            shorter=by_kind(*(item.shorter for item in kinds)),
+            most=by_kind(*(item.steps * item.steps for item in kinds)),
+        )
+        balls = Balls(
+            cut.ball.step, nw.col("radius"), *(nw.col(k) for k in ("steps", "shorter", "most"))
+        )
+        frame = ball_rows(frame, names, balls)
+        frame = frame.with_columns(
+            (nw.col(f"z{j}").abs() * nw.col("long") + inner.steps * nw.col(f"e{j}")).alias(f"q{j}")
+            for j in width
+        )
+        frame = running(frame, "sized", [nw.col(f"q{j}") * nw.col(f"q{j}") for j in width])
+        size, totals = nw.col("sized").cast(FLOAT).sqrt(), Totals()
+        over = nw.col("sized") > inner.steps * inner.steps
+        totals.add("present", number_of(nw.col("known") > 0))
+        for j in width:
+            z, q = nw.col(f"z{j}"), nw.col(f"q{j}")
+            totals.add((j, "z"), z.sum())
+            totals.add_halves((j, "zz"), z.cast(FLOAT) * z.cast(FLOAT))
+            slightly = (q.cast(FLOAT) * QUARTER).floor().cast(INTEGER)
+            way = (divided(q.cast(FLOAT), size) * inner.shorter).floor().cast(INTEGER)
+            t = nw.when(touched & over).then(way).otherwise(q)
+            totals.add((j, "t"), nw.when(touched).then(t).otherwise(slightly).sum())
+        found = totals.of(frame)
+        sums, squares, tails = (tuple(found[j, k] for j in width) for k in ("z", "zz", "t"))
+        return L2BallSums(sums, found["present"], squares, tails)
+
+    def shell_counts(self, edges: Sequence[float]) -> Integers:
+        names = value_names(len(self.columns))
+        frame = self.frame.select(*(nw.col(v).fill_null(0.0).alias(v) for v in names))
+        frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
+        frame = frame.select(norm=nw.col("square").sqrt())
+        totals = Totals()
+        for k, edge in enumerate(edges):
+            totals.add(k, number_of(nw.col("norm") <= edge))
+        found = totals.of(frame)
+        below = [0, *(found[k] for k in range(len(edges))), self.size()]
+        return np.array([b - a for a, b in pairwise(below)], dtype=np.int64)
+
+    def standardized(self, columns: Sequence[Standardization | None]) -> EnginePersonTable:
+        asked = [(j, item) for j, item in enumerate(columns) if item is not None]
+        frame = self.frame.select(
+            PERSON,
+            *(in_units(nw.col(f"v{j}"), item).alias(f"v{k}") for k, (j, item) in enumerate(asked)),
+        )
+        names = tuple(self.columns[j] for j, _ in asked)
+        return EnginePersonTable(frame, names, None, self.home, {"size": self.size()})
+
+    def count_in_box(self, boxes: Sequence[ClipInterval]) -> int:
+        frame = self.frame
+        for j, box in enumerate(boxes):
+            x = nw.col(f"v{j}")
+            frame = frame.filter((x >= box.lower) & (x <= box.upper))
+        return int(fetch(frame.select(nw.len()))[0][0])
+
+    def count_in_ball(self, center: Sequence[float], radius: float) -> int:
+        names, unit = value_names(len(self.columns)), unit_of(radius)
+        frame = self.frame.select(
+            *(((nw.col(v) - c) * unit).alias(v) for v, c in zip(names, center, strict=True))
+        )
+        frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
+        inside = frame.filter(nw.col("square").sqrt() <= radius * unit)
+        return int(fetch(inside.select(nw.len()))[0][0])
+
+    def part(self, index: int, parts: int) -> EnginePersonTable:
+        i = nw.col("i")
+        frame = self._ranked().filter(i % parts == index)
+        frame = frame.select(*self._names(), i=((i - index) // parts).cast(INTEGER))
+        return replace(self, frame=frame, _cache={"ranked": frame})
+
+    def _names(self) -> list[str]:
+        counts = [] if self.cap is None else count_names(len(self.columns))
+        return [PERSON, *value_names(len(self.columns)), *counts]
+
+    def _ranked(self) -> Lazy:
+        """The rows with their roster position i: the rank of the id, the same on every engine."""
+
+        def ranked() -> Lazy:
+            frame = self.frame.with_row_index("i", order_by=PERSON)
+            return self.home.keep(frame.with_columns(nw.col("i").cast(INTEGER)))
+
+        return self._once("ranked", ranked)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the engine is no part of this process, so that collected rows travel."""
+        held = self.frame.implementation
+        return not (held.is_duckdb() or held.is_polars())
+
+    def collect(self) -> ArrayPersonTable:
+        """The same people in memory, in roster order: all rows leave the engine."""
+        width = len(self.columns)
+        names = self._names()[1:]
+        table = fetch_matrix(self._ranked().sort("i").select(*names), names)
+        values = np.ascontiguousarray(table[:, :width])
+        counts = None if self.cap is None else table[:, width:].astype(np.int64)
+        return ArrayPersonTable(values, self.columns, counts, self.cap, engine=self.engine)
+
+    def matrix(self) -> Floats:
+        return self.collect().values

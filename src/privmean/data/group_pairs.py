@@ -1,0 +1,220 @@
+"""Pairs of a person and a group: what means by group ask, and what the answers are.
+
+A pair is a person and a group of which the person has a usable value; x is the person's own mean
+of own records in that group. Every pair has a whole weight w, in parts of a person, and a whole
+mass: weights of one person add up to at most `most * parts`, masses to at most `mass`
+(docs/proofs/groups.md). All answers are exact whole numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from privmean import validate
+from privmean.array_types import Integers
+from privmean.data.key_text import by_text
+from privmean.data.person_table import ClipInterval
+from privmean.errors import ArgumentError
+
+PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each
+MASS = 1024
+MOST_GROUPS = 1000
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class GroupWeights:
+    """How one person counts. most: groups a person counts fully in. split: persons in m > most
+    groups count most/m in each (rounded down); else a person is in one group alone, the one with
+    most usable records, ties to the first key in the order of texts.
+    """
+
+    most: int = 1
+    split: bool = False
+
+    @property
+    def parts(self) -> int:
+        """A whole person, in parts of a weight."""
+        if not self.split:
+            return 1
+        return PARTS if self.most <= MANY else FEWER_PARTS
+
+    @property
+    def kept(self) -> int:
+        """Most pairs of a person that have a weight at all: `weight` of more groups is nothing."""
+        return self.parts * self.most if self.split else 1
+
+    @property
+    def mass(self) -> int:
+        """A whole person, in parts of a mass."""
+        return MASS if self.split else 1
+
+    def weight(self, groups: int) -> int:
+        """Of each pair of a person in so many groups."""
+        return min(self.parts, self.parts * self.most // groups)
+
+
+@dataclass(frozen=True)
+class PairSums:
+    """Sums over the pairs of one group: of w, w z and w z^2, with z on the grid of the box."""
+
+    w: int = 0
+    wz: int = 0
+    wzz: int = 0
+
+
+@dataclass(frozen=True)
+class CenteredSums:
+    """Values of some groups as (x - center) times `factor`, each group in units of its own.
+
+    places: which groups; centers, factors: one finite number each, factors above 0.
+    """
+
+    places: tuple[int, ...]
+    centers: tuple[float, ...]
+    factors: tuple[float, ...]
+
+
+class GroupPairTable(ABC):
+    """The pairs of some value columns: the only view of the data that means by group have.
+
+    columns: the names of the values. Of several, a pair has a usable one at least, and nulls where
+    it has none. keys: the groups as texts, one a column of `by`. weights: how a
+    person counts.
+    """
+
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    weights: GroupWeights
+    cap: None = None
+
+    @property
+    @abstractmethod
+    def engine(self) -> str:
+        """The library that reads the records."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Persons in the roster. Public under replace-one only; private under add-remove."""
+
+    @abstractmethod
+    def members(self) -> int:
+        """Persons with a pair; private."""
+
+    @abstractmethod
+    def group_weights(self) -> list[int]:
+        """The sum of weights of every group."""
+
+    @abstractmethod
+    def log_counts(self, column: int, origin: float) -> Integers:
+        """Masses per signed logarithmic bin of x - origin over all pairs; shape (LOG_CELLS,)."""
+
+    def missing(self, column: int) -> int:
+        """Masses of pairs without a value: none, but where who is in a group is public, or there
+        are several values."""
+        return 0
+
+    @abstractmethod
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        """Masses of pairs with x below `lower`, and above `upper`."""
+
+    @abstractmethod
+    def group_sums(self, boxes: Sequence[ClipInterval], column: int = 0) -> list[PairSums]:
+        """The sums of every group, each on its own box, over pairs with that value."""
+
+    @abstractmethod
+    def among(self, places: Sequence[int]) -> GroupPairTable:
+        """The pairs of some groups alone, with the weights that they have."""
+
+    @abstractmethod
+    def centred_counts(self, units: CenteredSums, column: int = 0) -> Integers:
+        """Masses per signed logarithmic bin of centred values, over the pairs of some groups."""
+
+
+@dataclass(frozen=True)
+class GroupPairQuery:
+    """Pairs of persons and groups as one summary of a table.
+
+    value: one column of numbers; by: columns of keys; keys: public ones, as texts (kept in the
+    order of texts), or None for every key that a person has, which people then hold as private.
+    other: one more group for all records without a key or with another one. before, slope: a
+    person's value is its mean less slope times that of this column (without one there is no pair).
+    aliases: further texts for places of keys. public: who has records in which group is public:
+    then a pair without a usable value stays, as a null, and a person of one group alone has its
+    first key. resolution: as for `privmean.read`. more: further columns of values, whose pairs are
+    the same ones: those with any usable value.
+    """
+
+    value: str
+    by: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...] | None
+    weights: GroupWeights = GroupWeights()
+    resolution: float = 2.0**-40
+    other: bool = False
+    before: str | None = None
+    slope: float = 1.0
+    aliases: tuple[tuple[tuple[str, ...], int], ...] = ()
+    public: bool = False
+    more: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(init=False, default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        from privmean.data.read import checked
+
+        checked("persons", None, self.resolution)
+        if self.keys is not None:
+            object.__setattr__(self, "keys", by_text(self.keys))
+        object.__setattr__(self, "names", (self.value, *self.more))
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The public keys of all groups, in the order in which people hold them."""
+        if self.keys is None:
+            return ()
+        return (*self.keys, (OTHER,)) if self.other else self.keys
+
+
+def weights_of(max_groups: int, rule: str | None) -> GroupWeights:
+    """The public settings `max_groups` and `rule` as weights."""
+    most = validate.whole("max_groups", max_groups, least=1)
+    if most > MOST_GROUPS:
+        raise ArgumentError(
+            "max_groups", max_groups, "is too many groups", f"give at most {MOST_GROUPS}"
+        )
+    if rule is None:
+        return GroupWeights(most, most > 1)
+    split = validate.choice("rule", rule, ["mode", "split"]) == "split"
+    if not split and most > 1:
+        raise ArgumentError(
+            "rule", rule, "puts a person in one group alone", "leave max_groups at 1"
+        )
+    return GroupWeights(most, split)
+
+
+def pairs_of(people: object) -> GroupPairTable:
+    """The same people as pairs; ArgumentError where they were read for something else."""
+    if not isinstance(people, GroupPairTable):
+        raise ArgumentError(
+            "by",
+            type(people).__name__,
+            "needs the records of persons",
+            "give a table, or a path or a frame with person=",
+        )
+    return people
+
+
+@dataclass(frozen=True)
+class DifferenceQuery:
+    """One value a person: its own mean in the first group less that in the second, null for a
+    person without both. pair: the two keys as texts."""
+
+    value: str
+    by: str
+    pair: tuple[str, str]
+    resolution: float = 2.0**-40
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (f"{self.value}: {self.pair[0]} - {self.pair[1]}",)

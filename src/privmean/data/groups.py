@@ -1,0 +1,68 @@
+"""Sizes of public groups of persons, counted from a table whose group column is public."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+import narwhals as nw
+
+from privmean.data import schema
+from privmean.data.engines import fetch
+from privmean.data.open_source import open_source, typed, types_of
+from privmean.data.person_records import PERSON
+from privmean.data.read_options import ReadOptions, reads, told
+from privmean.data.years import within_years
+from privmean.errors import SchemaError
+
+if TYPE_CHECKING:
+    from privmean.data.source_types import Records, Rows
+
+
+@reads
+def group_sizes(
+    source: Records | Rows,
+    *,
+    person: str,
+    group: str,
+    **said: Unpack[ReadOptions],
+) -> tuple[int, ...]:
+    """Numbers of persons in each group, largest first.
+
+    source, person, delimiter, quote, decimal, encoding, header, null_words, memory_limit, threads,
+    temp_directory: as for `privmean.read`. group: a column
+    that is public and the same in all records of a person (school, firm, village). Reads nothing
+    else and spends nothing.
+
+    Raises SchemaError if a person is in no group or in several: membership is public, and what is
+    said of it may depend on it.
+
+    Example:
+        table = {"pupil": [1, 1, 2, 3], "school": ["a", "a", "a", "b"], "score": [5, 6, 7, 8]}
+        assert pm.group_sizes(table, person="pupil", group="school") == (2, 1)
+    """
+    text, machine = told("group_sizes", said)
+    opened = open_source(source, text, machine)
+    who = schema.person_column(opened.names, person)
+    schema.one_of(opened.names, "group", group)
+    schema.value_columns(opened.names, who, [group])
+    raw = opened.records(who, [group], [group])
+    # ids in the form in which people are counted elsewhere; the group as text
+    raw = within_years(raw, types_of(raw, [who, group]), ["x0"])
+    named = raw.with_columns(nw.col("x0").cast(nw.String()).alias("x0"))
+    records = typed(named, who, [group], [group]).filter(~nw.col(PERSON).is_null())
+    people = records.group_by(PERSON).agg(
+        nw.col("x0").min().alias("first"), nw.col("x0").max().alias("last")
+    )
+    strange = nw.when(nw.col("first") == nw.col("last")).then(nw.lit(0)).otherwise(nw.lit(1))
+    counted = (
+        people.with_columns(strange.alias("strange"))
+        .group_by("first")
+        .agg(nw.len().alias("persons"), nw.col("strange").sum().alias("strange"))
+    )
+    rows = fetch(opened.home.keep(counted.select("persons", "strange")))
+    if sum(int(row[1]) for row in rows):
+        raise SchemaError(
+            f"some persons are in no group or in several of column {group!r}; every person needs "
+            "one public group"
+        )
+    return tuple(sorted((int(row[0]) for row in rows), reverse=True))

@@ -1,0 +1,347 @@
+"""Tables of records to people: files and frames, each inside the engine that suits it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+from narwhals import dependencies as known
+
+from privmean.data import column_types as kinds
+from privmean.data import databases, list_columns, schema
+from privmean.data import object_columns as objects
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.byte_order import bytewise, is_spark
+from privmean.data.duckdb_engine import Engine
+from privmean.data.engine_table import EnginePersonTable
+from privmean.data.engines import EngineStore, interruptible, lazy
+from privmean.data.exact_totals import Lazy
+from privmean.data.open_path import open_table
+from privmean.data.parquetfiles import ParquetTable
+from privmean.data.person_records import PERSON, person_rows, record_names
+from privmean.data.roster import roster_frame
+from privmean.data.schema import Columns
+from privmean.data.text_format import refuse
+from privmean.data.typenames import type_name
+from privmean.data.years import within_years
+from privmean.errors import ArgumentError, SchemaError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+    from privmean.data.source_types import Array
+    from privmean.data.text_scan import TextTable
+
+Machine = Mapping[str, Any]
+IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
+
+
+@dataclass(frozen=True)
+class OpenedSource:
+    """A table before anything is read: its names, and how to get the records (p, x0, ...)."""
+
+    names: Columns
+    records: Callable[..., Lazy]
+    home: EngineStore
+
+
+def read_table(
+    source: object,
+    person: object,
+    values: object,
+    cap: int | None,
+    resolution: float,
+    roster: object,
+    text: Mapping[str, object],
+    machine: Machine,
+) -> EnginePersonTable:
+    """People from a path or a frame: DuckDB, unless the frame has an engine of its own."""
+    opened = open_source(source, text, machine)
+    who = schema.person_column(opened.names, person)
+    columns = schema.value_columns(opened.names, who, values)
+    records = typed(opened.records(who, columns), who, columns)
+    return _grouped(records, columns, cap, resolution, roster, opened.home)
+
+
+def read_arrays(
+    ids: Array,
+    matrix: Array,
+    columns: tuple[str, ...],
+    cap: int | None,
+    resolution: float,
+    roster: object,
+    machine: Machine,
+) -> ArrayPersonTable:
+    """People in memory from arrays of records, grouped by DuckDB."""
+    data = (np.ascontiguousarray(matrix[:, j]) for j in range(len(columns)))
+    named = dict(zip(("person", *record_names(len(columns))), (ids, *data), strict=True))
+    opened = open_arrays(named, machine)
+    records = opened.records("person", record_names(len(columns)))
+    records = typed(records, "person", columns)
+    people = _grouped(records, columns, cap, resolution, roster, opened.home)
+    return people.collect()
+
+
+def open_arrays(arrays: Mapping[str, object], machine: Machine) -> OpenedSource:
+    """A table given as arrays or lists by name, one number or id a record."""
+    named = {str(item): list_columns.column(values) for item, values in arrays.items()}
+    shapes = {(len(x),) if isinstance(x, list) else x.shape for x in named.values()}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        raise ArgumentError(
+            "source", sorted(named), "are no arrays of one length", "give one number a record each"
+        )
+    columns = list(named.values())
+    return _registered(list(named), lambda place: columns[place], machine)
+
+
+def _grouped(
+    records: Lazy,
+    columns: tuple[str, ...],
+    cap: int | None,
+    resolution: float,
+    roster: object,
+    home: EngineStore,
+) -> EnginePersonTable:
+    people = person_rows(records, len(columns), resolution, counts=cap is not None)
+    if roster is not None:
+        wanted = roster_frame(roster, records, home)
+        people = wanted.join(people, on=PERSON, how="left")
+        if cap is not None:
+            people = people.with_columns(nw.col(f"c{j}").fill_null(0) for j in range(len(columns)))
+    home.expect(len(columns))
+    kept = home.keep(people)
+    known_size = {} if home.rows is None else {"size": home.rows}
+    return EnginePersonTable(kept, columns, cap, home, known_size)
+
+
+def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> OpenedSource:
+    """A path, a frame, or arrays by name. text: what the caller says of text files."""
+    if databases.is_address(source):
+        refuse(text, "a table of a database")
+        table, close = databases.table_at(source)
+        return _in_session(table, machine, EngineStore(closing=close))
+    if isinstance(source, str | os.PathLike):
+        engine = Engine(**machine)
+        return _scanned(engine, open_table(engine, os.path.expanduser(source), text))
+    refuse(text, "a table that is no text file")
+    if isinstance(source, Mapping):
+        return open_arrays(source, machine)
+    if isinstance(source, nw.DataFrame | nw.LazyFrame):
+        source = source.to_native()
+    if known.is_pandas_dataframe(source):
+        labels = [str(item) for item in source.columns]
+        return _registered(labels, lambda place: source.iloc[:, place], machine)
+    if known.is_pyarrow_table(source):
+        return _registered(source.column_names, source.column, machine)
+    try:
+        frame = nw.from_native(source)
+    except TypeError:
+        raise ArgumentError(
+            "source",
+            type(source).__name__,
+            "is no table that can be read",
+            "give a path, a pandas, Polars, PyArrow, DuckDB, PySpark or Ibis table, or a NumPy "
+            "array",
+        ) from None
+    engines = frame.implementation
+    if isinstance(frame, nw.DataFrame) and not engines.is_polars():
+        arrow = frame.to_arrow()
+        return _registered(arrow.column_names, arrow.column, machine)
+    if engines.is_ibis():
+        return _in_session(source, machine, EngineStore())
+    if not (engines.is_polars() or engines.is_duckdb() or is_spark(engines)):
+        raise ArgumentError(
+            "source",
+            type(source).__name__,
+            "is a lazy table of an engine that is not supported",
+            "use DuckDB, Polars, PySpark or Ibis, or write it to Parquet",
+        )
+    whole = frame.lazy()
+
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
+        chosen: Lazy = whole.select(
+            nw.col(person).alias(PERSON),
+            *(nw.col(item).alias(f"x{j}") for j, item in enumerate(values)),
+        )
+        return chosen
+
+    home = EngineStore(source) if engines.is_duckdb() else EngineStore()
+    return OpenedSource(Columns(tuple(whole.columns)), records, home)
+
+
+def _in_session(table: Any, machine: Machine, home: EngineStore) -> OpenedSource:
+    """A table of an SQL engine, through Ibis."""
+    from privmean.data.sql_tables import known_engine, records_of
+
+    if any(machine.get(item) for item in ("memory_limit", "threads", "temp_directory")):
+        raise ArgumentError(
+            "machine", "a table of a database", "has limits of its own", "set them there"
+        )
+    known_engine(table)
+
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
+        return lazy(records_of(table, person, values, texts))
+
+    return OpenedSource(Columns(tuple(table.columns)), records, home)
+
+
+def _registered(
+    names: Sequence[str], column: Callable[[int], object], machine: Machine
+) -> OpenedSource:
+    """A table in memory. Only the columns asked for reach the engine, under names of our own: its
+    names know no upper and lower case, and a type it does not read may stand in another column."""
+    engine = Engine(**machine)
+    home = EngineStore(engine.connection, engine)
+
+    def relation(label: str, chosen: Mapping[str, object]) -> DuckDBPyRelation:
+        engine.connection.register(label, _table(chosen))
+        return engine.connection.table(label)
+
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
+        wanted = (person, *values)
+        labels = (PERSON, *record_names(len(values)))
+        chosen: dict[str, object] = {}
+        for label, item in zip(labels, wanted, strict=True):
+            found = column(names.index(item))
+            text = label == PERSON or item in texts
+            home.texts = home.texts or (label == PERSON and isinstance(found, list))
+            if isinstance(found, list):  # its use says the type of a list, not what it holds
+                chosen[label] = (list_columns.ids if text else list_columns.numbers)(found)
+                continue
+            chosen[label] = kinds.readable(found)
+            if text:
+                chosen[label] = objects.texts(chosen[label])
+        try:
+            return lazy(relation("records", chosen))
+        except Exception:  # which column it is, without the engine's own words
+            for item, one in zip(wanted, chosen.values(), strict=True):
+                try:
+                    relation("column", {PERSON: one})
+                except Exception:
+                    raise SchemaError(
+                        f"column {item!r} has a type that cannot be read; cast it to a number or "
+                        "text"
+                    ) from None
+            raise SchemaError("the columns asked for do not make one table") from None
+
+    return OpenedSource(Columns(tuple(names)), records, home)
+
+
+def _table(columns: Mapping[str, object]) -> object:
+    """Columns as one table of their own kind: arrays, pandas or Arrow."""
+    first = next(iter(columns.values()))
+    if isinstance(first, np.ndarray):
+        return dict(columns)
+    if known.is_pandas_series(first):
+        from pandas import DataFrame
+
+        return DataFrame(dict(columns), copy=False)
+    from pyarrow import table
+
+    return table(dict(columns))
+
+
+def _scanned(engine: Engine, table: ParquetTable | TextTable) -> OpenedSource:
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
+        try:
+            with interruptible(engine.connection):
+                return lazy(table.records(engine, person, values, texts))
+        except SchemaError:
+            raise
+        except Exception:
+            pass  # raised below, without the engine's own words
+        raise SchemaError(
+            f"the columns {[person, *values]} cannot be read from this file; give columns whose "
+            "names differ in upper and lower case only other names"
+        )
+
+    return OpenedSource(table.columns, records, EngineStore(engine.connection, engine))
+
+
+def types_of(records: Lazy, columns: Sequence[str]) -> nw.Schema:
+    """Return the types of a frame of records (p, x0, ...), which are public. columns: how the
+    caller calls them."""
+    try:
+        return records.collect_schema()
+    except ValueError:  # a type that Narwhals has no name for
+        raise SchemaError(
+            f"one of the columns {list(columns)} has a type that cannot be read; cast it to a "
+            "number or text"
+        ) from None
+
+
+def typed(
+    records: Lazy,
+    person: str,
+    columns: Sequence[str],
+    texts: Sequence[str] = (),
+    dates: Sequence[str] = (),
+) -> Lazy:
+    """Check types, which are public; every value a double (but texts in the columns `texts`, and
+    dates as texts in `dates`), ids and texts that compare alike everywhere."""
+    types = types_of(records, [person, *columns])
+    records = within_years(records, types, [f"x{columns.index(item)}" for item in dates])
+    duckdb = records.implementation.is_duckdb()
+    kind = types[PERSON]
+    who = nw.col(PERSON)
+    if kind in (nw.Categorical, nw.Enum):
+        who = who.cast(nw.String())
+    elif kind.is_float():
+        # NaN is a missing id, an infinity an id like others (`limited` says why not by `is_nan`)
+        infinite = (who == math.inf) | (who == -math.inf)
+        who = nw.when(who.is_finite() | infinite).then(who)
+    elif not (kind.is_integer() or kind in IDS):
+        raise SchemaError(
+            f"column {person!r} of type {type_name(kind)} cannot name people; cast it to text or "
+            "integers"
+        )
+    numbers = []
+    for j, column in enumerate(columns):
+        found = types[f"x{j}"]
+        if column in texts:
+            if found not in (nw.String, nw.Categorical, nw.Enum):
+                raise SchemaError(
+                    f"column {column!r} of type {type_name(found)} holds no text; declare its "
+                    "levels as numbers"
+                )
+            numbers.append(nw.col(f"x{j}").cast(nw.String()))
+            continue
+        if column in dates:
+            zone = isinstance(found, nw.Datetime) and found.time_zone is not None
+            if zone or found not in (nw.Date, nw.Datetime, nw.String, nw.Categorical, nw.Enum):
+                raise SchemaError(
+                    f"column {column!r} of type {type_name(found)} does not hold dates; "
+                    + (
+                        "cast it to dates, or to times without a zone"
+                        if zone
+                        else "give bins of numbers"
+                    )
+                )
+            numbers.append(nw.col(f"x{j}").cast(nw.String()))
+            continue
+        if not (found.is_numeric() or found == nw.Boolean):
+            made = "one"
+            if found.is_temporal():
+                made = "a number, such as a year (bins of a curve can be dates)"
+            raise SchemaError(
+                f"column {column!r} of type {type_name(found)} does not hold numbers; name "
+                f"another column or make a column of it that holds {made}"
+            )
+        x = nw.col(f"x{j}")
+        if duckdb and _wide(found):
+            x = x.cast(nw.String())  # its own cast of 128 bits to double rounds twice
+        # one that is a double stays as it is: an engine may take the cast's result for nullable
+        numbers.append(x if found == nw.Float64 else x.cast(nw.Float64()))
+    return bytewise(records.select(who.alias(PERSON), *numbers))
+
+
+def _wide(kind: nw.dtypes.DType) -> bool:
+    """Whole numbers of more than 64 bits."""
+    if isinstance(kind, nw.Decimal):
+        return kind.scale == 0 and kind.precision > 18
+    return bool(kind in (nw.Int128, nw.UInt128))

@@ -1,0 +1,264 @@
+"""The questions an estimator may ask of people, and the exact integer answers.
+
+Every answer is a count or an integer sum, so that it does not depend on the order of rows, on the
+number of threads or on the engine. The grids (origins, limits, steps) are public or already
+released (`grids`); a null (no usable record) has a fixed place in every question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+
+from privmean.array_types import Floats as Floats  # noqa: PLC0414 - the rooms above take it from here
+from privmean.array_types import Integers as Integers  # noqa: PLC0414
+from privmean.data.grids import GRID_BITS, quotient
+
+
+@dataclass(frozen=True)
+class ClipInterval:
+    """A clipping interval [lower, upper] of one column on an integer grid centred at its middle.
+
+    z = clamp(floor((clip(x, lower, upper) - middle) / step + 1/2), -steps, steps), with `step` a
+    power of two and about 2^20 steps from the middle to either limit. A null gives z = 0, the
+    middle. The value that z stands for is middle + step*z, at most step/2 from the clipped value.
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper)):
+            raise ValueError("a box needs finite limits")
+        if not self.lower < self.upper:
+            raise ValueError("a box needs lower < upper")
+
+    @cached_property
+    def middle(self) -> float:
+        return self.lower + (self.upper - self.lower) / 2
+
+    @property
+    def radius(self) -> float:
+        """Half the width, as the grid has it: step * steps, at least the real half width."""
+        return self.step * self.steps
+
+    @cached_property
+    def step(self) -> float:
+        half = (self.upper - self.lower) / 2
+        _, exponent = math.frexp(half / 2.0**GRID_BITS)
+        return math.ldexp(1.0, max(exponent, -1000))
+
+    @cached_property
+    def steps(self) -> int:
+        reach = max(self.upper - self.middle, self.middle - self.lower)
+        return max(1, math.ceil(reach / self.step))
+
+
+@dataclass(frozen=True)
+class IntervalSums:
+    """Exact sums over persons for one `Box`, with w = 1 (or the capped record count, see People).
+
+    present: persons with a value; above/below: values beyond the limits; z: sum of z;
+    zz: sum of z^2. Weighted forms: w: sum of weights of present persons; wz: sum of w*z;
+    ww, wwz, wwzz: sums of w^2, w^2 z, w^2 z^2 (for the variance of a ratio). For w = 1 they
+    repeat present, z, present, z and zz.
+    """
+
+    present: int
+    above: int
+    below: int
+    z: int
+    zz: int
+    w: int
+    wz: int
+    ww: int
+    wwz: int
+    wwzz: int
+
+
+@dataclass(frozen=True)
+class L2Ball:
+    """An l2 clipping ball on an integer lattice: every row lands inside, none is dropped.
+
+    For a row x: v = x - center (0 for nulls; an infinity is the largest double), top = max |v_j|.
+    If top <= radius then w_j = quotient(v_j, step), else w_j = v_j, times GROW if top < TINY or
+    SHRINK if top > HUGE, so that squares neither overflow nor vanish; norm = sqrt of the sum of
+    w_j^2 added from the first column to the last. With K = steps, z_j = trunc(w_j) if top <= radius
+    and norm <= K, else z_j = trunc(w_j/norm * K): shrunk to the lattice's own radius K, then
+    truncated toward the centre. If doubles still overshot, which the integer sum of z_j^2 tells, K
+    is replaced by K (1 - 2^-30); were it to exceed K^2 even then (not below 2^20 columns), z = 0.
+    So ||z|| <= K for any row, exactly, and z is within sqrt(d) + 1 steps of the real clipped row.
+    """
+
+    center: tuple[float, ...]
+    radius: float
+    step: float
+
+    def __post_init__(self) -> None:
+        if not self.radius / self.step < 2**31:
+            raise ValueError("a ball of 2^31 steps and more has squares beyond 64 bits")
+
+    @cached_property
+    def place(self) -> Floats:
+        """The centre as an array; not to be written to."""
+        return np.array(self.center, dtype=float)
+
+    @cached_property
+    def steps(self) -> int:
+        """floor(radius/step), the largest integer norm."""
+        return math.floor(self.radius / self.step)
+
+    @property
+    def shorter(self) -> float:
+        """The length tried where doubles overshot."""
+        return self.steps * (1 - 2.0**-30)
+
+
+@dataclass(frozen=True)
+class L2BallSums:
+    """Exact sums over persons for one `Ball`: the vector of sums of z, and the persons present.
+
+    besides: the sums of |z_j|, or of z_j^2, where they were asked for. tails: those of `Cut`.
+    """
+
+    z: tuple[int, ...]
+    present: int
+    besides: tuple[int, ...] = ()
+    tails: tuple[int, ...] = ()
+
+
+OPENED = 2.0**-20
+Besides = Literal["sizes", "squares"]
+
+
+@dataclass(frozen=True)
+class ClippedRows:
+    """Rows of finite values clipped to a ball, and in which columns something is cut off them.
+
+    N is the row's norm (added as in `shell_counts`, nulls 0), R the ball's radius. A row with a
+    value above `upper` or below `lower`, or with N > 1.25 R, is cut and lands in `inner`; else, if
+    N > R, it is slightly cut and lands in `middle`; any other row lands in `ball` (z as `Ball` has
+    it, all three on one lattice). Weights t: with K = inner.steps, q_j = |z_j| if N > R (else 0),
+    plus K for a value beyond; a row that is cut has t = q if ||q|| <= K, else trunc(q/||q||
+    inner.shorter); one that is slightly cut has t_j = floor(|z_j|/4); any other has t = 0.
+    """
+
+    ball: L2Ball
+    middle: L2Ball
+    inner: L2Ball
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Standardization:
+    """One column in units of its own: (clip(x, lower, upper) - center) over scale (`quotient`); 0
+    for a null."""
+
+    lower: float
+    upper: float
+    center: float
+    scale: float
+
+    @property
+    def reach(self) -> float:
+        """The largest value to either side, with the rounding of the column itself."""
+        lower, upper = self.ends
+        return max(upper, -lower)
+
+    @property
+    def opened(self) -> Standardization:
+        """With limits a millionth of their distance farther apart, so that values beyond the limits
+        stay apart from those at them."""
+        more = (self.upper - self.lower) * OPENED
+        return replace(self, lower=self.lower - more, upper=self.upper + more)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Where values at the limits are, exactly as every home computes them."""
+        lower, upper = self.lower - self.center, self.upper - self.center
+        return float(quotient(lower, self.scale)), float(quotient(upper, self.scale))
+
+
+class PersonTable(Protocol):
+    """One summary row a person: the only view of the data an estimator has.
+
+    columns: the names of the d columns. cap: None for the estimand "persons" (weights 1), or the
+    record cap C of the estimand "records" (weight w = min(records, C), an integer from 0 to C).
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def cap(self) -> int | None: ...
+
+    def size(self) -> int:
+        """Persons in the roster. Public under replace-one only; private under add-remove."""
+        ...
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        """Persons per signed logarithmic bin of (value - origin); shape (LOG_CELLS,)."""
+        ...
+
+    def missing(self, column: int) -> int:
+        """Persons without a value in this column."""
+        ...
+
+    def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
+        """Persons per occupied uniform bin, by bin index; nulls are in no bin."""
+        ...
+
+    def pair_counts(self, column: int, low: int, high: int) -> Integers:
+        """Public pairs of persons per dyadic bin of |difference|/sqrt(2); shape (high-low+1,).
+
+        Pairs are fixed by the roster's order alone (the odd person is left out). The bin of a
+        spread s is ceil(log2 s) clamped to [low, high]; a pair with a null counts in `low`.
+        """
+        ...
+
+    def box_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
+        """For each column the sums of its box (None leaves a column out)."""
+        ...
+
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        """Persons with a value below `lower`, and above `upper`."""
+        ...
+
+    def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
+        """Sums of the rows clipped to a ball; `besides` needs at most 2^21 steps."""
+        ...
+
+    def tail_sums(self, cut: ClippedRows) -> L2BallSums:
+        """Sums of rows, of their squares and of what is cut off them, column by column."""
+        ...
+
+    def shell_counts(self, edges: Sequence[float]) -> Integers:
+        """Persons with a norm of at most edges[0], then up to edges[1], .., beyond the last; nulls
+        are 0 and squares are added from the first column to the last. Shape (len(edges) + 1,)."""
+        ...
+
+    def standardized(self, columns: Sequence[Standardization | None]) -> PersonTable:
+        """The same persons, each column in units of its own (None leaves a column out)."""
+        ...
+
+    def count_in_box(self, boxes: Sequence[ClipInterval]) -> int:
+        """Persons whose every column lies within its box, limits included (a null does not)."""
+        ...
+
+    def count_in_ball(self, center: Sequence[float], radius: float) -> int:
+        """Persons without nulls whose row lies within the ball (norm added as in `Ball`)."""
+        ...
+
+    def part(self, index: int, parts: int) -> PersonTable:
+        """The persons at roster positions congruent to `index` modulo `parts`."""
+        ...
+
+    def matrix(self) -> Floats:
+        """All rows, shape (persons, columns); NaN for nulls. Collects: only where it must."""
+        ...

@@ -1,0 +1,87 @@
+"""All that is public about the people of one question, known before a plan is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from privmean import validate
+from privmean.data.person_table import PersonTable
+from privmean.errors import ArgumentError, SchemaError
+from privmean.privacy.budget import ADD_REMOVE, Relation
+
+
+@dataclass(frozen=True)
+class PublicShape:
+    """columns: their names. persons: n where neighbours share the roster, else None. design: a
+    public guess of n where it is private. cap: records up to which a person counts, for the mean
+    over records (None: every person counts once)."""
+
+    columns: tuple[str, ...]
+    persons: int | None = None
+    design: int | None = None
+    cap: int | None = None
+
+    @classmethod
+    def of(
+        cls, dimension: int = 1, persons: int | None = None, design: int | None = None
+    ) -> PublicShape:
+        """Columns that are only numbered."""
+        width = validate.whole("dimension", dimension, least=1)
+        return cls(tuple(f"column {j}" for j in range(width)), persons, design)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.columns)
+
+    @property
+    def count(self) -> int | None:
+        """The number of persons to plan with: n, or the public guess of it."""
+        return self.persons if self.persons is not None else self.design
+
+    def counted(self) -> int:
+        """`count`, which must be known."""
+        if self.count is None:
+            raise ArgumentError(
+                "n_design", None, "the number of persons is private", "give a public guess of it"
+            )
+        return self.count
+
+    def number(self, least: int = 1) -> int:
+        """The number of persons that a method plans with and needs."""
+        if self.persons is not None:
+            return validate.whole("persons", self.persons, least=least)
+        if self.design is None:
+            raise ArgumentError(
+                "n_design",
+                None,
+                "is needed under add-remove, where the number of persons is private",
+                "give a public guess of the number of persons",
+            )
+        return validate.whole("n_design", self.design, least=least)
+
+    def known(self) -> int:
+        """n, which must be public."""
+        return validate.whole("persons", self.persons, least=1)
+
+
+def require_persons(count: int) -> None:
+    """SchemaError for a table of nobody."""
+    if count == 0:
+        raise SchemaError(
+            "the table has no person: no record has an id. Check that it has records, one a line, "
+            "and the column of persons"
+        )
+
+
+def shape_of(people: PersonTable, relation: Relation, guess: int | None) -> PublicShape:
+    """What is public about these people. guess: of their number, where it is private."""
+    if relation == ADD_REMOVE:
+        design = None if guess is None else validate.whole("n_design", guess, least=1)
+        return PublicShape(tuple(people.columns), None, design, people.cap)
+    if guess is not None:
+        raise ArgumentError(
+            "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
+        )
+    persons = people.size()
+    require_persons(persons)  # public under replace-one
+    return PublicShape(tuple(people.columns), persons, None, people.cap)

@@ -1,0 +1,233 @@
+"""Records to pairs of a person and a group, inside the engine that suits them.
+
+Grouped first, filtered inside the person: a record without a key, or with one that is not asked
+for, belongs to no group; a value that cannot be used drops the pair and never the person.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from narwhals import dependencies as known
+
+from privmean.data import object_columns as objects
+from privmean.data import schema
+from privmean.data.engine_pairs import GROUP, EnginePairTable, value_name
+from privmean.data.engine_table import EnginePersonTable
+from privmean.data.engines import EngineStore, fetch
+from privmean.data.group_pairs import DifferenceQuery, GroupPairQuery, GroupWeights
+from privmean.data.key_columns import form, key_expression
+from privmean.data.key_text import by_text, label, spelled
+from privmean.data.open_source import open_source, typed, types_of
+from privmean.data.person_records import INTEGER, PERSON, person_rows
+from privmean.data.roster import roster_frame
+from privmean.data.typenames import type_name
+from privmean.data.years import within_years
+from privmean.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from privmean.data.table import Table
+
+NOWHERE = -1  # the place of records of no group
+
+
+def read_pairs(asked: GroupPairQuery, table: Table) -> EnginePairTable:
+    """The pairs that `asked` describes. Raises ArgumentError or SchemaError from the arguments,
+    the schema and the soundness of files alone, never from a record."""
+    more = asked.more if asked.before is None else (asked.before,)
+    records, columns, home = _records(table, (asked.value, *asked.by, *more), asked)
+    columns = (columns[0], *columns[len(columns) - len(asked.more) :]) if asked.more else columns
+    if asked.keys is None:
+        return _private(records, asked, columns[0], table.roster, home)
+    rows = _placed_rows(records, asked, home)
+    kept, everybody = _in_roster(rows, records, table.roster, home)
+    value = nw.col("v0")
+    if asked.before is not None:
+        kept = kept.with_columns((value - nw.col("v1") * asked.slope).alias("v0"))
+    usable = kept.filter(nw.col(GROUP) >= 0)
+    width = 1 + len(asked.more)
+    if asked.more:  # a pair has any of the values
+        usable = usable.with_columns(sum((nw.col(f"c{j}") for j in range(1, width)), nw.col("c0")))
+        if not asked.public:
+            usable = usable.filter(nw.col("c0") > 0)
+    if asked.public:  # the number of records that can be used is not
+        usable = usable.with_columns((nw.col("c0") * 0).alias("c0"))
+    elif not asked.more:
+        usable = usable.filter((nw.col("c0") > 0) & ~value.is_null())
+    pairs = home.keep(_weighed(usable, asked.weights, len(asked.groups), width))
+    return EnginePairTable(pairs, columns[:width], asked.groups, asked.weights, home, everybody)
+
+
+def read_differences(asked: DifferenceQuery, table: Table) -> EnginePersonTable:
+    """One row a person of the roster: the difference of its own means in two groups."""
+    keys = tuple((key,) for key in asked.pair)
+    pairs = GroupPairQuery(asked.value, (asked.by,), keys, resolution=asked.resolution)
+    records, _, home = _records(table, (asked.value, asked.by), pairs)
+    rows = _placed_rows(records, pairs, home)
+    assert pairs.keys is not None
+    first = pairs.keys.index(keys[0])  # people hold keys in the order of texts
+    g, value = nw.col(GROUP), nw.col("v0")
+    apart = rows.select(
+        PERSON,
+        nw.when(g == first).then(value).alias("a"),
+        nw.when(g == 1 - first).then(value).alias("b"),
+    )
+    both = apart.group_by(PERSON).agg(nw.col("a").max(), nw.col("b").max())
+    people = both.select(PERSON, (nw.col("a") - nw.col("b")).alias("v0"))
+    if table.roster is not None:
+        people = roster_frame(table.roster, records, home).join(people, on=PERSON, how="left")
+    return EnginePersonTable(home.keep(people), asked.names, None, home)
+
+
+def _records(
+    table: Table, names: Sequence[str], asked: GroupPairQuery
+) -> tuple[nw.LazyFrame[Any], tuple[str, ...], EngineStore]:
+    """The records (p, x0, ...) of these columns, those of `by` as texts of keys."""
+    by = asked.by
+    if table.person is None:
+        raise ArgumentError("person", None, "is missing", "name the column that says who it is")
+    machine = table.machine.options()
+    opened = open_source(table.source, table.text, machine)
+    who = schema.person_column(opened.names, table.person)
+    for name in by:
+        schema.one_of(opened.names, "by", name)
+    columns = schema.value_columns(opened.names, who, names)
+    if len(columns) != len(names):
+        raise ArgumentError("values", names[0], "means several columns", "name one column")
+    if known.is_pandas_dataframe(table.source):
+        chosen = objects.of_keys(table.source, (who, *columns), by)
+        opened = open_source(chosen, table.text, machine)
+    elif isinstance(table.source, Mapping):
+        opened = open_source(objects.of_named(table.source, by), table.text, machine)
+    records = opened.records(who, columns, by)
+    return typed(_with_keys(records, asked), who, columns, by), columns, opened.home
+
+
+def _placed_rows(
+    records: nw.LazyFrame[Any], asked: GroupPairQuery, home: EngineStore
+) -> nw.LazyFrame[Any]:
+    """One row a person and place of a key (p, g, v0, c0 and for `before` v1, c1)."""
+    width = 1 + len(asked.more) + (asked.before is not None)
+    placed = _placed(records, asked, home)
+    return person_rows(placed, width, asked.resolution, counts=True, by=(PERSON, GROUP))
+
+
+def _in_roster(
+    rows: nw.LazyFrame[Any], records: nw.LazyFrame[Any], roster: object, home: EngineStore
+) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
+    """The rows of persons in the roster, and a frame with all of these."""
+    if roster is None:
+        kept = home.keep(rows)
+        return kept, kept
+    wanted = roster_frame(roster, records, home)
+    return home.keep(rows.join(wanted, on=PERSON, how="inner")), wanted
+
+
+def _private(
+    records: nw.LazyFrame[Any],
+    asked: GroupPairQuery,
+    column: str,
+    roster: object,
+    home: EngineStore,
+) -> EnginePairTable:
+    """Pairs of all keys there are. A person of more groups than have a weight has no pair, so that
+    nobody can make more keys than are paid for, and no key counts less for its text."""
+    texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
+    rows = person_rows(records, 1, asked.resolution, counts=True, by=(PERSON, *texts))
+    kept, everybody = _in_roster(rows, records, roster, home)
+    usable = kept.filter(nw.col("c0") > 0)
+    for text in texts:
+        usable = usable.filter(~nw.col(text).is_null())
+    if asked.weights.split:
+        own = usable.with_columns(nw.col("c0").count().over(PERSON).alias("own"))
+        usable = own.filter(nw.col("own") <= asked.weights.kept)
+    found = home.keep(usable.select(PERSON, *texts, "v0", "c0"))
+    keys = by_text([tuple(row) for row in fetch(found.select(*texts).unique())])
+    public: dict[str, list[Any]] = {
+        name: [key[j] for key in keys] or [""] for j, name in enumerate(texts)
+    }
+    public[GROUP] = list(range(max(len(keys), 1)))
+    placed = found.join(home.small(public, found), on=texts, how="inner")
+    pairs = home.keep(_weighed(placed, asked.weights, max(len(keys), 1)))
+    return EnginePairTable(pairs, (column,), keys, asked.weights, home, everybody)
+
+
+def _with_keys(records: nw.LazyFrame[Any], asked: GroupPairQuery) -> nw.LazyFrame[Any]:
+    """Keys as their canonical texts. A listed key that the types, which are public, leave no record
+    to have is refused."""
+    by = asked.by
+    types = types_of(records, by)
+    keyed = within_years(records, types, [f"x{j}" for j in range(1, len(by) + 1)])
+    keyed = keyed.with_columns(
+        key_expression(f"x{j}", types[f"x{j}"], name).alias(f"x{j}")
+        for j, name in enumerate(by, start=1)
+    )
+    kinds = [types[f"x{j}"] for j in range(1, len(by) + 1)]
+    forms = [form(kind) for kind in kinds]
+    places = _places(asked)
+    found = {
+        place
+        for key, place in places.items()
+        if all(re.fullmatch(one, text) for (one, _), text in zip(forms, key, strict=True))
+    }
+    for key in asked.keys or ():
+        if places[key] not in found:
+            raise ArgumentError(
+                "keys", label(key), f"is in no column of type {', '.join(map(type_name, kinds))}",
+                f"give {', '.join(words for _, words in forms)}",
+            )  # fmt: skip
+    return keyed
+
+
+def _places(asked: GroupPairQuery) -> dict[tuple[str, ...], int]:
+    """The place of every text of a listed key in the order of texts."""
+    own = ((key, place) for place, key in enumerate(asked.keys or ()))
+    return spelled((*own, *asked.aliases))
+
+
+def _placed(
+    records: nw.LazyFrame[Any], asked: GroupPairQuery, home: EngineStore
+) -> nw.LazyFrame[Any]:
+    """Records (p, x0, g, and for `before` x1): g is the place of the key in the order of texts."""
+    assert asked.keys is not None
+    texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
+    places = list(_places(asked).items())
+    public: dict[str, list[Any]] = {
+        name: [key[j] for key, _ in places] for j, name in enumerate(texts)
+    }
+    public["h"] = [place for _, place in places]
+    joined = records.join(home.small(public, records), on=texts, how="left")
+    elsewhere = len(asked.keys) if asked.other else NOWHERE
+    place = nw.col("h").fill_null(elsewhere).cast(INTEGER)
+    more = len(asked.more) + (asked.before is not None)
+    others = [nw.col(f"x{len(texts) + j}").alias(f"x{j}") for j in range(1, more + 1)]
+    return joined.select(PERSON, "x0", place.alias(GROUP), *others)
+
+
+def _weighed(
+    rows: nw.LazyFrame[Any], weights: GroupWeights, groups: int, width: int = 1
+) -> nw.LazyFrame[Any]:
+    """Pairs with their weights from rows (p, g, v0 .., c0), c0 the usable values."""
+    values = [nw.col(f"v{j}").alias(value_name(j)) for j in range(width)]
+    g, one = nw.col(GROUP), nw.lit(1).cast(INTEGER)
+    if not weights.split:
+        # most records first, then the first key: no two pairs of a person have one score
+        score = (nw.col("c0") * groups + (groups - 1) - g).alias("score")
+        scored = rows.with_columns(score)
+        best = scored.with_columns(nw.col("score").max().over(PERSON).alias("best"))
+        kept = best.filter(nw.col("score") == nw.col("best"))
+        return kept.select(PERSON, GROUP, *values, w=one, m=one, f=one)
+    counted = rows.with_columns(
+        nw.col("c0").count().over(PERSON).cast(INTEGER).alias("n"), g.min().over(PERSON).alias("a")
+    )
+    n, full = nw.col("n"), weights.parts * weights.most
+    part = full // n
+    weight = nw.when(part > weights.parts).then(nw.lit(weights.parts)).otherwise(part)
+    first = nw.when(g == nw.col("a")).then(one).otherwise(one - one)
+    return counted.select(
+        PERSON, GROUP, *values, w=weight.cast(INTEGER),
+        m=(weights.mass // n).cast(INTEGER), f=first,
+    )  # fmt: skip

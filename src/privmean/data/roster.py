@@ -1,0 +1,102 @@
+"""The public list of persons, where one is given: each person once, the same on every engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from privmean.data.engines import EngineStore, lazy
+from privmean.data.exact_totals import Lazy
+from privmean.data.list_columns import roster_texts
+from privmean.data.person_records import PERSON
+from privmean.data.typenames import type_name
+from privmean.errors import ArgumentError
+
+
+def roster_frame(roster: object, records: Lazy, home: EngineStore) -> Lazy:
+    """The ids of `roster` as a frame (p) of the records' engine, in the type of their ids.
+
+    Ids that are one in that type ("1" and 1 among whole numbers) are one person.
+    """
+    kind = records.collect_schema()[PERSON]
+    ids = public_ids(roster_texts(roster) if home.texts else roster, kind)
+    implementation = records.implementation
+    try:
+        if implementation.is_polars():
+            import polars as pl
+
+            native = records.select(PERSON).to_native().collect_schema()[PERSON]
+            made: Any = pl.LazyFrame({PERSON: ids}, schema={PERSON: native})
+        elif implementation.is_duckdb():
+            made = home.ids(ids, str(records.to_native().select(PERSON).types[0]))
+        elif implementation.is_ibis():
+            made = home.listed(ids, records).to_native()
+        else:
+            native = records.select(PERSON).to_native()
+            made = native.sparkSession.createDataFrame([(item,) for item in ids], native.schema)
+        # ids can also become one in the engine: two doubles as one single, two decimals as one
+        return home.keep(lazy(made).group_by(PERSON).agg(nw.len().alias("n")).select(PERSON))
+    except Exception:
+        raise _unfit(f"{len(ids)} ids", kind) from None
+
+
+def public_ids(roster: object, kind: nw.dtypes.DType) -> list[object]:
+    """The ids in the order given, each once, as Python values of the type `kind`."""
+    listed = roster.tolist() if hasattr(roster, "tolist") else roster
+    listed = listed.to_list() if hasattr(listed, "to_list") else listed
+    if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
+        raise ArgumentError("roster", roster, "is no list of ids", "give the ids of all persons")
+    ids = list(listed)
+    if any(_missing(item) for item in ids):
+        raise ArgumentError("roster", len(ids), "holds a missing id", "leave missing ids out")
+    return list(dict.fromkeys(_converted(item, kind) for item in ids))
+
+
+def _missing(item: object) -> bool:
+    try:
+        return item is None or bool(item != item)  # noqa: PLR0124 (NaN and NaT differ from themselves)
+    except (TypeError, ValueError):  # pandas' NA cannot say
+        return True
+
+
+def _converted(item: Any, kind: nw.dtypes.DType) -> object:
+    if kind == nw.String:
+        return str(item)
+    try:
+        if kind == nw.Boolean:
+            if not isinstance(item, bool | np.bool_):
+                raise ValueError
+            return bool(item)
+        if kind.is_integer():
+            number = int(item)
+            if isinstance(item, bool) or (not isinstance(item, str) and number != item):
+                raise ValueError
+            if not _fits(number, str(kind)):
+                raise ValueError
+            return number
+        if kind.is_float():
+            if isinstance(item, bool) or math.isnan(float(item)):  # of a text
+                raise ValueError
+            return float(item)
+        hash(item)
+    except (TypeError, ValueError, OverflowError):
+        raise _unfit(item, kind) from None
+    return item
+
+
+def _fits(number: int, kind: str) -> bool:
+    """Whether a whole number fits a type such as Int64 or UInt8."""
+    bits = int("".join(sign for sign in kind if sign.isdigit()) or 64)
+    if kind.startswith("U"):
+        return 0 <= number < 1 << bits
+    return -(1 << (bits - 1)) <= number < 1 << (bits - 1)
+
+
+def _unfit(given: object, kind: nw.dtypes.DType) -> ArgumentError:
+    return ArgumentError(
+        "roster", given, f"does not fit the type of the ids ({type_name(kind)})", "convert it"
+    )

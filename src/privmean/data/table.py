@@ -1,0 +1,209 @@
+"""A table of records, who is in it, and the machine that reads it: declared, read when asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from privmean.data.text_format import options
+from privmean.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from privmean.data.person_table import PersonTable
+    from privmean.data.read import Estimand
+    from privmean.data.source_types import Person, Records, Roster, Rows
+
+
+@dataclass(frozen=True)
+class Resources:
+    """How reading may use the machine; no result depends on it. memory: such as "4GB"; threads;
+    spill: a folder for what does not fit into memory; progress: show on standard error how far
+    reading is.
+
+    Example:
+        machine = pm.Resources(memory="1GB", threads=1)
+        table = pm.Table(pm.example("ratings", "r.csv"), person="student", machine=machine)
+        pm.mean(table, "rating", assume=(1, 5), epsilon=1.0)
+    """
+
+    memory: str | None = None
+    threads: int | None = None
+    spill: str | None = None
+    progress: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """The same by the names that readers use."""
+        return {
+            "memory_limit": self.memory,
+            "threads": self.threads,
+            "temp_directory": self.spill,
+            "progress": self.progress,
+        }
+
+
+class Summary(Protocol):
+    """What one row a person is: a value, so that equal summaries are reduced once."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Its columns, where they are known before the table is opened."""
+        ...
+
+    def reduce(self, table: Table) -> PersonTable:
+        """Read the table; private, spends nothing."""
+        ...
+
+
+class Table:
+    """Records in a file, a frame or arrays, with the column that says whose they are.
+
+    source, person, roster, delimiter, quote, decimal, encoding, header, null_words: as for
+    `privmean.read`. Nothing is opened here: what can be refused from arguments is refused first.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")  # or a path, a frame
+        pm.mean(table, "ln_wage", epsilon=1.0)
+
+    Guarantees: none are spent here. What the table holds is private but for its schema and, under
+    replace-one neighbours, its roster.
+    """
+
+    def __init__(
+        self,
+        source: Records | Rows,
+        *,
+        person: Person | None = None,
+        roster: Roster | None = None,
+        delimiter: str | None = None,
+        quote: str | None = None,
+        decimal: str | None = None,
+        encoding: str | None = None,
+        header: bool | None = None,
+        null_words: Sequence[str] = (),
+        machine: Resources = Resources(),
+    ) -> None:
+        if not isinstance(source, np.ndarray) and (not isinstance(person, str) or not person):
+            raise ArgumentError(
+                "person", person, "is no column", "name the column that says who it is"
+            )
+        if not isinstance(machine, Resources):
+            raise ArgumentError("machine", machine, "is no machine", "give pm.Resources(...)")
+        self.source = os.path.expanduser(source) if isinstance(source, str) else source
+        self.person, self.roster, self.machine = person, roster, machine
+        self.text = options(
+            delimiter=delimiter,
+            quote=quote,
+            decimal=decimal,
+            encoding=encoding,
+            header=header,
+            null_words=null_words,
+        )
+        self._reduced: dict[Summary, PersonTable] = {}
+        self._booleans: dict[tuple[str, ...] | None, tuple[tuple[str, ...], frozenset[str]]] = {}
+
+    @property
+    def name(self) -> str:
+        """The table by its file's name and its person column; "" for what has no file."""
+        if not isinstance(self.source, str | os.PathLike):
+            return ""
+        # of a database's address, too, this is the last part: its name and the table's
+        return f"{os.path.basename(os.fspath(self.source))} by {self.person}"
+
+    def people(self, summary: Summary) -> PersonTable:
+        """One row a person. Equal summaries are reduced once."""
+        if summary not in self._reduced:
+            self._reduced[summary] = summary.reduce(self)
+        return self._reduced[summary]
+
+    def booleans(self, values: Sequence[str] | None) -> tuple[tuple[str, ...], frozenset[str]]:
+        """The columns that `values` mean, and those of them that are Boolean by their declared
+        type, which is public. Read once."""
+        asked = None if values is None else tuple(values)
+        if isinstance(self.source, np.ndarray):  # one type for all of its columns
+            width = self.source.shape[1] if self.source.ndim > 1 else 1
+            named = tuple(str(j) for j in range(width)) if asked is None else asked
+            return named, frozenset(named if self.source.dtype.kind == "b" else ())
+        if asked not in self._booleans:
+            from privmean.data.declared_types import boolean_columns
+
+            known = self.machine.options()
+            known.pop("progress")
+            self._booleans[asked] = boolean_columns(
+                self.source, self.person, asked, self.text, known
+            )
+        return self._booleans[asked]
+
+    def persons(self, columns: Sequence[tuple[str, str]] = ()) -> int | None:
+        """The number of persons, from a given roster or the column of persons alone; None where
+        that takes reading the rest (frames and arrays). Public under replace-one only. columns:
+        names of others that are to be in a file, each after how a message calls it."""
+        from privmean.data.column_names import count_persons
+
+        if self.roster is not None:
+            return None
+        known = self.machine.options()
+        known.pop("progress")
+        return count_persons(self.source, self.person, self.text, known, columns)
+
+    def groups(self, column: str) -> tuple[int, ...]:
+        """Numbers of persons in each group of a public column, largest first."""
+        from privmean.data.groups import group_sizes
+
+        if not isinstance(self.person, str):
+            raise ArgumentError(
+                "source",
+                type(self.source).__name__,
+                "has no column of groups",
+                "give a table with named columns, or the sizes of groups",
+            )
+        known = self.machine.options()
+        known.pop("progress")
+        return group_sizes(self.source, person=self.person, group=column, **self.text, **known)
+
+
+@dataclass(frozen=True)
+class RecordMeans:
+    """A person's mean of own records in some columns; see `privmean.read` for every field."""
+
+    values: tuple[str, ...] | None = None
+    estimand: Estimand = "persons"
+    cap: int | None = None
+    resolution: float = 2.0**-40
+
+    def __post_init__(self) -> None:
+        from privmean.data.read import checked
+
+        checked(self.estimand, self.cap, self.resolution)
+
+    @classmethod
+    def of_one(cls, value: object, resolution: float) -> RecordMeans:
+        """Of one column; None: of people that have one."""
+        if value is not None and not isinstance(value, str):
+            raise ArgumentError("value", value, "is no column", "name one column")
+        return cls(None if value is None else (value,), resolution=resolution)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        named = self.values
+        if named is None or any("*" in name or "?" in name for name in named):
+            return None
+        return named
+
+    def reduce(self, table: Table) -> PersonTable:
+        from privmean.data.read import read
+
+        return read(
+            table.source,
+            person=table.person,
+            values=None if self.values is None else list(self.values),
+            estimand=self.estimand,
+            cap=self.cap,
+            resolution=self.resolution,
+            roster=table.roster,
+            **table.text,
+            **table.machine.options(),
+        )

@@ -1,0 +1,289 @@
+"""The intervals that a release of one clipped column carries: for the mean and the clipped mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.inference.at_bound import opened_at
+from privmean.inference.interval import OK, Interval, IntervalMaker
+from privmean.inference.mean_interval import (
+    PLAIN,
+    Asked,
+    ClippingBiasBound,
+    ClipUnits,
+    NoisySums,
+    all_ends,
+    assumption_words,
+    clipped_interval,
+    deviations,
+    ends_of,
+    limit,
+    no_interval,
+    noise_interval,
+    parts_of,
+)
+from privmean.inference.outlier_check import TAIL_SEEN, OutlierCheck
+from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.plurals import count_phrase
+
+MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
+WORDS = {"clipped": CLIPPED}  # the short word for it
+
+
+@dataclass(frozen=True)
+class ColumnIntervals:
+    """Intervals of one column from its released sums; reads no data.
+
+    sums None: nothing was released (status says why); the intervals are the public bounds or the
+    whole line. allowance: the noisy clipping allowance, None if it was not bought or not needed.
+    check: the noisy counts behind the status, None if nobody beyond the limits was counted.
+    apart_at: limits beyond which persons count at the middle of the region (or are left out).
+    rows: whether the release also shortened rows, so that the assumption is about all that was cut.
+    open_side: -1 or 1 where nobody is seen away from that public bound (`advice` says so).
+    excess: the stated assumption: those beyond `counted_at` exceed the limits on average by no more
+    than `reach` (`nearer` beyond the nearer limit, if that is said), which follows from a mean
+    excess over any limit of at most `excess` times its distance from the centre.
+    """
+
+    sums: NoisySums | None
+    units: ClipUnits = PLAIN
+    default: str = MEAN
+    allowance: ClippingBiasBound | None = None
+    check: OutlierCheck | None = None
+    excess: float = 1.0
+    reach: float = 0.0
+    nearer: float | None = None
+    counted_at: tuple[float, float] | None = None
+    apart_at: tuple[float, float] | None = None
+    rows: bool = False
+    bounds: tuple[float, float] | None = None
+    design_effect: float = 1.0
+    status: str = OK
+    open_side: int = 0
+    advice: str = ""
+
+    def interval(
+        self, level: float, target: str | None, ends: tuple[float, float] | None = None
+    ) -> Interval:
+        """ends: the answer to what is `asked`, where it is known already."""
+        wanted = self._wanted(target)
+        if self.sums is None:
+            return no_interval(level, bounds=self.bounds, target=wanted, status=self.status)
+        if wanted == MEAN and self.allowance is None:
+            raise _not_counted(wanted)
+        one = self.asked(target)
+        assert one is not None
+        ends = ends or ends_of(one.sums, level, one.design_effect, one.allowance)
+        if wanted == MEAN and (self.check is None or self.check.stands):
+            return self._mean(level, ends)
+        if wanted == MEAN and self.check is not None:
+            clipped = self._clipped(level, CLIPPED, ends)
+            return replace(clipped, status=self.check.status, advice=self.check.advice)
+        made = self._clipped(level, wanted, ends)
+        if not self.open_side:
+            return made
+        return replace(opened_at(made, [self.open_side]), status=self.status, advice=self.advice)
+
+    def asked(self, target: str | None) -> Asked | None:
+        """Return what the ends of the interval are found from; None if nothing was released."""
+        if self.sums is None:
+            return None
+        # the value of a corrected release is off the clipped mean by at most the allowance
+        mean = self._wanted(target) == MEAN and (self.check is None or self.check.stands)
+        return Asked(self.sums, self.design_effect, self.allowance if mean else self._moved())
+
+    def _wanted(self, target: str | None) -> str:
+        allowed = [BOUNDED] if self.default == BOUNDED else [MEAN, CLIPPED]
+        asked = target or self.default
+        return validate.choice("target", WORDS.get(asked, asked), allowed)
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations by privacy noise, and by noise and sampling together."""
+        if self.sums is None:
+            return math.nan, math.nan
+        noise, total = deviations(self.sums, self.design_effect)
+        return self.units.radius * noise, self.units.radius * total
+
+    def _moved(self) -> ClippingBiasBound | None:
+        return self.allowance if self.allowance and self.allowance.corrected else None
+
+    def _clipped(self, level: float, target: str, ends: tuple[float, float]) -> Interval:
+        assert self.sums is not None
+        if self._moved() is None:
+            plain = clipped_interval(
+                self.sums,
+                self.units,
+                level=level,
+                design_effect=self.design_effect,
+                bounds=self.bounds,
+                target=target,
+                ends=ends,
+            )
+            if self.apart_at is None:
+                return plain
+            words = f"values beyond [{self.apart_at[0]:.6g}, {self.apart_at[1]:.6g}] are "
+            words += "left out" if self.sums.partition else "taken at the middle of the limits"
+            return replace(plain, assumption=assumption_words(self.design_effect, words))
+        return Interval.one(
+            self._limited(ends, self.units.region),
+            level,
+            target=target,
+            assumption=assumption_words(self.design_effect),
+            region=self.units.region,
+            parts=parts_of(self.sums, level, self.units.radius, self.design_effect),
+        )
+
+    def _limited(
+        self, ends: tuple[float, float], bounds: tuple[float, float] | None
+    ) -> tuple[float, float]:
+        return limit(self.units.of(ends[0]), self.units.of(ends[1]), bounds)
+
+    def _mean(self, level: float, ends: tuple[float, float]) -> Interval:
+        assert self.sums is not None
+        assert self.allowance is not None
+        extra = max(self.allowance.total, 0.0) / self.sums.persons * self.units.radius
+        place = place_words(self.counted_at, self.units.region)
+        words = f"those beyond {place} exceed the limits on average by no more than "
+        if self.rows:
+            words = (
+                "of those beyond the limits or in shortened rows no more is cut on average than "
+            )
+        words += reach_words(self.reach, self.nearer, self.excess)
+        limits = self.counted_at or self.units.region
+        brief = f"no heavy tail beyond {limits[0]:.4g} to {limits[1]:.4g}"
+        if self.check is not None:
+            brief = unseen_brief(self.check, limits)
+            if self.check.status == TAIL_SEEN:
+                seen = max(round(self.check.beyond), 0)
+                words += f"; about {count_phrase(seen, 'person', 'lies', 'lie')} there"
+            words += unseen_words(self.check, " there" if self.check.far is None else " far beyond")
+        return Interval.one(
+            self._limited(ends, self.bounds),
+            level,
+            target=MEAN,
+            assumption=assumption_words(self.design_effect, words),
+            region=self.units.region,
+            parts={
+                **parts_of(self.sums, level, self.units.radius, self.design_effect),
+                "clipping allowance": extra,
+            },
+            status=self.check.status if self.check else OK,
+            advice=self.check.advice if self.check else "",
+            brief=assumption_words(self.design_effect, brief),
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        if self.sums is None:
+            return no_interval(
+                level,
+                bounds=self.bounds,
+                kind="noise_interval",
+                target=self.default,
+                status=self.status,
+            )
+        corrected = self._moved() is not None
+        made = noise_interval(
+            self.sums,
+            self.units,
+            level=level,
+            target=f"{'corrected ' if corrected else ''}clipped mean of these persons",
+        )
+        lower, upper = limit(made.lower[0], made.upper[0], self.bounds)
+        return replace(made, lower=(lower,), upper=(upper,))
+
+
+def place_words(counted_at: tuple[float, float] | None, region: tuple[float, float]) -> str:
+    """The limits beyond which persons were counted."""
+    if counted_at is None or counted_at == region:
+        return "the limits"
+    return f"[{counted_at[0]:.6g}, {counted_at[1]:.6g}]"
+
+
+def reach_words(reach: float, nearer: float | None, excess: float) -> str:
+    """The mean excess that an assumption allows."""
+    beside = "" if nearer is None else f", and {nearer:.6g} on the nearer side"
+    return f"{reach:.6g}{beside} (excess {excess:g})"
+
+
+def unseen_words(check: OutlierCheck, where: str = "") -> str:
+    """How large a group the count may have missed."""
+    return (
+        f"; a group of fewer than about {math.ceil(check.hidden)} persons{where} may go unseen: if "
+        "such a group could carry the mean, give bounds"
+    )
+
+
+def unseen_brief(check: OutlierCheck, limits: tuple[float, float]) -> str:
+    """The same in a few words."""
+    return (
+        f"fewer than about {math.ceil(check.hidden)} unseen persons far beyond "
+        f"{limits[0]:.4g} to {limits[1]:.4g}"
+    )
+
+
+def _not_counted(wanted: str) -> Exception:
+    return ArgumentError(
+        "target",
+        wanted,
+        "the persons beyond the limits were not counted in this release",
+        f"ask for {CLIPPED!r}, or plan the release with target={MEAN!r} or without a target",
+    )
+
+
+@dataclass(frozen=True)
+class BoxIntervals:
+    """Columns that were released with independent noise: a Sidak box."""
+
+    columns: Sequence[IntervalMaker]
+
+    def column(self, index: int) -> IntervalMaker:
+        """The intervals of one column for itself."""
+        return self.columns[index]
+
+    def each(self, level: float, target: str | None = None) -> list[Interval]:
+        """Return the interval of every column for itself, the ends of all found at once."""
+        asked = [
+            item.asked(target) if isinstance(item, ColumnIntervals) else None
+            for item in self.columns
+        ]
+        found = iter(all_ends([one for one in asked if one is not None], level))
+        return [
+            item.interval(level, target, next(found))
+            if isinstance(item, ColumnIntervals) and one is not None
+            else item.interval(level, target)
+            for item, one in zip(self.columns, asked, strict=True)
+        ]
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        return _stack(self.each(sidak_level(level, len(self.columns)), target), level)
+
+    def noise_interval(self, level: float) -> Interval:
+        one = sidak_level(level, len(self.columns))
+        return _stack([item.noise_interval(one) for item in self.columns], level)
+
+
+def _stack(items: list[Interval], level: float) -> Interval:
+    first = items[0]
+    names = [name for name in first.parts if all(name in item.parts for item in items)]
+    statuses = list(dict.fromkeys(item.status for item in items))
+    targets = list(dict.fromkeys(item.target for item in items))
+    words = list(dict.fromkeys(item.assumption for item in items if item.assumption))
+    return Interval(
+        tuple(item.lower[0] for item in items),
+        tuple(item.upper[0] for item in items),
+        level,
+        kind=first.kind,
+        target=" / ".join(targets),
+        assumption=" | ".join(words),
+        region=tuple(
+            item.region[0] if item.region else (item.lower[0], item.upper[0]) for item in items
+        ),
+        parts={name: tuple(item.parts[name][0] for item in items) for name in names},
+        status=OK if statuses == [OK] else " / ".join(statuses),
+        advice=" | ".join(dict.fromkeys(item.advice for item in items if item.advice)),
+        brief=f"{first.brief}; other columns alike" if first.brief else "",
+    )

@@ -1,0 +1,290 @@
+"""Means of groups from released numbers: rows, and any weighted sum of them. No data are read.
+
+An interval is the estimate with an allowance for what the limits cut off, and as much for noise and
+sampling error as holds the level for every bias that the allowance leaves room for
+(docs/proofs/groups.md, section 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.inference.at_bound import AT_LIMITS
+from privmean.inference.interval import OK, Floats, Interval
+from privmean.inference.noise_sums import bounded_quantiles, sum_quantiles, sum_tail
+from privmean.inference.outlier_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THICK
+
+FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", AT_LIMITS, "imprecise", "not shown"
+MEAN, CLIPPED = "mean", "clipped mean"
+BRIEF = "each group's tail at most twice that of all, as much wider as its own spread"
+WORDS = {"clipped": CLIPPED}
+KEPT = 8  # pairs of level and target whose rows a table keeps
+COUNTS = 0.1  # of the largest factor: rows below it do not give a sum their status
+Flags = npt.NDArray[np.bool_]
+
+
+def each_of(level: float, number: int) -> float:
+    """The level at which so many intervals hold together at `level`, whatever they share."""
+    return 1 - (1 - level) / max(number, 1)
+
+
+def target_of(target: str | None, counted: bool) -> str:
+    """What an interval is for. counted: whether persons beyond the limits were counted, which the
+    mean needs."""
+    asked = target or (MEAN if counted else CLIPPED)
+    wanted = validate.choice("target", WORDS.get(asked, asked), [MEAN, CLIPPED])
+    if wanted == MEAN and not counted:
+        raise ArgumentError(
+            "target",
+            wanted,
+            "the persons beyond the limits were not counted in this release",
+            "ask for 'clipped mean', or leave target out when the release is made",
+        )
+    return wanted
+
+
+@dataclass(frozen=True)
+class LinearCombination:
+    """One estimate with its intervals. std_error: of sampling and noise."""
+
+    estimate: float
+    std_error: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
+    noise_lower: float = math.nan
+    noise_upper: float = math.nan
+    status: str = OK
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Estimates and what is known of their errors, one row each.
+
+    scales: of Laplace noise, shape (rows, k). normal: deviation of Gaussian noise. sampling:
+    deviation of the sampling error. up, down: allowances for what the limits cut off, infinite
+    where nothing is known beyond that side. limits: what public bounds allow every row, which
+    neither an estimate nor an end passes.
+    """
+
+    estimate: Floats
+    scales: Floats
+    normal: Floats
+    sampling: Floats
+    up: Floats
+    down: Floats
+    limits: tuple[float, float] | None = None
+
+    def lines(self, level: float, statuses: Sequence[str]) -> list[LinearCombination]:
+        """Return the estimates with both intervals of each."""
+        noise = sum_quantiles((1 - level) / 2, self.scales, self.normal)
+        spread = np.hypot(self.normal, self.sampling)
+        whole = bounded_quantiles(level, self.up + self.down, self.scales, spread)
+        error = np.sqrt(2 * (self.scales**2).sum(axis=1) + spread**2)
+        ends = [
+            self.estimate,
+            self.estimate - whole - self.down,
+            self.estimate + whole + self.up,
+            self.estimate - noise,
+            self.estimate + noise,
+        ]
+        if self.limits is not None:
+            ends = [np.clip(item, *self.limits) for item in ends]
+        estimate, *others = (item.tolist() for item in ends)
+        rows = zip(estimate, error.tolist(), *others, statuses, strict=True)
+        return [LinearCombination(*row) for row in rows]
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """Numbers of every group, each of shape (groups,); `scales` (groups, 3) are the Laplace scales
+    of the mean's noise, `normal` the deviation of Gaussian noise instead.
+
+    above, below: allowances, without which an interval is for the clipped mean; corrected: what was
+    added to that mean for what the limits cut off. open_above, open_below: nothing is known beyond
+    that side. related: the groups share persons, so that errors
+    of sampling add up in the worst way. weight: noisy persons, `weight_sd` its noise. divisor,
+    cell: persons that a mean was divided by, and the noise deviation of each of its three parts.
+    lower, upper: the limits of values. bounds: public bounds of values, which no end passes.
+    """
+
+    keys: tuple[str, ...]
+    estimate: Floats
+    sampling: Floats
+    scales: Floats = field(repr=False)
+    normal: Floats = field(repr=False)
+    above: Floats = field(repr=False)
+    below: Floats = field(repr=False)
+    corrected: Floats = field(repr=False)
+    open_above: Flags = field(repr=False)
+    open_below: Flags = field(repr=False)
+    weight: Floats = field(repr=False)
+    weight_sd: float
+    divisor: Floats = field(repr=False)
+    cell: float
+    lower: Floats = field(repr=False)
+    upper: Floats = field(repr=False)
+    status: tuple[str, ...]
+    counted: bool = True
+    related: bool = False
+    simultaneous: bool = False
+    assumption: str = ""
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def shown(self) -> Flags:
+        """Groups with an estimate."""
+        found: Flags = ~np.isnan(self.estimate)
+        return found
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The row of every key."""
+        return {key: row for row, key in reversed(list(enumerate(self.keys)))}
+
+    def place(self, key: str) -> int:
+        """The row of a key."""
+        return self.places[key]
+
+    def row_level(self, level: float) -> float:
+        """The level of one row: of all rows together where that is asked for."""
+        rows = int((self.shown & ~self.open_above & ~self.open_below).sum())
+        return each_of(level, rows) if self.simultaneous else level
+
+    def line(self, weights: Floats, level: float, *, extra: float = 0.0, clipped: bool = False,
+             independent: bool = False) -> LinearCombination:  # fmt: skip
+        """A weighted sum of means. extra: variance of noise in the weights themselves. clipped: of
+        means of limited values. independent: take errors of sampling as unrelated where groups
+        share persons."""
+        used = np.flatnonzero(weights)
+        if not self.shown[used].all():
+            return LinearCombination(math.nan, status=self.worst(used))
+        size = np.abs(weights[used])
+        rising, falling = np.maximum(weights[used], 0.0), np.maximum(-weights[used], 0.0)
+        estimate = float(weights[used] @ self.estimate[used])
+        above, below = self.above[used], self.below[used]
+        if clipped:
+            above, below = np.zeros(len(used)), np.zeros(len(used))
+            estimate -= float(weights[used] @ self.corrected[used])
+        each, normal = size * self.sampling[used], size * self.normal[used]
+        apart = independent or not self.related
+        far_up = (self.open_above[used] & (rising > 0)) | (self.open_below[used] & (falling > 0))
+        far_down = (self.open_below[used] & (rising > 0)) | (self.open_above[used] & (falling > 0))
+        one = Errors(
+            np.array([estimate]),
+            (size[:, None] * self.scales[used]).reshape(1, -1),
+            np.array([math.sqrt(float(normal @ normal) + extra)]),
+            np.array([math.sqrt(float(each @ each)) if apart else float(each.sum())]),
+            np.array([math.inf if far_up.any() else rising @ above + falling @ below]),
+            np.array([math.inf if far_down.any() else rising @ below + falling @ above]),
+            self._limits(rising.sum(), falling.sum()),
+        )
+        return one.lines(level, [self.worst(used[size >= COUNTS * size.max()])])[0]
+
+    def _limits(self, rising: float, falling: float) -> tuple[float, float] | None:
+        """What public bounds allow a weighted sum of means: its factors above and below 0."""
+        if self.bounds is None:
+            return None
+        low, high = self.bounds
+        return rising * low - falling * high, rising * high - falling * low
+
+    def p_value(self, weights: Floats) -> float:
+        """The smallest level at which the interval for a weighted sum of means of limited values
+        leaves 0 out: NaN without an estimate, 1 where too much lies beyond the limits."""
+        line = self.line(weights, 0.95, clipped=True)
+        if math.isnan(line.estimate):
+            return math.nan
+        if line.status == TOO_THICK:
+            return 1.0
+        distance = abs(line.estimate)
+        used = np.flatnonzero(weights)
+        scales = (np.abs(weights[used])[:, None] * self.scales[used]).ravel()
+        each = np.abs(weights[used]) * self.sampling[used]
+        sampling = float(each.sum()) if self.related else math.sqrt(float(each @ each))
+        normal = math.sqrt(float(((weights[used] * self.normal[used]) ** 2).sum()))
+        return 2 * sum_tail(distance, scales.tolist(), math.hypot(normal, sampling))
+
+    def worst(self, used: npt.NDArray[np.intp]) -> str:
+        """The status of a sum of these rows."""
+        found = [self.status[g] for g in used]
+        known = (FEW, TOO_THICK, NEAR, IMPRECISE, FAR_SEEN, OWN_TAIL, TAIL_SEEN, OK)
+        return next((item for item in found if item not in known), None) or next(
+            item for item in known if item in found
+        )
+
+    def rows(self, level: float, *, clipped: bool = False) -> tuple[LinearCombination, ...]:
+        """Return the line of every group, the ends of all found at once.
+
+        level: of each row, or of all rows together where intervals are simultaneous. The rows asked
+        for last are kept: a text, a frame and a record of one release ask for the same.
+        """
+        asked = level, clipped
+        if asked not in self._kept:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            self._kept[asked] = self._rows(level, clipped)
+        return self._kept[asked]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[float, bool], tuple[LinearCombination, ...]]:
+        return {}
+
+    def _rows(self, level: float, clipped: bool) -> tuple[LinearCombination, ...]:
+        seen, nothing = np.flatnonzero(self.shown), np.zeros(len(self.keys))
+        above, below = (nothing, nothing) if clipped else (self.above, self.below)
+        errors = Errors(
+            (self.estimate - self.corrected if clipped else self.estimate)[seen],
+            self.scales[seen],
+            self.normal[seen],
+            self.sampling[seen],
+            np.where(self.open_above, math.inf, above)[seen],
+            np.where(self.open_below, math.inf, below)[seen],
+            self.bounds,
+        )
+        lines = errors.lines(self.row_level(level), [self.status[g] for g in seen])
+        found = dict(zip(seen.tolist(), lines, strict=True))
+        return tuple(
+            found.get(g) or LinearCombination(math.nan, status=status)
+            for g, status in enumerate(self.status)
+        )
+
+    def row(self, place: int, level: float, *, clipped: bool = False) -> LinearCombination:
+        """One of `rows`."""
+        return self.rows(level, clipped=clipped)[place]
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        """One pair of ends a group."""
+        wanted = target_of(target, self.counted)
+        lines = self.rows(level, clipped=wanted == CLIPPED)
+        return Interval(
+            tuple(item.lower for item in lines),
+            tuple(item.upper for item in lines),
+            level,
+            target=wanted,
+            assumption=self.assumption if wanted == MEAN else "",
+            brief=BRIEF if self.assumption and wanted == MEAN and self.bounds is None else "",
+            region=tuple(zip(self.lower.tolist(), self.upper.tolist(), strict=True)),
+            status=self._status(),
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        lines = self.rows(level, clipped=True)
+        return Interval(
+            tuple(item.noise_lower for item in lines),
+            tuple(item.noise_upper for item in lines),
+            level,
+            kind="noise_interval",
+            target="clipped mean of these persons",
+            status=self._status(),
+        )
+
+    def _status(self) -> str:
+        other = sorted(set(self.status) - {OK})
+        return ", ".join(other) if other else OK

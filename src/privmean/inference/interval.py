@@ -1,0 +1,137 @@
+"""What an interval says of itself, and what makes one: the words of every release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.plain_data import plain
+
+Floats = npt.NDArray[np.float64]
+
+OK = "ok"
+FAILED = "failed"
+REFUTED = "assumption refuted"  # the released numbers contradict an assumption
+
+UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
+
+
+class IntervalText(TypedDict, total=False):
+    """What an interval says of itself; see `Interval`."""
+
+    kind: str
+    target: str
+    assumption: str
+    status: str
+    advice: str
+    brief: str
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval with everything needed to read it honestly.
+
+    lower, upper: one number a column. kind: "interval" (for the population: sampling and privacy
+    noise) or "noise_interval" (privacy noise alone: says nothing about the population).
+    target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
+    coverage rests on. region: the clipping limits a column. parts: half lengths by cause (they add
+    up to more than the length). status: "ok", "failed", "tail unchecked", "tail too thick", ...;
+    advice: what to do about a status that is not "ok", in one line. brief: the assumption in a few
+    words, "" where it is short itself. secure: whether the noise was drawn as the promise asks
+    (False: simulated; None: not stated, as by an interval maker alone).
+
+    Example:
+        release = pm.mean(pm.example("ratings"), "rating", person="student", epsilon=1.0)
+        interval = release.interval(0.9)
+        interval.lower[0], interval.upper[0], interval.assumption
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    level: float
+    kind: str = "interval"
+    target: str = "mean"
+    assumption: str = ""
+    region: tuple[tuple[float, float], ...] = ()
+    parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    status: str = OK
+    advice: str = ""
+    secure: bool | None = None
+    brief: str = ""
+
+    @classmethod
+    def one(
+        cls,
+        ends: tuple[float, float],
+        level: float,
+        *,
+        region: tuple[float, float] | None = None,
+        parts: Mapping[str, float] | None = None,
+        **words: Unpack[IntervalText],
+    ) -> Interval:
+        """Of one column: its numbers by themselves."""
+        lower, upper = ends
+        return cls(
+            (lower,),
+            (upper,),
+            level,
+            region=() if region is None else (region,),
+            parts={name: (half,) for name, half in (parts or {}).items()},
+            **words,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "level": self.level,
+            "lower": [plain(item) for item in self.lower],
+            "upper": [plain(item) for item in self.upper],
+            "kind": self.kind,
+            "target": self.target,
+            "assumption": self.assumption,
+            "brief": self.brief,
+            "region": [[plain(a), plain(b)] for a, b in self.region],
+            "parts": {name: [plain(x) for x in half] for name, half in self.parts.items()},
+            "status": self.status,
+            "advice": self.advice,
+            "secure": self.secure,
+        }
+
+
+class IntervalMaker(Protocol):
+    """Post-processing of released numbers into intervals; reads no data."""
+
+    def interval(self, level: float, target: str | None) -> Interval: ...
+
+    def noise_interval(self, level: float) -> Interval: ...
+
+
+@runtime_checkable
+class ByColumn(Protocol):
+    """Intervals of several columns that can be told one by one."""
+
+    def column(self, index: int) -> IntervalMaker:
+        """The intervals of one column for itself, as if the others were not looked at."""
+        ...
+
+
+@runtime_checkable
+class ByEach(ByColumn, Protocol):
+    """Intervals of several columns that are found faster together."""
+
+    def each(self, level: float) -> list[Interval]:
+        """Return the interval of every column for itself."""
+        ...
+
+
+@runtime_checkable
+class HasStdErrors(Protocol):
+    """Intervals of one column that know the deviations behind them."""
+
+    def errors(self) -> tuple[float, float]:
+        """Standard deviations of the estimate by privacy noise, and by noise and sampling together;
+        NaN where the released numbers do not tell."""
+        ...

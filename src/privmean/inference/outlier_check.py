@@ -1,0 +1,234 @@
+"""What a release can say about persons beyond its limits: a status, from noisy numbers alone.
+
+An interval for the mean rests on an assumption about the tails. Two noisy counts bear on it: the
+persons beyond the first limits, and the persons far beyond the last ones, whom the assumption
+leaves no room for. Both have Laplace noise, so how often they cry wolf and how large a group they
+overlook are exact numbers (docs/proofs/intervals.md, section 8). Reads no data.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from privmean.inference.interval import OK
+from privmean.plurals import count_noun, count_phrase
+
+TOO_THICK, TAIL_SEEN, FAR_SEEN = "tail too thick", "tail seen", "far values seen"
+ATOM = "atom"
+OWN_TAIL = "own tail"  # of a group
+UNCHECKED, TOO_FEW = "tail unchecked", "too few persons"
+THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
+SEEN = 3.0  # noise scales from which a release says that people lie beyond the limits
+CERTAIN = 5.0  # noise scales from which the interval that was asked for is given up for them
+LEAST_SEEN = 1.3  # and the least for the finest count: a false alarm in 0.5 exp(-1.3) = 14 %
+GROUP = 0.002  # part of the persons that its threshold is set for
+OVERLOOKED = 0.1  # chance at which a group counts as one that may be overlooked
+UNCHECKED_PART = 0.01  # such a group of more than this part of the persons: tail unchecked
+TOO_FEW_PART = 0.05  # and of more than this part: too few persons
+_SURE = math.log(0.5 / OVERLOOKED)  # noise scales above a threshold that a group must be
+
+REMEDY = "give bounds, more epsilon or more persons"
+
+
+def detection_threshold(persons: float, scale: float, least: float = LEAST_SEEN) -> float:
+    """Noise scales from which the finest count calls persons seen: as many as leave a group of
+    `GROUP` of the persons a chance of `OVERLOOKED` to be missed, from 1.3 (or `least`) to 3."""
+    return min(SEEN, max(least, GROUP * persons / scale - _SURE))
+
+
+def undetected_text(persons: float) -> str:
+    """What a tail assumption cannot be held to: so few persons beyond the limits leave no trace in
+    the count."""
+    if not 0 < persons < math.inf:
+        return ""
+    return (
+        f"; fewer than about {math.ceil(persons)} persons beyond may go unseen: if so few could "
+        "carry the answer, give bounds or use logs"
+    )
+
+
+def undetected_short(assumption: str) -> str:
+    """The same in a few words, from the words of an assumption; "" where none are said to go
+    unseen."""
+    found = re.search(r"fewer than about (\d+) persons[a-z ]* may go unseen", assumption)
+    return f"fewer than about {found[1]} unseen persons" if found else ""
+
+
+def largest_undetected(threshold: float, scale: float) -> float:
+    """Persons in the largest group that is overlooked with a chance of `OVERLOOKED` or more."""
+    return scale * (threshold + _SURE)
+
+
+@dataclass(frozen=True)
+class OutlierCheck:
+    """Noisy counts of persons beyond the limits, and their Laplace scales.
+
+    beyond: persons beyond the first limits; between: about how many of them a thin tail has there,
+    because they were counted from nearer by. far: persons far beyond the last limits, None if they
+    were not counted apart. persons: their number, public or a noisy count. seen: whether an earlier
+    count, nearer by, has already shown persons beyond. room: how many persons beyond the limits a
+    far one takes the place of: what he exceeds them by, over what the assumption allows on average.
+    one_value: whether nearly all persons seem to have one value. least: noise scales needed at
+    least to call persons seen. checked: whether an interval for the mean is given only where the
+    counts can see one person in a hundred, so that noise alone need not say that a tail is thick.
+    With normal noise scales are deviations, and false alarms are rarer than said here.
+    """
+
+    persons: float
+    beyond: float
+    beyond_scale: float
+    far: float | None = None
+    far_scale: float = 0.0
+    seen: bool = False
+    room: float = 0.0
+    one_value: bool = False
+    least: float = LEAST_SEEN
+    checked: bool = False
+    between: float = 0.0
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the counts contradict the tail assumption: more persons far beyond than it has
+        room for (by chance in less than 5 %)."""
+        if self.far is None:
+            return False
+        most = max(self.beyond + SEEN * self.beyond_scale, 0.0)
+        return (self.far - SEEN * self.far_scale) * self.room > most
+
+    @property
+    def stands(self) -> bool:
+        """Whether an interval for the mean can be given."""
+        return not self.doubted and not (self.checked and self.planned != OK)
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the counts themselves speak against one."""
+        return self.status in (TOO_THICK, ATOM) or self.refuted
+
+    @property
+    def outside(self) -> float:
+        """Persons beyond the first limits of the sum, wherever they were counted from."""
+        return self.beyond - self.between
+
+    @property
+    def beyond_seen(self) -> bool:
+        """Whether the count beyond the limits exceeds three noise scales. Noise alone does this in
+        2.5 % of releases."""
+        return self.outside > SEEN * self.beyond_scale
+
+    @property
+    def far_seen(self) -> bool:
+        """Whether the count far beyond the limits does."""
+        return self.far is not None and self.far > SEEN * self.far_scale
+
+    @property
+    def leans(self) -> bool:
+        """Whether a count shows people beyond the limits, so that an interval for the mean depends
+        on the tail assumption."""
+        return self.seen or self.beyond_seen or self.far_seen
+
+    @property
+    def finest_scale(self) -> float:
+        """Noise of the count that sees the smallest group: of far persons, if they were counted."""
+        return self.beyond_scale if self.far is None else self.far_scale
+
+    @property
+    def threshold(self) -> float:
+        """Noise scales from which that count calls a group seen."""
+        return detection_threshold(self.persons, self.finest_scale, self.least)
+
+    @property
+    def hidden(self) -> float:
+        """Persons in the largest group that may be overlooked."""
+        return largest_undetected(self.threshold, self.finest_scale)
+
+    @property
+    def planned(self) -> str:
+        """The status that the noise alone gives, whatever is counted."""
+        part = self.hidden / self.persons
+        return TOO_FEW if part > TOO_FEW_PART else UNCHECKED if part > UNCHECKED_PART else OK
+
+    @property
+    def status(self) -> str:
+        thick = (self.outside + self.beyond_scale) / self.persons > THICKEST
+        certain = self.outside > CERTAIN * self.beyond_scale
+        if self.one_value and not (thick and certain):
+            return ATOM
+        if thick and (certain or self.seen or not self.checked):
+            return TOO_THICK
+        if (self.far is not None and self.far > self.threshold * self.far_scale) or self.refuted:
+            return FAR_SEEN
+        needed = self.threshold if self.far is None else SEEN
+        if self.seen or self.outside > needed * self.beyond_scale:
+            return TAIL_SEEN
+        return self.planned
+
+    @property
+    def advice(self) -> str:
+        """What to do about the status, in one line; empty for "ok"."""
+        hidden = f"up to about {count_noun(math.ceil(self.hidden), 'person')}"
+        part = f"{hidden} ({min(self.hidden / self.persons, 1):.1%} of all)"
+        return {
+            ATOM: (
+                "nearly all persons seem to have this one value; others may be left out of it and "
+                "of its interval: bounds that hold them answer for everybody"
+            ),
+            TOO_THICK: self._thick_words(),
+            FAR_SEEN: self._far_words(),
+            TAIL_SEEN: (
+                "persons lie beyond the limits, so that the interval leans on the tail assumption: "
+                "if a few large values can carry the mean, give bounds that hold them"
+            ),
+            UNCHECKED: f"the tail assumption is unchecked for {part}: {self._remedy}",
+            TOO_FEW: f"too few persons to see a tail of {part}: {self._remedy}",
+        }.get(self.status, "")
+
+    @property
+    def _remedy(self) -> str:
+        if not self.checked:
+            return REMEDY
+        return f'no interval for the mean is given: {REMEDY}, or DefaultMean(target="mean")'
+
+    def _thick_words(self) -> str:
+        if self.beyond_seen or self.seen:
+            return "too many persons lie beyond the limits to speak of the mean: give bounds"
+        return (
+            f"the noise hides whether more than {THICKEST:.0%} of the people lie beyond the "
+            f"limits, so the interval is not for the mean: {REMEDY}"
+        )
+
+    def _far_words(self) -> str:
+        if self.far is None:
+            return ""
+        alarm = 0.5 * math.exp(-max(self.far, 0.0) / self.far_scale)
+        if self.refuted:
+            return (
+                f"about {count_phrase(round(self.far), 'person', 'lies', 'lie')} far beyond the "
+                "limits, "
+                f"more than the tail assumption has room for (by chance alone in {alarm:.1g} of "
+                "releases), so no "
+                "interval for the mean is given: give bounds that hold them, or take out what is "
+                "no value (a code such as 9999)"
+            )
+        return (
+            "the tail assumption is in doubt: some persons seem to lie far beyond the limits "
+            f"(by chance alone in {alarm:.1g} of releases); if they can carry the mean, give "
+            "bounds that hold them"
+        )
+
+
+def outlier_status(check: OutlierCheck | None, scarce: bool = False) -> tuple[str, str]:
+    """Status and advice of a release: "ok" only where the interval that was asked for stands.
+
+    scarce: whether most persons have no value, so that nobody could know beforehand how few are
+    left: then noise that hides too many of them is said too.
+    """
+    if check is None:
+        return OK, ""
+    if check.doubted or check.leans:
+        return check.status, check.advice
+    if scarce and check.planned == TOO_FEW:
+        return check.status, f"most persons have no value: {check.advice}"
+    return OK, ""

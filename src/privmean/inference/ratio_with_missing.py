@@ -1,0 +1,102 @@
+"""What the noisy sums of a column are divided by, and what that leaves for its intervals.
+
+Post-processing of released numbers: reads no data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from privmean.inference.mean_interval import NoisySums
+from privmean.inference.missing_count import UNKNOWN, MissingCount
+from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.privacy.budget import REPLACE_ONE
+
+MISSING_SDS = 5  # with Gaussian noise: deviations from which nulls count as seen
+# noise scales (deviations) of the number of persons with a value that it must reach: of nobody at
+# all, noise shows more in one release of a hundred
+FEWEST = 4.0
+VALUES_MISSING = "values missing"
+NOT_COMPLETE = (
+    "persons without a value are seen, against complete=True: they count at the middle of the "
+    "limits; leave complete=True out"
+)
+TOO_FEW = "too few persons have a value: more persons or more epsilon are needed"
+
+
+def is_undetected(column: ColumnSums) -> bool:
+    """Whether no more persons with a value are seen than noise alone can show: what is divided by
+    their number would be noise over noise."""
+    return column.weight < max(1.0, FEWEST * column.weight_noise)
+
+
+@dataclass(frozen=True)
+class RatioWithMissing:
+    """sums: ready for intervals, in units of the radius. present: the noisy number of persons with
+    a value. missing: whether `sums` divide by it, because the number of persons is private or
+    enough persons have no value to be seen. tail, tail_scale: `extra` of the column. absent: the
+    noisy number of persons without a value (replace-one)."""
+
+    sums: NoisySums
+    present: float
+    missing: bool
+    tail: float = 0.0
+    tail_scale: float = 0.0
+    absent: MissingCount = UNKNOWN
+
+    @classmethod
+    def of(
+        cls,
+        column: ColumnSums,
+        persons: int | None,
+        earlier: Sequence[tuple[float, float]] = (),
+        *,
+        complete: bool = False,
+        absent_at: float = 0.0,
+    ) -> RatioWithMissing:
+        """persons: n under replace-one, where the weights count persons. earlier: other noisy
+        numbers of the persons without a value, and their scales (Laplace noise only); given, those
+        who may have none are in the intervals too. complete: whether it is stated that all have
+        a value (replace-one, Laplace noise). absent_at: the z of persons without one."""
+        value_scale, square_scale, count_scale = column.noise
+        present = column.weight
+        if column.relation != REPLACE_ONE:
+            sums = NoisySums(
+                column.value,
+                column.square,
+                max(present, 1.0),
+                value_scale,
+                2 * value_scale,
+                "gaussian" if column.gaussian else "laplace",
+                partition=True,
+            )
+            return cls(sums, present, True, column.extra, column.extra_noise)
+        assert persons is not None
+        if column.gaussian:
+            missing = persons - present > MISSING_SDS * count_scale
+            sums = NoisySums(
+                column.value,
+                column.square,
+                max(present, 1.0) if missing else float(persons),
+                value_scale,
+                square_scale,
+                "gaussian",
+                count_scale if missing else 0.0,
+            )
+            return cls(sums, present, missing, column.extra, column.extra_noise)
+        absent = MissingCount.pooled([*earlier, (persons - present, count_scale)])
+        gone = 0.0 if complete else absent.believed
+        sums = NoisySums(
+            column.value - absent_at * gone,
+            column.square - absent_at**2 * gone,
+            max(persons - gone, 1.0),
+            value_scale,
+            square_scale,
+            "laplace",
+            absent.scale if gone else 0.0,
+            doubt=absent.spared / persons if earlier and not complete else 0.0,
+            absent=absent_at,
+        )
+        present = persons - absent.number
+        return cls(sums, present, gone > 0, column.extra, column.extra_noise, absent)

@@ -1,0 +1,41 @@
+"""Public names that are imported when they are first used.
+
+A face (`privmean`, `privmean.streams`, `privmean.local`) says twice where its names live: as
+imports for type checkers and editors, which no program runs, and as a table for programs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def names(
+    face: str, table: str, moved: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """`__getattr__` and `__dir__` of a module whose public names live elsewhere, and the names.
+
+    table: a line a module below the face: the module, then names that live in it. moved: names that
+    it once had, and what is said instead.
+    """
+    homes = {name: f"{face}.{module}" for module, names in lines_of(table) for name in names}
+
+    def found(name: str) -> object:
+        if name in homes:
+            value: object = getattr(import_module(homes[name]), name)
+            setattr(sys.modules[face], name, value)  # later uses need no second look
+            return value
+        instead = f": {moved[name]}" if moved and name in moved else ""
+        raise AttributeError(f"module {face!r} has no attribute {name!r}{instead}")
+
+    def listed() -> list[str]:
+        return sorted(sys.modules[face].__all__)
+
+    return found, listed, [*homes]
+
+
+def lines_of(table: str) -> list[tuple[str, list[str]]]:
+    """The modules of a table with their names."""
+    split = [line.split() for line in table.splitlines() if line.strip()]
+    return [(module, names) for module, *names in split]

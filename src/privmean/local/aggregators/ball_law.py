@@ -1,0 +1,158 @@
+"""Estimates of the mean of vectors in a ball, and radii with explicit constants.
+
+Proofs: docs/proofs/local-ball.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from privmean.array_types import Floats
+from privmean.local.aggregators.batch import SQUARE_SHIFT, UNIT_STEPS
+from privmean.local.aggregators.level_weights import FEW
+from privmean.local.aggregators.scalar_law import bennett
+from privmean.local.aggregators.tally import Tally
+from privmean.local.candidate_law import candidate_law
+from privmean.local.clients.cap_geometry import cap_law, cap_share, mean_height, shrinkage
+from privmean.local.entropy import WORD
+from privmean.local.exact_coins import signal
+from privmean.local.mechanisms import CLOSEST, PRIV_UNIT
+from privmean.local.round import Round
+
+
+@dataclass(frozen=True)
+class BallLaw:
+    """What a server knows of the reports of one level, in units of the radius.
+
+    scale: the norm B of a report. signal: B h_d over the centre's length (hemisphere: c).
+    along: the largest variance of a report in one direction.
+    """
+
+    scale: float
+    signal: float
+    along: float
+
+
+def ball_law(round_: Round, level: int, epsilon: float | None = None) -> BallLaw:
+    """The law of a level (of another epsilon, for weights under a cap)."""
+    assert round_.dimension is not None
+    d = round_.dimension
+    eps = float(round_.menu[level]) if epsilon is None else epsilon
+    if round_.mechanism == CLOSEST:
+        assert round_.candidates is not None
+        exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
+        law = candidate_law(exact, d, round_.candidates, round_.favoured[level])
+        return _capped(law.shrinkage, law.square, d)
+    if round_.mechanism != PRIV_UNIT:
+        c = 1.0 / signal(eps)
+        scale = c / mean_height(d)
+        return BallLaw(scale, c, scale**2 / d)
+    cap = round_.caps[level]
+    m = shrinkage(eps, cap, d)
+    q = cap_share(cap, d)
+    if epsilon is None:
+        p = cap_law(round_.menu[level], cap, d).threshold / WORD
+    else:
+        p = 1.0 / (1.0 + math.exp(-eps) * (1.0 - q) / q)
+    a = d / 2
+    edge = math.exp(math.lgamma(a) - math.lgamma(a - 0.5) + (d - 1) / 2 * math.log1p(-cap * cap))
+    edge /= math.sqrt(math.pi) * (d - 1)
+    tail = ((d - 1) * cap * edge + q) / d  # E[U_1^2; U_1 >= cap]
+    square = p * tail / q + (1 - p) * (1 / d - tail) / (1 - q)
+    return _capped(m, square, d)
+
+
+def _capped(m: float, square: float, dimension: int) -> BallLaw:
+    """From the mean height m above the pole and the mean squared one."""
+    return BallLaw(1 / m, 1 / m, max(square, (1 - square) / (dimension - 1)) / m**2)
+
+
+def report_variances(tally: Tally, laws: list[BallLaw]) -> Floats:
+    """The variance of one report in each coordinate: (levels, dimension), in units of the radius.
+
+    From the reports' own second moments where they are kept and there are FEW reports or more,
+    else the largest there can be.
+    """
+    counts = tally.by_level().astype(float)
+    largest: Floats = np.array([law.along for law in laws])[:, None] * np.ones(tally.sums.shape)
+    if tally.moments is None:
+        return largest
+    scale = np.array([law.scale for law in laws])[:, None]
+    n = np.maximum(counts, 2.0)[:, None]
+    mean = tally.sums / UNIT_STEPS / n
+    square = tally.moments / (UNIT_STEPS / 2.0**SQUARE_SHIFT) ** 2 / n
+    own = scale**2 * np.maximum(square - mean**2, 0.0) * n / (n - 1)
+    result: Floats = np.where(counts[:, None] >= FEW, own, largest)
+    return result
+
+
+def axis_radius(
+    round_: Round, laws: list[BallLaw], counts: Floats, weights: Floats, beta: float
+) -> float:
+    """The radius of one coordinate alone, in units of the ball's radius."""
+    assert round_.dimension is not None
+    d = round_.dimension
+    scale = np.array([law.scale for law in laws])
+    rounding = float((counts * weights * scale).sum()) / (2 * UNIT_STEPS)
+    if round_.mechanism in (PRIV_UNIT, CLOSEST):
+        along = weights**2 * np.array([law.along for law in laws])
+        return bennett(counts, weights * (scale + 1), along, beta) + rounding
+    q = float((counts * (weights * np.array([law.signal for law in laws])) ** 2).sum())
+    proxy = q if d == 1 else (1 + kappa(d)) * q
+    return math.sqrt(2 * math.log(2 / beta) * proxy) + rounding
+
+
+def kappa(dimension: int) -> float:
+    """1/((d-1) h_d^2), the proxy of a report around its pole, in units of c^2."""
+    return 1.0 / ((dimension - 1) * mean_height(dimension) ** 2)
+
+
+def norm_factor(dimension: int, limit: float) -> float:
+    """d + 2 sqrt(d L) + 2 L: a sub-Gaussian vector's squared norm stays below this."""
+    return dimension + 2 * math.sqrt(dimension * limit) + 2 * limit
+
+
+def radius(round_: Round, counts: Floats, weights: Floats, beta: float) -> float:
+    """The l2 radius in units of the ball's radius, at any weights; may exceed 1."""
+    assert round_.dimension is not None
+    d = round_.dimension
+    laws = [ball_law(round_, k) for k in range(len(round_.menu))]
+    rounding = float((counts * weights * np.array([law.scale for law in laws])).sum())
+    rounding *= math.sqrt(d) / (2 * UNIT_STEPS)
+    anyhow = generic_radius(laws, counts, weights, beta)
+    if round_.mechanism not in (PRIV_UNIT, CLOSEST):
+        c = np.array([law.signal for law in laws])
+        q = float((counts * (weights * c) ** 2).sum())
+        anyhow = min(anyhow, hemisphere_radius(d, q, beta))
+    return anyhow + rounding
+
+
+def hemisphere_radius(dimension: int, q: float, beta: float) -> float:
+    """The hemisphere mechanism's radius, its two parts together or apart; q = sum w^2 c^2."""
+    one_sided, two_sided = math.log(1 / beta), math.log(2 / beta)
+    if dimension == 1:
+        return math.sqrt(2 * two_sided * q)
+    k = kappa(dimension)
+    first = math.sqrt((1 + k) * q * norm_factor(dimension, one_sided))
+    second = math.sqrt(q) * (
+        math.sqrt(k * norm_factor(dimension, two_sided)) + 1 + math.sqrt(2 * two_sided)
+    )
+    return min(first, second)
+
+
+def generic_radius(laws: list[BallLaw], counts: Floats, weights: Floats, beta: float) -> float:
+    """Any unbiased bounded reports (Klein and Rio 2005)."""
+    used = counts > 0
+    n, w = counts[used], weights[used]
+    scale = np.array([law.scale for law in laws])[used]
+    along = np.array([law.along for law in laws])[used]
+    total = float((n * (w * scale) ** 2).sum())
+    direction = float((n * w**2 * along).sum())
+    largest = float(max(w * (scale + 1), default=0.0))
+    limit = math.log(1 / beta)
+    root = math.sqrt(total)
+    return root + math.sqrt(2 * limit * (direction + 2 * largest * root)) + 3 * largest * limit

@@ -1,0 +1,342 @@
+"""The gate: which reports of a stream count, and under which reason the others are refused.
+
+No rule looks at other persons' reports, and nothing is repaired. Reasons, in the order of the
+checks: those of `reports.decode`, then "wrong round", "unknown level", "wrong length", "late",
+"not issued", "out of range".
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from privmean import validate
+from privmean.array_types import Bytes, Flags, Integers
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.local.aggregators.batch import (
+    Batch,
+    indices_of,
+    int32_of,
+    piecewise_branch,
+    points_of,
+)
+from privmean.local.aggregators.checksum import checksums
+from privmean.local.bit_counts import bit_count
+from privmean.local.clients.item_randomizers import subset_size
+from privmean.local.clients.scalar_randomizers import window
+from privmean.local.entropy import WORD
+from privmean.local.exact_coins import flip_threshold
+from privmean.local.mechanisms import (
+    BALL,
+    CHOSEN,
+    CLOSEST,
+    HISTOGRAM,
+    HYBRID,
+    LAPLACE,
+    PIECEWISE,
+    PRIV_UNIT,
+    SUBSET,
+    UNARY,
+)
+from privmean.local.reports import (
+    HEADER,
+    HEADER_SIZE,
+    MAC_SIZE,
+    MAGIC,
+    SECRET_SIZE,
+    VERSION,
+    Report,
+    ReportError,
+    authentication,
+    decode,
+    decode_json,
+    payload_size,
+    report_size,
+    split,
+    ticket_key,
+)
+from privmean.local.round import Round
+
+# The chance, over a whole round, that an honest report fails a range check. Added to beta.
+HONEST_LOSS = 2.0**-30
+
+LINE = re.compile(rb"[^ \t\r\n][^\r\n]*")  # what is not empty, from its first character on
+SPELLING = 1024  # characters of a JSON line beside its payload, at most
+
+
+class TooManyRefused(PrivmeanError):
+    """A stream with more odd pieces than were allowed; nothing of it counts."""
+
+
+@lru_cache(maxsize=1024)
+def laplace_limit(round_: Round, level: int) -> int:
+    """A: the largest |grid value|; honest reports pass but for HONEST_LOSS in the round."""
+    epsilon = float(round_.menu[level])
+    noise = 2 / epsilon * math.log(2 * round_.persons / HONEST_LOSS)
+    return min(math.ceil((1 + noise) * 2.0**round_.grid_bits), 2**31 - 1)
+
+
+@lru_cache(maxsize=1024)
+def popcount_limits(round_: Round, level: int) -> tuple[int, int]:
+    """The least and the largest number of ones of an honest report."""
+    from scipy import stats
+
+    assert round_.items is not None
+    items, epsilon = round_.items, round_.menu[level]
+    if round_.mechanism == SUBSET:
+        size = subset_size(epsilon, items)
+        return size, size
+    rare = flip_threshold(epsilon if round_.mechanism == UNARY else epsilon / 2) / WORD
+    loss = HONEST_LOSS / round_.persons / 2
+    others = stats.binom(items - 1, rare)
+    return max(0, int(others.ppf(loss)) - 1), min(items, int(others.isf(loss)) + 2)
+
+
+def in_range(batch: Batch) -> Flags:
+    """Whether each payload is one that an honest client of its level can send."""
+    round_, payload, levels = batch.round, batch.payload, batch.levels
+    name = round_.mechanism
+    if name == LAPLACE:
+        limits = np.array([laplace_limit(round_, k) for k in range(len(round_.menu))])
+        result: Flags = np.abs(int32_of(batch)) <= limits[levels]
+    elif name in (PIECEWISE, HYBRID):
+        limits = np.array([window(item).size for item in round_.menu])
+        y = np.abs(int32_of(batch))
+        result = y <= limits[levels]
+        if name == HYBRID:
+            one_bit = ~piecewise_branch(round_, batch.nonces, levels)
+            result[one_bit] = y[one_bit] == 1
+    elif name in (BALL, PRIV_UNIT):
+        with np.errstate(invalid="ignore", over="ignore"):  # any bytes may come, NaNs that signal
+            values = np.ascontiguousarray(payload).view("<f4").astype(np.float64)
+            result = np.abs(np.sqrt((values * values).sum(axis=1)) - 1.0) <= 1e-5
+    elif name == CLOSEST:
+        assert round_.candidates is not None
+        result = indices_of(batch) < round_.candidates
+    elif name in (UNARY, SUBSET, HISTOGRAM):
+        assert round_.items is not None
+        ones = bit_count(payload).sum(axis=1, dtype=np.int64)
+        limits = np.array([popcount_limits(round_, k) for k in range(len(round_.menu))])
+        result = (ones >= limits[levels, 0]) & (ones <= limits[levels, 1])
+        if round_.items % 8:
+            result &= (payload[:, -1] >> (round_.items % 8)) == 0
+    else:
+        result = payload[:, -1] <= 1
+        if payload.shape[1] == 5 and round_.row_choice == CHOSEN:
+            assert round_.rows is not None
+            rows = payload[:, :4].copy().view("<u4")[:, 0]
+            result &= rows < round_.rows
+    if round_.points:
+        result &= points_of(batch) < len(round_.points)
+    return result
+
+
+@dataclass(frozen=True)
+class ParsedReport:
+    """The reports of a stream that may count, with their places in it, and what was refused."""
+
+    batch: Batch
+    places: Integers
+    refused: list[tuple[int, str]]
+    total: int
+
+    def reasons(self) -> Counter[str]:
+        return Counter(reason for _, reason in self.refused)
+
+
+def require_secret(rounds: Iterable[Round], secrets: tuple[bytes, ...]) -> None:
+    """Refuse rounds with tickets where nothing could tell a ticket from a forged one."""
+    if any(not isinstance(item, bytes) or len(item) != SECRET_SIZE for item in secrets):
+        raise ArgumentError("secret", "...", "is not 32 bytes", "draw 32 bytes")
+    for round_ in rounds:
+        if round_.issued and not secrets:
+            raise ArgumentError(
+                "secret",
+                None,
+                f"is needed: round {round_.identifier.hex()} takes reports with tickets alone",
+                "give the 32 bytes (--secret-file) that its tickets were made with",
+            )
+
+
+class ReportValidator:
+    """Checks reports of one round.
+
+    secret: the key of the tickets, if the round issues nonces; or several, while one follows on
+    another.
+    """
+
+    def __init__(self, round_: Round, *, secret: bytes | tuple[bytes, ...] | None = None) -> None:
+        self.round = validate.instance("round", round_, Round, "give what Round.from_json makes")
+        self.secrets = (
+            (secret,)
+            if isinstance(secret, bytes)
+            else validate.listed("secret", secret or (), "give 32 bytes")
+        )
+        require_secret([round_], self.secrets)
+        self._size = report_size(round_)
+        self._payload = payload_size(round_)
+        head = HEADER.pack(
+            MAGIC, VERSION, round_.code, round_.identifier, bytes(16), 0, self._payload, 0
+        )
+        self._head = np.frombuffer(head, dtype=np.uint8)
+        self._fixed = np.r_[0:12, 30:38]
+        self.start = head[:12]  # how every report of this round begins
+        self._sizes = head[30:38]
+
+    def parse(
+        self, stream: bytes, *, now: float | None = None, most_odd: int | None = None
+    ) -> ParsedReport:
+        """Check a concatenation of binary reports.
+
+        now: seconds since 1970, for the deadline. most_odd: how many pieces may have to be looked
+        at one by one, because they do not begin like a report of this round or carry a ticket that
+        is none. With more the stream is given up at once (TooManyRefused): each costs as much as
+        hundreds of good reports.
+        """
+        size = self._size
+        if stream and len(stream) % size == 0:
+            rows = np.frombuffer(stream, dtype=np.uint8).reshape(-1, size)
+            if (rows[:, self._fixed] == self._head[self._fixed]).all():
+                return self._check(rows, np.arange(len(rows)), [], len(rows), now, most_odd)
+        return self._sorted(split(stream, self.round), now, most_odd)
+
+    def parse_json(
+        self, text: bytes, *, now: float | None = None, most_odd: int | None = None
+    ) -> ParsedReport:
+        """Check reports in JSON lines. Empty lines are skipped. Options as for `parse`."""
+        lines = (match.group() for match in LINE.finditer(text))
+        return self._sorted(map(self._read, lines), now, most_odd)
+
+    def _read(self, line: bytes) -> bytes | ReportError:
+        """The report in a line, in binary, or why there is none."""
+        try:
+            if len(line) > SPELLING + 2 * self._size:
+                raise ReportError("wrong length")  # before anything is made of it
+            return decode_json(line).to_bytes()
+        except ReportError as error:
+            return error
+
+    def _sorted(
+        self,
+        pieces: Iterable[bytes | ReportError],
+        now: float | None,
+        most_odd: int | None,
+    ) -> ParsedReport:
+        """The pieces that fit this round are checked together, the odd ones each alone."""
+        good, places = bytearray(), array("q")
+        refused: list[tuple[int, str]] = []
+        total = 0
+        for piece in pieces:
+            if isinstance(piece, ReportError):
+                refused.append((total, piece.reason))
+            elif self._fits(piece):
+                good += piece
+                places.append(total)
+            else:
+                refused.append((total, self.reason(piece, now=now)))
+            total += 1
+            _bounded(len(refused), most_odd)
+        rows = np.frombuffer(good, dtype=np.uint8).reshape(-1, self._size)
+        found = np.array(places, dtype=np.int64)
+        return self._check(rows, found, refused, total, now, most_odd)
+
+    def _fits(self, piece: bytes) -> bool:
+        return len(piece) == self._size and piece[:12] == self.start and piece[30:38] == self._sizes
+
+    def _check(
+        self,
+        rows: Bytes,
+        places: Integers,
+        refused: list[tuple[int, str]],
+        total: int,
+        now: float | None,
+        most_odd: int | None,
+    ) -> ParsedReport:
+        """The rest of the checks, on rows whose fixed header fields are right."""
+        end = HEADER_SIZE + self._payload
+        crc = np.ascontiguousarray(rows[:, HEADER.size : HEADER_SIZE]).view("<u4")[:, 0]
+        keep = self._drop(crc == checksums(rows[:, :end]), places, "damaged", refused)
+        rows, places = rows[keep], places[keep]
+        levels = np.ascontiguousarray(rows[:, 28:30]).view("<u2")[:, 0]
+        keep = self._drop(levels < len(self.round.menu), places, "unknown level", refused)
+        if self.round.closes is not None and now is not None and now > self.round.closes:
+            self._drop(np.zeros(int(keep.sum()), bool), places[keep], "late", refused)
+            keep[:] = False
+        rows, places, levels = rows[keep], places[keep], levels[keep]
+        if self.round.issued:
+            issued, forged = np.ones(len(rows), dtype=bool), 0
+            for k, row in enumerate(rows):
+                if not self._authentic(row.tobytes()):
+                    issued[k] = False
+                    refused.append((int(places[k]), "not issued"))
+                    forged += 1
+                    _bounded(forged, most_odd)
+            keep = issued
+            rows, places, levels = rows[keep], places[keep], levels[keep]
+        nonces = np.ascontiguousarray(rows[:, 12:28]).view("<u8")
+        batch = Batch(self.round, nonces, levels, np.ascontiguousarray(rows[:, HEADER_SIZE:end]))
+        keep = self._drop(in_range(batch), places, "out of range", refused)
+        if not keep.all():
+            batch, places = batch.take(keep), places[keep]
+        return ParsedReport(batch, places, sorted(refused), total)
+
+    @staticmethod
+    def _drop(
+        good: Flags,
+        places: Integers,
+        reason: str,
+        refused: list[tuple[int, str]],
+    ) -> Flags:
+        refused += [(int(k), reason) for k in places[~good]]
+        return good
+
+    def _authentic(self, report: bytes) -> bool:
+        body, mac = report[:-MAC_SIZE], report[-MAC_SIZE:]
+        level = int.from_bytes(body[28:30], "little")
+        found = False
+        for secret in self.secrets:  # all of them, so that time does not tell which
+            key = ticket_key(secret, self.round.identifier, body[12:28], level)
+            found |= hmac.compare_digest(authentication(key, body), mac)
+        return found
+
+    def reason(self, piece: bytes, *, now: float | None = None) -> str:
+        """Why one report does not count; "" if it does. The slow twin of `parse`."""
+        round_ = self.round
+        try:
+            report = decode(piece)
+        except ReportError as error:
+            return error.reason
+        if report.mechanism != round_.code or report.round_id != round_.identifier:
+            return "wrong round"
+        if report.level >= len(round_.menu):
+            return "unknown level"
+        if len(report.payload) != self._payload or bool(report.mac) != round_.issued:
+            return "wrong length"
+        if round_.closes is not None and now is not None and now > round_.closes:
+            return "late"
+        if round_.issued and not self._authentic(piece):
+            return "not issued"
+        return "" if in_range(one(round_, report))[0] else "out of range"
+
+
+def _bounded(odd: int, most: int | None) -> None:
+    if most is not None and odd > most:
+        raise TooManyRefused(f"more than {most} pieces are no reports of this round")
+
+
+def one(round_: Round, report: Report) -> Batch:
+    """A batch of a single report."""
+    return Batch(
+        round_,
+        np.frombuffer(report.nonce, "<u8").reshape(1, 2),
+        np.array([report.level], dtype=np.uint16),
+        np.frombuffer(report.payload, np.uint8).reshape(1, -1),
+    )

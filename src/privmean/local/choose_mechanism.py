@@ -1,0 +1,155 @@
+"""Which mechanism a round uses: least variance first, then the shorter report.
+
+The variance is exact, for the round's levels, domain and public spread; proofs of the laws are in
+docs/proofs/local-scalar.md, local-ball.md and local-items.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmean import validate
+from privmean.array_types import Floats
+from privmean.errors import ArgumentError
+from privmean.local.aggregators import ball_law as ball
+from privmean.local.aggregators import item_law as items
+from privmean.local.aggregators import scalar_law as scalar
+from privmean.local.mechanisms import BALLS, PRIV_UNIT, SCALARS
+from privmean.local.reports import report_size
+from privmean.local.round import Round
+
+TOLERANCE = 0.05  # variances so near to the least count as equal, and the shorter report wins
+LARGEST_REPORT = 4096  # bytes that a default may cost; name a mechanism for longer ones
+LOOKED_AT = 32  # levels of a ladder
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One mechanism for a question.
+
+    variance: of the estimate times the number of persons, at worst over the data (items: of one
+    share where all are equal), in units of the values. bytes: of a report. exact: whether its
+    privacy is proved for the integers that are used.
+    """
+
+    mechanism: str
+    variance: float
+    bytes: int
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The mechanism, why, and what else there was."""
+
+    mechanism: str
+    reason: str
+    candidates: tuple[Candidate, ...]
+
+
+def level_shares(round_: Round, mix: Sequence[float] | None) -> tuple[list[int], Floats]:
+    """Levels and the part of the persons expected at each (public): equal unless said."""
+    number = len(round_.menu)
+    if mix is not None:
+        parts = np.array(
+            [validate.nonnegative("mix", item) for item in validate.listed("mix", mix)]
+        )
+        if len(parts) != number or not parts.sum() > 0:
+            raise ArgumentError("mix", len(parts), "does not match the menu", "one part a level")
+        return list(range(number)), parts / parts.sum()
+    levels = np.unique(np.linspace(0, number - 1, min(number, LOOKED_AT)).astype(int)).tolist()
+    return levels, np.full(len(levels), 1 / len(levels))
+
+
+def variance_of(round_: Round, mix: Sequence[float] | None = None) -> float:
+    """The variance of the round's estimate times the number of persons: see `Candidate`.
+
+    mix: the part of the persons at each level of the menu (equal parts by default).
+    """
+    levels, parts = level_shares(round_, mix)
+    if round_.mechanism in SCALARS:
+        low, high = np.array(round_.lower), np.array(round_.upper)
+        half = (high - low) / 2
+        sigma = np.minimum(np.array(round_.sigma or half) / half, 1.0)
+        laws = [scalar.scalar_law(round_, k) for k in levels]
+        told = [sum(p / law.at(s) for p, law in zip(parts, laws, strict=True)) for s in sigma]
+        return float((half**2 / np.array(told)).mean()) * round_.sites
+    if round_.mechanism in BALLS:
+        assert round_.radius is not None
+        scales = np.array([ball.ball_law(round_, k).scale for k in levels])
+        return round_.radius**2 / float((parts / scales**2).sum())
+    assert round_.items is not None
+    trust = 1 / items.weight_variances(round_, [float(item) for item in round_.menu])[levels]
+    flat = 1 / round_.items
+    v = np.array([float(items.item_law(round_, k).variance(flat)) for k in levels])
+    one = float((parts * trust**2 * v).sum() / (parts * trust).sum() ** 2)
+    return one * round_.coordinates
+
+
+def choose(
+    make: Callable[[str], Round],
+    mechanisms: Sequence[str],
+    *,
+    mix: Sequence[float] | None = None,
+    tolerance: float = TOLERANCE,
+    largest: int = LARGEST_REPORT,
+) -> tuple[Round, Choice]:
+    """The round of the best mechanism, and why.
+
+    make: the round by a mechanism's name. Of the exact mechanisms whose reports have at most
+    `largest` bytes those within `tolerance` of the least variance are equal; the shortest report
+    decides, then the variance.
+    """
+    rounds = {name: make(name) for name in mechanisms}
+    every = tuple(
+        Candidate(name, variance_of(round_, mix), report_size(round_), name != PRIV_UNIT)
+        for name, round_ in rounds.items()
+    )
+    possible = [item for item in every if item.exact and item.bytes <= largest]
+    if not possible:
+        possible = [min(every, key=lambda item: item.bytes)]
+    least = min(possible, key=lambda item: item.variance)
+    near = [item for item in possible if item.variance <= (1 + tolerance) * least.variance]
+    best = min(near, key=lambda item: (item.bytes, item.variance))
+    reason = _reason(best, least, every, tolerance, largest)
+    return rounds[best.mechanism], Choice(best.mechanism, reason, every)
+
+
+def _reason(
+    best: Candidate,
+    least: Candidate,
+    every: tuple[Candidate, ...],
+    tolerance: float,
+    largest: int,
+) -> str:
+    if len(every) == 1:
+        return f"{best.mechanism}: nothing else fits the question"
+    words = [f"{best.mechanism}: {best.bytes} bytes a report"]
+    if best is least:
+        others = [item for item in every if item is not best and item.exact]
+        next_ = min(others, key=lambda item: item.variance, default=best)
+        words.append(
+            f"least variance, {best.variance:.4g}/persons ({next_.mechanism}: "
+            f"{next_.variance / best.variance:.3g} times)"
+        )
+    else:
+        words.append(
+            f"variance {best.variance:.4g}/persons, within {100 * tolerance:g} % of "
+            f"{least.mechanism}'s with {least.bytes} bytes"
+        )
+    for item in every:
+        better = item.variance < best.variance / (1 + tolerance)
+        if better and item.bytes > largest:
+            words.append(
+                f"{item.mechanism} would have {item.variance / best.variance:.3g} times the "
+                f"variance, but {item.bytes} bytes a report (a default has at most {largest})"
+            )
+        elif item.mechanism == PRIV_UNIT and item.variance < best.variance:
+            words.append(
+                f"exact coins cost {100 * (best.variance / item.variance - 1):.2g} % of variance "
+                f"against {PRIV_UNIT}, which is idealised"
+            )
+    return "; ".join(words)

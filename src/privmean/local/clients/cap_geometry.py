@@ -1,0 +1,126 @@
+"""The geometry of PrivUnit: the size of a spherical cap, its best height, draws of the height.
+
+U is uniform on the unit sphere of d dimensions; (1 + U_1)/2 has the Beta law with both parameters
+(d-1)/2. Pure Python.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from privmean.local.entropy import WORD
+from privmean.local.exact_coins import odds_threshold
+
+
+def mean_height(dimension: int) -> float:
+    """h_d = E|U_1|."""
+    half = dimension / 2
+    return math.exp(math.lgamma(half) - math.lgamma(half + 0.5)) / math.sqrt(math.pi)
+
+
+def _continued_fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete Beta function (modified Lentz)."""
+    tiny = 1e-300
+    c, d = 1.0, 1.0 - (a + b) * x / (a + 1)
+    d = 1.0 / (d if abs(d) > tiny else tiny)
+    result = d
+    for m in range(1, 10_000):
+        for numerator in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1.0 + numerator * d
+            d = 1.0 / (d if abs(d) > tiny else tiny)
+            c = 1.0 + numerator / c
+            c = c if abs(c) > tiny else tiny
+            result *= c * d
+        if abs(c * d - 1.0) < 1e-15:
+            break
+    return result
+
+
+@lru_cache(maxsize=4096)
+def cap_share(cap: float, dimension: int) -> float:
+    """q = P(U_1 >= cap) for a cap in [0, 1)."""
+    a = (dimension - 1) / 2
+    x = (1.0 - cap) / 2  # the upper tail at (1 + cap)/2 is the lower one at (1 - cap)/2
+    if cap == 0.0:
+        return 0.5
+    front = math.exp(math.lgamma(2 * a) - 2 * math.lgamma(a) + a * (math.log(x) + math.log1p(-x)))
+    return front * _continued_fraction(a, a, x) / a
+
+
+def shrinkage(epsilon: float, cap: float, dimension: int) -> float:
+    """m with E[Z] = m V: a report stands for r Z/m, and E||report||^2 = r^2/m^2."""
+    q = cap_share(cap, dimension)
+    p = 1.0 / (1.0 + math.exp(-epsilon) * (1.0 - q) / q)
+    a = dimension / 2
+    edge = math.exp(
+        math.lgamma(a) - math.lgamma(a - 0.5) + (dimension - 1) / 2 * math.log1p(-cap * cap)
+    ) / (math.sqrt(math.pi) * (dimension - 1))
+    return edge * (p / q - (1.0 - p) / (1.0 - q))
+
+
+def best_cap(epsilon: float, dimension: int) -> float:
+    """The cap that maximises `shrinkage`, by golden section (the function has one top)."""
+    ratio = (math.sqrt(5) - 1) / 2
+    low, high = 0.0, min(0.999, 1.5 * math.sqrt(2 * (epsilon + 2) / dimension))
+    for _ in range(60):
+        first, second = high - ratio * (high - low), low + ratio * (high - low)
+        if shrinkage(epsilon, first, dimension) < shrinkage(epsilon, second, dimension):
+            low = first
+        else:
+            high = second
+    best = round((low + high) / 2, 6)
+    return best if shrinkage(epsilon, best, dimension) > shrinkage(epsilon, 0.0, dimension) else 0.0
+
+
+@dataclass(frozen=True)
+class CapLaw:
+    """The height of a PrivUnit report above its pole: inside the cap iff word < threshold."""
+
+    dimension: int
+    cap: float
+    threshold: int
+
+    def inside(self, generator: random.Random) -> float:
+        """U_1 given U_1 >= cap, by rejection under the tangent of its log density."""
+        power = (self.dimension - 3) / 2
+        if self.dimension == 2:
+            return math.cos(generator.random() * math.acos(self.cap))
+        if power * self.cap < 0.5:
+            while True:
+                height = self.cap + (1.0 - self.cap) * generator.random()
+                bound = (1.0 - self.cap**2) ** power
+                if generator.random() * bound <= (1.0 - height * height) ** power:
+                    return height
+        rate = 2 * power * self.cap / (1.0 - self.cap**2)
+        while True:
+            step = generator.expovariate(rate)
+            height = self.cap + step
+            if height >= 1.0:
+                continue
+            gain = power * (math.log1p(-height * height) - math.log1p(-(self.cap**2)))
+            if math.log(1.0 - generator.random()) <= gain + rate * step:
+                return height
+
+    def outside(self, generator: random.Random) -> float:
+        """U_1 given U_1 < cap."""
+        while True:
+            first = generator.gauss(0.0, 1.0)
+            others = generator.gammavariate((self.dimension - 1) / 2, 2.0)
+            height = first / math.sqrt(first * first + others)
+            if height < self.cap:
+                return height
+
+
+@lru_cache(maxsize=1024)
+def cap_law(epsilon: Fraction, cap: float, dimension: int) -> CapLaw:
+    """The law at this level: p/(1-p) = e^epsilon q/(1-q), for any cap a server may name."""
+    q = Fraction(cap_share(cap, dimension))
+    threshold = odds_threshold(epsilon, q.numerator, q.denominator - q.numerator)
+    return CapLaw(dimension, cap, min(threshold, WORD))

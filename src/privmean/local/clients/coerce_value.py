@@ -1,0 +1,108 @@
+"""A private value becomes a point of the public domain. Total: no value raises, whatever it is.
+
+A value that is missing, not a number, or of the wrong shape becomes the null of its domain: the
+middle of a range, the zero vector, or no item.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, SupportsFloat, cast
+
+from privmean.local.round import Round
+
+
+def real(value: object) -> float:
+    """A float; NaN for anything that is none, whatever its conversion raises.
+
+    An integer beyond the range of floats is infinite: it is clipped like any large number.
+    """
+    try:
+        return float(cast(SupportsFloat, value))
+    except OverflowError:
+        return _infinite(value)
+    except Exception:  # a value may be of any type, and its type may raise anything
+        return math.nan
+
+
+def _infinite(value: Any) -> float:
+    try:
+        return math.inf if value > 0 else -math.inf
+    except Exception:
+        return math.nan
+
+
+def reals(value: object, size: int) -> list[float]:
+    """`size` floats; all NaN for anything of another shape."""
+    missing = [math.nan] * size
+    if value is None or isinstance(value, str | bytes):
+        return missing
+    try:
+        entries = iter(cast("Iterable[object]", value))
+    except Exception:
+        return [real(value)] if size == 1 else missing
+    try:
+        result = [real(item) for item in islice(entries, size + 1)]  # it may have no end
+    except Exception:
+        return missing
+    return result if len(result) == size else missing
+
+
+def picked(round_: Round, value: object, nonce: bytes) -> tuple[float, float, float]:
+    """The coordinate that the nonce assigns, with its bounds."""
+    place = round_.coordinate(nonce)
+    return (
+        reals(value, round_.coordinates)[place],
+        round_.lower[place],
+        round_.upper[place],
+    )
+
+
+def unit_value(round_: Round, value: object, nonce: bytes) -> float:
+    """The value clipped to its range and mapped to [-1, 1]; 0 for a null."""
+    x, low, high = picked(round_, value, nonce)
+    if math.isnan(x):
+        return 0.0
+    x = min(max(x, low), high)
+    return min(max((x - low - (high - x)) / (high - low), -1.0), 1.0)
+
+
+def item(round_: Round, value: object, nonce: bytes) -> int | None:
+    """The item or the bin of the value; `other` for an unknown item, None for a null."""
+    assert round_.items is not None
+    if round_.bins is not None:
+        x, low, high = picked(round_, value, nonce)
+        if math.isnan(x):
+            return None
+        x = min(max(x, low), high)
+        return min(int((x - low) / (high - low) * round_.bins), round_.bins - 1)
+    x = real(value)
+    if x.is_integer() and 0 <= x < round_.items:
+        return int(x)
+    return round_.other
+
+
+def direction(round_: Round, value: object) -> tuple[list[float], float]:
+    """A unit vector u and rho/r in [0, 1] with rho u the value clipped to the ball.
+
+    The norm is taken after division by the largest entry, so that nothing under- or overflows. A
+    null or zero value gives the first axis and 0.
+    """
+    assert round_.dimension is not None
+    assert round_.radius is not None
+    x = reals(value, round_.dimension)
+    axis = [1.0] + [0.0] * (round_.dimension - 1)
+    if any(math.isnan(item) for item in x):
+        return axis, 0.0
+    largest = max(abs(item) for item in x)
+    if largest == 0.0:
+        return axis, 0.0
+    if math.isinf(largest):
+        x = [math.copysign(1.0, item) if math.isinf(item) else 0.0 for item in x]
+    else:
+        x = [item / largest for item in x]
+    norm = math.sqrt(math.fsum(item * item for item in x))
+    share = largest / round_.radius * norm
+    return [item / norm for item in x], min(share, 1.0)

@@ -1,0 +1,104 @@
+"""Exact coins: integer thresholds for a uniform 64-bit word, computed with 100 digits.
+
+A coin comes up iff word < threshold. Every threshold is rounded to the side on which the ratio of
+probabilities stays at most e^epsilon, so the promise holds for the integers that are really used.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+from privmean.errors import ArgumentError
+from privmean.local.entropy import WORD
+from privmean.noise.decimal_context import plain_context
+
+SMALLEST_EPSILON = Fraction(1, 1000)
+LARGEST_EPSILON = Fraction(16)
+
+# Text of other forms is refused before it is computed: "1e999999999" would take all memory.
+_NUMBER = re.compile(
+    r"[0-9]{1,50}/[0-9]{1,50}|([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,2})?"
+)
+
+_DIGITS, _CEILING = plain_context(100), plain_context(100, decimal.ROUND_CEILING)
+# Far above the error of 100 digits at 2^64, far below anything that matters.
+_SLACK = decimal.Decimal("1e-60")
+
+
+def exact_epsilon(name: str, value: object) -> Fraction:
+    """epsilon as an exact fraction inside the range where local reports mean anything.
+
+    Floats are read by their shortest decimal form (0.1 is one tenth). The range is 0.001 to 16:
+    below, a report carries nothing; above, it protects nothing.
+    """
+    remedy = f"give a number from {float(SMALLEST_EPSILON):g} to {float(LARGEST_EPSILON):g}"
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
+        raise ArgumentError(name, value, "is not a number", remedy)
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+        raise ArgumentError(name, value, "is not a plain number", remedy)
+    try:
+        epsilon = Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise ArgumentError(name, value, "is not a finite number", remedy) from None
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise ArgumentError(name, value, "is outside the range of local reports", remedy)
+    if epsilon.denominator > 10**45:
+        raise ArgumentError(name, value, "has too many digits", "round it")
+    return epsilon
+
+
+@lru_cache(maxsize=4096)
+def power_of_e(epsilon: Fraction) -> decimal.Decimal:
+    """e^epsilon to 100 digits."""
+    exponent = _DIGITS.divide(
+        decimal.Decimal(epsilon.numerator), decimal.Decimal(epsilon.denominator)
+    )
+    return _DIGITS.exp(exponent)
+
+
+def decayed(size: int, epsilon: Fraction) -> int:
+    """The integer nearest to size/e^epsilon (never a tie: e^epsilon is irrational)."""
+    quotient = _DIGITS.divide(decimal.Decimal(size), power_of_e(epsilon))
+    return int(quotient.to_integral_value(context=_DIGITS))
+
+
+@lru_cache(maxsize=4096)
+def flip_threshold(epsilon: Fraction) -> int:
+    """T(epsilon) = ceil(2^64/(1 + e^epsilon)): a bit is flipped iff word < T.
+
+    Rounding up keeps (2^64 - T)/T at most e^epsilon.
+    """
+    share = _DIGITS.divide(decimal.Decimal(WORD), _DIGITS.add(1, power_of_e(epsilon)))
+    return _ceiling(share)
+
+
+@lru_cache(maxsize=4096)
+def odds_threshold(epsilon: Fraction, favoured: int, other: int) -> int:
+    """The largest N with N/(2^64 - N) at most e^epsilon favoured/other.
+
+    The chance N/2^64 of landing among `favoured` outcomes, each e^epsilon times as likely as each
+    of the `other` ones.
+    """
+    weight = _DIGITS.multiply(power_of_e(epsilon), decimal.Decimal(favoured))
+    total = _DIGITS.add(weight, decimal.Decimal(other))
+    rest = _DIGITS.divide(_DIGITS.multiply(decimal.Decimal(WORD), decimal.Decimal(other)), total)
+    return WORD - _ceiling(rest)
+
+
+def _ceiling(share: decimal.Decimal) -> int:
+    lifted = _CEILING.add(share, _SLACK)
+    return int(lifted.to_integral_value(context=_CEILING))
+
+
+def signal(epsilon: Fraction | float) -> float:
+    """t = tanh(epsilon/2) = 1/c: the factor by which randomized response shrinks a bit."""
+    return math.tanh(float(epsilon) / 2)
+
+
+def chance_threshold(chance: float) -> int:
+    """round(2^64 chance), clamped to 0..2^64. Fine enough for unbiased rounding."""
+    return min(max(round(chance * WORD), 0), WORD)

@@ -1,0 +1,249 @@
+"""A regression curve from local reports, one round for the whole curve.
+
+Every client reports its response once, clipped to [-R, R]; its design point is public. The server
+then smooths the reports at any x (Roth and Avella-Medina 2025, Section 7.3, in the one-round form
+of docs/proofs/local-rounds.md). Reports do not depend on x or on the bandwidth, so both may be
+chosen afterwards, and as often as wanted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.array_types import Floats, Integers
+from privmean.errors import ArgumentError
+from privmean.local.aggregators.batch import Batch, points_of
+from privmean.local.aggregators.heterogeneity_test import ALONE, Heterogeneity, cochran
+from privmean.local.aggregators.level_weights import CHOICES, FEW, MINIMAX, TESTED, UNIFORM
+from privmean.local.aggregators.scalar_law import level_sums, report_values, scalar_law
+from privmean.local.aggregators.tally import Tally
+from privmean.local.round import Round
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The curve at points `at`: value, and its standard error by sampling and privacy noise.
+
+    The standard error leaves out the bias of smoothing; `bias` bounds it if a Lipschitz constant
+    was given (a public assumption). effective: the number of reports that each point rests on.
+    weights: as asked for; used: "minimax" or "uniform", as the reports were weighted;
+    heterogeneity: the test that all levels give the same curve.
+    """
+
+    at: Floats
+    value: Floats
+    spread: Floats
+    bias: Floats
+    effective: Floats
+    bandwidth: float
+    secure: bool
+    weights: str = TESTED
+    used: str = MINIMAX
+    heterogeneity: Heterogeneity = ALONE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON; what is not known is None."""
+
+        def plain(values: Floats) -> list[float | None]:
+            return [item if math.isfinite(item) else None for item in values.tolist()]
+
+        result: dict[str, Any] = {
+            name: plain(getattr(self, name))
+            for name in ("at", "value", "spread", "bias", "effective")
+        }
+        test = self.heterogeneity
+        return {
+            **result,
+            "bandwidth": self.bandwidth,
+            "weights": self.weights,
+            "weights_used": self.used,
+            "disagreement": test.p_value if test.degrees else None,
+            "secure": self.secure,
+        }
+
+
+def bandwidth(round_: Round, persons: int, *, sigma: float) -> float:
+    """The rate-optimal bandwidth for a Lipschitz curve on [0, 1]: ((sigma^2 + v)/persons)^(1/3).
+
+    sigma: public upper bound of the spread of a response around the curve. v: the variance that
+    the weakest level's privacy adds.
+    """
+    half = (round_.upper[0] - round_.lower[0]) / 2
+    noise = scalar_law(round_, 0).noise * half**2
+    variance = validate.nonnegative("sigma", sigma) ** 2 + noise
+    return float((variance / validate.whole("persons", persons, least=1)) ** (1 / 3))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was reported, by rising design point: `count` reports of one level at one point, with
+    the sum of their values, in [-1, 1] units, and of the squares."""
+
+    x: Floats
+    level: Integers
+    count: Floats
+    total: Floats
+    square: Floats
+
+    @classmethod
+    def of(cls, x: Floats, level: Integers, count: Floats, y: Floats, square: Floats) -> _Seen:
+        return cls(x, level, count, y, square).take(np.argsort(x, kind="stable"))
+
+    def take(self, which: Integers | slice) -> _Seen:
+        return _Seen(
+            self.x[which],
+            self.level[which],
+            self.count[which],
+            self.total[which],
+            self.square[which],
+        )
+
+    def near(self, point: float, width: float) -> tuple[_Seen, Floats]:
+        """What lies within a bandwidth, and its kernel."""
+        first, last = np.searchsorted(self.x, [point - width, point + width])
+        here = self.take(slice(int(first), int(last)))
+        u = (here.x - point) / width
+        return here, np.maximum(1 - u * u, 0.0)
+
+    def mean(self, weight: Floats, largest: Floats) -> tuple[float, float, float]:
+        """The weighted mean of the reports, its variance, and the sum of squared weights (of
+        weights that add up to 1).
+
+        The variance is the reports' own where there are FEW or more, else that of the `largest`
+        a report of its level can have: two equal bits would have none.
+        """
+        w = weight / (weight * self.count).sum()
+        mean = float(w @ self.total)
+        spread = self.square - 2 * mean * self.total + self.count * mean**2
+        if self.count[w > 0].sum() < FEW:
+            spread = self.count * largest[self.level]
+        return mean, float((w * w) @ np.maximum(spread, 0.0)), float((w * w) @ self.count)
+
+
+def curve(
+    reports: Batch | Tally,
+    design: Floats | None = None,
+    at: Floats | None = None,
+    *,
+    bandwidth: float,
+    lipschitz: float | None = None,
+    weights: str = TESTED,
+) -> Curve:
+    """Smooth reports of a one-coordinate mean round at the points `at`.
+
+    reports: the tally of a round with design points (then `design` is left out, and `at` is the
+    round's points unless given), or single reports with `design`: the public point of each, in
+    their order. weights: an Epanechnikov kernel times what each level's reports tell ("minimax"),
+    the kernel alone ("uniform", which holds however epsilon and response are related), or the
+    first unless the levels' curves disagree at some point ("tested", as in `estimate`). NaN where
+    no report is near, or so few that the standard error is half the range or more.
+
+    Guarantees. Post-processing of private reports, for any number of bandwidths and points.
+
+    Example:
+        >>> import numpy as np
+        >>> from privmean.local import curve, mean_round, tally_many
+        >>> points = [k / 10 for k in range(11)]
+        >>> round_ = mean_round(0, 1, epsilon=2, persons=5500, points=points)
+        >>> place = np.arange(5500) % 11
+        >>> tally = tally_many(round_, np.array(points)[place], epsilon=2, points=place)
+        >>> found = curve(tally, bandwidth=0.15)
+        >>> found.value.shape, bool(abs(found.value[5] - 0.5) < 0.3)
+        ((11,), True)
+    """
+    validate.choice("weights", weights, list(CHOICES))
+    round_ = reports.round
+    seen = _of_tally(reports) if isinstance(reports, Tally) else _of_batch(reports, design)
+    if at is None:
+        if not round_.points:
+            raise ArgumentError("at", None, "is missing", "say where the curve is wanted")
+        at = np.array(round_.points)
+    width = validate.positive("bandwidth", bandwidth)
+    points = np.asarray(at, dtype=float)
+    test = _agreement(round_, seen, points, width)
+    used = weights
+    if weights == TESTED:
+        used = UNIFORM if test.related else MINIMAX
+    largest = np.ones(len(round_.menu))
+    for k in np.unique(seen.level).tolist():
+        largest[k] = scalar_law(round_, k).variance
+    trust = 1 / largest if used == MINIMAX else np.ones(len(round_.menu))
+    middle, half = (round_.upper[0] + round_.lower[0]) / 2, (round_.upper[0] - round_.lower[0]) / 2
+    value, spread, bias, effective = (np.full(len(points), math.nan) for _ in range(4))
+    for k, point in enumerate(points):
+        here, kernel = seen.near(float(point), width)
+        weight = kernel * trust[here.level]
+        if not (weight * here.count).sum() > 0:
+            continue
+        mean, variance, squares = here.mean(weight, largest)
+        effective[k] = 1 / squares
+        spread[k] = half * math.sqrt(variance)
+        if variance < 1:  # else any number of the range says as much
+            value[k] = middle + half * mean
+        if lipschitz is not None:
+            share = weight * here.count / (weight * here.count).sum()
+            bias[k] = lipschitz * float(share @ np.abs(here.x - point))
+    return Curve(points, value, spread, bias, effective, width, reports.secure, weights, used, test)
+
+
+def _of_batch(reports: Batch, design: Floats | None) -> _Seen:
+    round_ = reports.round
+    if round_.points and design is None:
+        return _of_batch(reports, np.array(round_.points)[points_of(reports)])
+    if design is None or len(design) != len(reports) or round_.coordinates != 1:
+        raise ArgumentError(
+            "design",
+            None if design is None else len(design),
+            "does not match the reports",
+            "give one point a report",
+        )
+    y = report_values(reports)
+    levels = reports.levels.astype(np.int64)
+    return _Seen.of(np.asarray(design, dtype=float), levels, np.ones(len(y)), y, y * y)
+
+
+def _of_tally(tally: Tally) -> _Seen:
+    round_ = tally.round
+    if not round_.points:
+        raise ArgumentError(
+            "reports",
+            round_.mechanism,
+            "is a round without design points",
+            "make the round with points=",
+        )
+    used = np.flatnonzero(tally.by_level())
+    laws = [scalar_law(round_, k) for k in used.tolist()]
+    if not laws:
+        return _Seen(*(np.empty(0, dtype) for dtype in (float, np.int64, float, float, float)))
+    parts = level_sums(tally, laws, used.tolist())
+    counts, sums, squares = (part.reshape(-1) for part in parts)
+    there = counts > 0
+    x = np.tile(np.array(round_.points), len(used))[there]
+    level = np.repeat(used, len(round_.points))[there]
+    return _Seen.of(x, level, counts[there], sums[there], squares[there])
+
+
+def _agreement(round_: Round, seen: _Seen, points: Floats, width: float) -> Heterogeneity:
+    """Whether the levels' own curves agree at every point (Bonferroni over the points).
+
+    A level with fewer than FEW reports near a point is not compared there.
+    """
+    number = len(round_.menu)
+    shape = (number, len(points))
+    alone, variances = np.full(shape, math.nan), np.full(shape, math.nan)
+    present = np.unique(seen.level).tolist()
+    if len(present) < 2:
+        return ALONE
+    for k, point in enumerate(points):
+        here, kernel = seen.near(float(point), width)
+        for j in present:
+            w = np.where(here.level == j, kernel, 0.0)
+            if here.count[w > 0].sum() >= FEW:
+                alone[j, k], variances[j, k], _ = here.mean(w, np.zeros(number))
+    variances[variances <= 0] = math.nan
+    return cochran(np.where(np.isnan(variances), math.nan, alone), variances, each=True)

@@ -1,0 +1,347 @@
+"""The public description of one round of reports: everything client and server must agree on.
+
+A `Round` is immutable; its identifier is a hash of all its fields, and every report carries it.
+Pure Python: both halves import it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.local.client_split import ClientSplit
+from privmean.local.epsilon_menus import checked_favoured, checked_menu, level_within
+from privmean.local.mechanisms import (
+    ASSIGNED,
+    BALLS,
+    CHOSEN,
+    CLOSEST,
+    CODES,
+    HADAMARD,
+    HYBRID,
+    LARGEST_BOUND,
+    LARGEST_DIMENSION,
+    LARGEST_ITEMS,
+    LARGEST_MESSAGES,
+    LARGEST_POINTS,
+    LARGEST_ROWS,
+    LARGEST_SKETCHED,
+    LARGEST_TALLY,
+    PRIV_UNIT,
+    SCALARS,
+    SKETCH,
+    foreign,
+)
+from privmean.local.round_fields import LISTS, from_plain, to_plain
+from privmean.strict_json import parsed
+
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One round of locally private reports.
+
+    mechanism: one of `CODES`. menu: the public epsilon levels, rising. persons: how many reports
+    are planned for (public; bounds and checks read it). beta: the failure probability of the
+    radius. seed: 32 public random bytes, drawn before the data.
+
+    Scalar mechanisms: `lower` and `upper` hold one bound a coordinate; with more than one
+    coordinate every client reports one of them, chosen by its nonce. Ball mechanisms: `radius`
+    and `dimension`. Item mechanisms: `items` (0 to items-1) and optionally `other`, the item that
+    stands for everything unknown; or `lower`, `upper` and `bins`, and then the item is the bin of
+    a real value. Sketch and Hadamard: `rows` (a power of two), and whether the row is `assigned`
+    by the nonce or `chosen` by the client (never where nonces are issued). "closest": `candidates`
+    directions a report, of which so many are `favoured` at each level.
+
+    step: the menu is a ladder from its first to its last level, so that a client's own epsilon is
+    used as it is (to a step). sigma: public spread of the values, one a coordinate, which the
+    server's weights read. points: for a curve, the public design points, rising (scalar mechanisms
+    with one pair of bounds); every report says in public at which of them its value was observed.
+
+    issued: nonces are tickets of the server and reports carry a 32-byte authentication code.
+    closes: deadline in seconds since 1970. part: which clients answer. messages: how many rounds
+    of one protocol the same client answers, this one included; each may spend that part of what
+    the client allows, so that all of them together spend no more.
+    """
+
+    mechanism: str
+    menu: tuple[Fraction, ...]
+    persons: int
+    seed: bytes
+    title: str = ""
+    beta: float = 0.05
+    lower: tuple[float, ...] = ()
+    upper: tuple[float, ...] = ()
+    radius: float | None = None
+    dimension: int | None = None
+    items: int | None = None
+    other: int | None = None
+    bins: int | None = None
+    rows: int | None = None
+    row_choice: str = ASSIGNED
+    grid_bits: int = 12
+    caps: tuple[float, ...] = ()
+    sigma: tuple[float, ...] = ()
+    step: Fraction | None = None
+    candidates: int | None = None
+    favoured: tuple[int, ...] = ()
+    issued: bool = False
+    closes: int | None = None
+    part: ClientSplit | None = None
+    messages: int = 1
+    points: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        validate.choice("mechanism", self.mechanism, list(CODES))
+        for name in foreign(self.mechanism, votes=self.bins is not None):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, tuple) and not value):
+                raise ArgumentError(name, value, f"is not of {self.mechanism}", "leave it out")
+        for name in ("menu", *LISTS):
+            object.__setattr__(self, name, validate.listed(name, getattr(self, name)))
+        self._check_common()
+        if self.mechanism in SCALARS:
+            self._check_bounds()
+            self._check_sigma()
+        elif self.mechanism in BALLS:
+            self._check_ball()
+        else:
+            self._check_items()
+        if self.cells * self.width > LARGEST_TALLY:
+            raise ArgumentError(
+                "round",
+                self.cells * self.width,
+                f"a server would keep that many numbers, at most {LARGEST_TALLY} are allowed",
+                "use fewer levels, coordinates, items or rows",
+            )
+
+    def _whole(self, name: str, *, least: int = 0) -> int:
+        """The field as an int; equal rounds then have equal texts."""
+        result = validate.whole(name, getattr(self, name), least=least)
+        object.__setattr__(self, name, result)
+        return result
+
+    def _check_common(self) -> None:
+        menu, step = checked_menu(self.menu, self.step, self.mechanism)
+        object.__setattr__(self, "menu", menu)
+        object.__setattr__(self, "step", step)
+        if self._whole("persons", least=1) > 2**30:
+            raise ArgumentError("persons", self.persons, "is above 2^30", "use several rounds")
+        if not 1e-12 <= validate.fraction("beta", self.beta) <= 0.5:
+            raise ArgumentError("beta", self.beta, "is outside 1e-12 to 0.5", "try 0.05")
+        object.__setattr__(self, "beta", float(self.beta))
+        if not isinstance(self.seed, bytes) or len(self.seed) != 32:
+            raise ArgumentError("seed", self.seed, "is not 32 bytes", "draw 32 random bytes")
+        for name, kind in (("title", str), ("issued", bool)):
+            if not isinstance(getattr(self, name), kind):
+                value = getattr(self, name)
+                raise ArgumentError(name, value, f"is no {kind.__name__}", "correct the round")
+        if self.closes is not None:
+            self._whole("closes")
+        if self._whole("messages", least=1) > LARGEST_MESSAGES:
+            raise ArgumentError(
+                "messages", self.messages, f"is above {LARGEST_MESSAGES}", "use fewer rounds"
+            )
+        if not 4 <= self._whole("grid_bits") <= 20:
+            raise ArgumentError("grid_bits", self.grid_bits, "is outside 4 to 20", "try 12")
+        validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
+        if self.issued and self.row_choice == CHOSEN:
+            problem = "lets clients choose what tickets assign"
+            raise ArgumentError("row_choice", self.row_choice, problem, 'take "assigned"')
+        if self.points:
+            self._check_points()
+
+    def _check_points(self) -> None:
+        number = len(self.points)
+        if self.mechanism not in SCALARS or len(self.lower) != 1 or number > LARGEST_POINTS:
+            remedy = f"a mean with one pair of bounds has at most {LARGEST_POINTS}"
+            raise ArgumentError("points", number, "do not fit the round", remedy)
+        points = tuple(validate.number("points", item) for item in self.points)
+        if any(a >= b for a, b in pairwise(points)):
+            raise ArgumentError("points", number, "do not rise", "sort them, each once")
+        object.__setattr__(self, "points", points)
+
+    def _check_bounds(self) -> None:
+        if not self.lower or len(self.lower) != len(self.upper):
+            raise ArgumentError(
+                "lower", self.lower, "does not match upper", "give both bounds for each coordinate"
+            )
+        for low, high in zip(self.lower, self.upper, strict=True):
+            validate.bounds("bounds", (low, high))
+            if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
+                raise ArgumentError("bounds", (low, high), "are out of reach", "rescale the values")
+        for name in ("lower", "upper"):  # adding 0: minus zero is zero, and has its text
+            object.__setattr__(self, name, tuple(float(x) + 0.0 for x in getattr(self, name)))
+
+    def _check_sigma(self) -> None:
+        sigma = tuple(validate.positive("sigma", item) for item in self.sigma)
+        if sigma and len(sigma) != self.coordinates:
+            raise ArgumentError("sigma", sigma, "does not match the bounds", "one a coordinate")
+        object.__setattr__(self, "sigma", sigma)
+
+    def _check_ball(self) -> None:
+        radius = validate.positive("radius", self.radius)
+        if not 1 / LARGEST_BOUND <= radius <= LARGEST_BOUND:
+            raise ArgumentError("radius", radius, "is out of reach", "rescale the values")
+        dimension = self._whole("dimension", least=1)
+        if dimension > LARGEST_DIMENSION:
+            raise ArgumentError("dimension", dimension, "is above 65536", "project first")
+        object.__setattr__(self, "radius", radius)
+        if self.mechanism in (PRIV_UNIT, CLOSEST) and dimension < 2:
+            raise ArgumentError(
+                "dimension", dimension, "needs 2 or more", "use one-bit in one dimension"
+            )
+        if self.mechanism == CLOSEST:
+            sets = checked_favoured(self._whole("candidates", least=2), self.favoured, self.menu)
+            object.__setattr__(self, "favoured", sets)
+        if self.mechanism == PRIV_UNIT and (
+            len(self.caps) != len(self.menu)
+            or not all(0 <= validate.number("caps", x) < 1 for x in self.caps)
+        ):
+            raise ArgumentError(
+                "caps", self.caps, "must hold a number in [0, 1) a level", "use ball_round"
+            )
+
+    def _check_items(self) -> None:
+        if self.bins is not None:
+            self._check_bounds()
+            object.__setattr__(self, "items", self._whole("bins", least=2))
+        items = self._whole("items", least=2)
+        if items > LARGEST_ITEMS and self.mechanism != SKETCH:
+            raise ArgumentError("items", items, "is above 2^24", "use the sketch")
+        if items > LARGEST_SKETCHED:
+            raise ArgumentError("items", items, "is above 2^53", "number the items more densely")
+        if self.other is not None and self._whole("other") >= items:
+            raise ArgumentError("other", self.other, "is no item", f"choose 0 to {items - 1}")
+        if self.mechanism not in (SKETCH, HADAMARD):
+            return
+        rows = self._whole("rows", least=1)
+        if rows & (rows - 1) or rows > LARGEST_ROWS:
+            raise ArgumentError("rows", rows, "is no power of two up to 2^31", "round it up")
+        if self.mechanism == HADAMARD and rows < items:
+            raise ArgumentError("rows", rows, "is below the number of items", "round items up")
+
+    # -- derived public numbers
+
+    @property
+    def code(self) -> int:
+        return CODES[self.mechanism]
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates a value has, of which every client reports one."""
+        return max(1, len(self.lower))
+
+    @property
+    def sites(self) -> int:
+        """How many means a round asks for: one a coordinate, or one a design point."""
+        return len(self.points) or self.coordinates
+
+    @property
+    def cells(self) -> int:
+        """Levels times coordinates (or points) times branches: what a tally keeps apart."""
+        return len(self.menu) * self.sites * (2 if self.mechanism == HYBRID else 1)
+
+    @property
+    def width(self) -> int:
+        """The number of integers that a tally keeps for each cell."""
+        if self.mechanism in SCALARS:
+            return 1
+        if self.mechanism in BALLS:
+            return self.dimension or 1
+        return (self.rows if self.mechanism in (SKETCH, HADAMARD) else self.items) or 1
+
+    @cached_property
+    def _seed_words(self) -> tuple[int, int]:
+        return (
+            int.from_bytes(self.seed[0:8], "little"),
+            int.from_bytes(self.seed[8:16], "little"),
+        )
+
+    def row(self, nonce: bytes) -> int:
+        """The row that a nonce assigns."""
+        assert self.rows is not None
+        return (int.from_bytes(nonce[0:8], "little") ^ self._seed_words[0]) & (self.rows - 1)
+
+    def selector(self, nonce: bytes) -> int:
+        """64 public bits a nonce: the coordinate and the branch of the hybrid mechanism."""
+        return int.from_bytes(nonce[8:16], "little") ^ self._seed_words[1]
+
+    def coordinate(self, nonce: bytes) -> int:
+        """The coordinate that a nonce assigns."""
+        return (self.selector(nonce) & 0xFFFFFFFF) % self.coordinates
+
+    def level(self, epsilon: object) -> int:
+        """The largest level of the menu that a client allowing `epsilon` can answer at.
+
+        epsilon: for everything that the client sends in the protocol of this round. With more
+        than one message each may spend its share of it: a level is at most epsilon/messages.
+        """
+        return level_within(self.menu, epsilon, self.messages)
+
+    # -- the public text and its hash
+
+    def to_dict(self) -> dict[str, Any]:
+        given = {
+            item.name: getattr(self, item.name)
+            for item in fields(self)
+            if getattr(self, item.name) != item.default
+        }
+        return {"format": "privmean round", "version": VERSION, **to_plain(given)}
+
+    def to_json(self) -> str:
+        """The canonical text; equal rounds have equal texts."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes that bind every field. Publish it where clients can compare it."""
+        return hashlib.blake2b(
+            self.to_json().encode(), digest_size=32, person=b"privmean-round"
+        ).digest()
+
+    @property
+    def identifier(self) -> bytes:
+        """The 8 bytes that every report carries."""
+        return self.digest[:8]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Round:
+        """The round of `to_dict`; unknown fields are refused."""
+        given = dict(values)
+        if given.pop("format", None) != "privmean round" or given.pop("version", None) != VERSION:
+            raise ArgumentError(
+                "round", values.get("version"), "is no round of this version", "update privmean"
+            )
+        known = {item.name for item in fields(cls)}
+        unknown = sorted(set(given) - known)
+        if unknown:
+            raise ArgumentError("round", unknown, "has unknown fields", "update privmean")
+        try:
+            return cls(**from_plain(given))
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            if isinstance(error, ArgumentError):
+                raise
+            raise ArgumentError(
+                "round", type(error).__name__, "cannot be read", "ask for the round again"
+            ) from None
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Round:
+        """The round of `to_json`."""
+        try:
+            values = parsed(text)
+        except (ValueError, TypeError):
+            values = None
+        if not isinstance(values, dict):
+            raise ArgumentError("round", "text", "is not a JSON object", "ask for the round again")
+        return cls.from_dict(values)

@@ -1,0 +1,254 @@
+"""Functions that build a `Round` for each kind of question."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from fractions import Fraction
+from typing import Any, TypedDict, Unpack
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.local.client_split import ClientSplit
+from privmean.local.exact_coins import exact_epsilon
+from privmean.local.mechanisms import (
+    AUTO,
+    BALL_BIT,
+    BALLS,
+    CLOSEST,
+    HADAMARD,
+    ITEMS,
+    KINDS,
+    LARGEST_CANDIDATES,
+    LARGEST_ITEMS,
+    ONE_BIT,
+    PRIV_UNIT,
+    SCALARS,
+    SKETCH,
+)
+from privmean.local.round import Round
+from privmean.signatures import with_full_signature
+
+
+class Options(TypedDict, total=False):
+    """What every builder takes besides: a mechanism's name ("auto" for the best one), and the
+    fields of `Round` that its question leaves open."""
+
+    mechanism: str
+    seed: bytes
+    title: str
+    beta: float
+    other: int | None
+    rows: int | None
+    row_choice: str
+    grid_bits: int
+    caps: tuple[float, ...]
+    step: object | None
+    candidates: int | None
+    favoured: tuple[int, ...]
+    issued: bool
+    closes: int | None
+    part: ClientSplit | None
+    messages: int
+    points: Sequence[float]
+
+
+_USUAL = {item.name: item.default for item in fields(Round) if item.default is not MISSING}
+with_options = with_full_signature(Options, {**_USUAL, "mechanism": AUTO})
+
+
+def power_of_two_above(value: float) -> int:
+    """The smallest power of two that is at least `value` (and at least 1)."""
+    return 1 << max(0, math.ceil(math.log2(max(1.0, value))))
+
+
+def levels_of(menu: object) -> tuple[Fraction, ...]:
+    """A rising menu from one level or several."""
+    levels = menu if isinstance(menu, Sequence) and not isinstance(menu, str | bytes) else [menu]
+    if not levels:
+        raise ArgumentError("epsilon", menu, "is empty", "give a level or several")
+    return tuple(sorted({exact_epsilon("epsilon", item) for item in levels}))
+
+
+def per_coordinate(name: str, value: object) -> tuple[float, ...]:
+    """One number a coordinate, from a number or a sequence given as the argument `name`."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return tuple(validate.number(name, item) for item in value)
+    return (validate.number(name, value),)
+
+
+def _round(
+    known: Sequence[str],
+    kind: Sequence[str],
+    question: dict[str, Any],
+    own: Callable[[str], dict[str, Any]] = lambda _: {},
+) -> Round:
+    """The round of a named mechanism, or of the best of a kind.
+
+    question: the fields of any mechanism's round, and what `Options` has; own: what a mechanism
+    sets beside them, where they leave it open.
+    """
+    mechanism = question.pop("mechanism", AUTO)
+    if question.get("seed") is None:
+        question["seed"] = os.urandom(32)
+
+    def make(name: str) -> Round:
+        return Round(mechanism=name, **{**own(name), **question})
+
+    if validate.choice("mechanism", mechanism, [AUTO, *known]) != AUTO:
+        return make(mechanism)
+    if len(kind) == 1:
+        return make(kind[0])
+    from privmean.local.choose_mechanism import choose
+
+    return choose(make, kind)[0]
+
+
+def _range(lower: object, upper: object) -> dict[str, Any]:
+    return {"lower": per_coordinate("lower", lower), "upper": per_coordinate("upper", upper)}
+
+
+def _rows(name: str, items: int) -> dict[str, Any]:
+    return {"rows": power_of_two_above(items)} if name == HADAMARD else {}
+
+
+@with_options
+def mean_round(
+    lower: object,
+    upper: object,
+    *,
+    epsilon: object,
+    persons: int,
+    sigma: object | None = None,
+    **options: Unpack[Options],
+) -> Round:
+    """A round for the mean of values in [lower, upper] (numbers, or one bound a coordinate).
+
+    epsilon: one level or a list of levels; with `step` the least and the most of a ladder, on
+    which clients use their own epsilon as it is. sigma: public bound on the standard deviation of
+    the values (one, or one a coordinate): mechanism and weights then suit that spread. mechanism:
+    "auto" (default: least variance at worst, `choosing`), or "one-bit" (best if the values may lie
+    at both ends), "hybrid", "piecewise" (spread below the range), "laplace".
+    points: for a curve, the public design points, rising; see `curve`.
+    """
+    question: dict[str, Any] = dict(
+        menu=levels_of(epsilon), persons=persons, **_range(lower, upper), **options
+    )
+    if sigma is not None:
+        spread = per_coordinate("sigma", sigma)
+        question["sigma"] = spread * len(question["lower"]) if len(spread) == 1 else spread
+    # with any spread one bit has the least variance at worst (docs/proofs/local-scalar.md)
+    kind = (ONE_BIT,) if sigma is None else KINDS["numbers"]
+    return _round(SCALARS, kind, question)
+
+
+@with_options
+def ball_round(
+    radius: float, dimension: int, *, epsilon: object, persons: int, **options: Unpack[Options]
+) -> Round:
+    """A round for the mean of vectors of norm at most `radius`.
+
+    mechanism: "auto" (default: least variance at worst among those with exact coins), or "closest"
+    (the number of one of `candidates` public directions), "ball-bit" (one bit; the direction
+    follows from the nonce), "ball" (the client draws the direction and sends it), "priv-unit"
+    (idealised: its caps are drawn with floating-point numbers).
+    """
+    menu, given = levels_of(epsilon), options.get("candidates")
+    dimension = validate.whole("dimension", dimension, least=1)
+    if given is not None:
+        given = validate.whole("candidates", given, least=2, most=LARGEST_CANDIDATES)
+    question: dict[str, Any] = dict(
+        menu=menu, persons=persons, radius=radius, dimension=dimension, **options
+    )
+    kind = KINDS["vectors"] if dimension > 1 else (BALL_BIT,)
+    for option, only in (("caps", PRIV_UNIT), ("candidates", CLOSEST), ("favoured", CLOSEST)):
+        kind = (only,) if option in options else kind  # what names its mechanism
+    return _round(BALLS, kind, question, lambda name: _geometry(name, menu, dimension, given))
+
+
+def _geometry(
+    name: str, menu: tuple[Fraction, ...], dimension: int, candidates: int | None
+) -> dict[str, Any]:
+    """The caps, or the candidates and how many of them are favoured, at each level."""
+    if name == PRIV_UNIT and dimension >= 2:
+        from privmean.local.clients.cap_geometry import best_cap
+
+        return {"caps": tuple(best_cap(float(item), dimension) for item in menu)}
+    if name == CLOSEST and dimension >= 2:
+        from privmean.local.candidate_law import best_favoured, enough_candidates
+
+        number = candidates or enough_candidates(menu, dimension)
+        sets = tuple(best_favoured(item, dimension, number) for item in menu)
+        return {"candidates": number, "favoured": sets}
+    return {}
+
+
+@with_options
+def items_round(
+    items: int, *, epsilon: object, persons: int, oversize: float = 4.0, **options: Unpack[Options]
+) -> Round:
+    """A round for the frequencies of `items` items.
+
+    mechanism: "auto" (default: least variance, of reports up to 4096 bytes), "subset" (a set of
+    items, best at every epsilon, items/8 bytes), "hadamard" (one bit, no bias), "sketch" (one bit,
+    for huge domains; its rows are `oversize` times the planned sum of tanh^2(epsilon/2)), "unary"
+    (optimized unary encoding), or "histogram" (every bit by randomized response at epsilon/2).
+    """
+    menu = levels_of(epsilon)
+    items = validate.whole("items", items, least=1)
+
+    def own(name: str) -> dict[str, Any]:
+        if name != SKETCH or "rows" in options:
+            return _rows(name, items)
+        validate.positive("oversize", oversize)
+        planned = validate.whole("persons", persons, least=1) * math.tanh(float(menu[-1]) / 2) ** 2
+        return {"rows": power_of_two_above(oversize * planned)}
+
+    question: dict[str, Any] = dict(menu=menu, persons=persons, items=items, **options)
+    return _round(ITEMS, _kind_of(items, options), question, own)
+
+
+def _kind_of(items: int, options: Mapping[str, object]) -> tuple[str, ...]:
+    """What fits so many items, and these options."""
+    if items > LARGEST_ITEMS:
+        return (SKETCH,)
+    if "rows" in options or "row_choice" in options:
+        return (HADAMARD,)
+    return KINDS["items"]
+
+
+@with_options
+def vote_round(
+    lower: object,
+    upper: object,
+    bins: int,
+    *,
+    epsilon: object,
+    persons: int,
+    **options: Unpack[Options],
+) -> Round:
+    """A round in which every client votes for the bin that holds its value.
+
+    `bins` bins of equal width cover [lower, upper]; the end bins take everything beyond.
+    mechanism: "auto" (default), "subset", "hadamard", "unary" or "histogram", as for items.
+    """
+    bins = validate.whole("bins", bins, least=2)
+    question: dict[str, Any] = dict(
+        menu=levels_of(epsilon), persons=persons, bins=bins, items=bins, **options
+    )
+    question |= _range(lower, upper)
+    return _round(KINDS["items"], KINDS["items"], question, lambda name: _rows(name, bins))
+
+
+def remade(round_: Round, mechanism: str) -> Round:
+    """The same question asked by another mechanism (for comparisons: its digest differs)."""
+    if mechanism == round_.mechanism:
+        return round_
+    own: dict[str, Any] = {"caps": (), "candidates": None, "favoured": (), "rows": None}
+    if round_.dimension is not None:
+        own |= _geometry(mechanism, round_.menu, round_.dimension, None)
+    elif mechanism == HADAMARD:
+        own["rows"] = power_of_two_above(round_.items or 1)
+    return replace(round_, mechanism=mechanism, **own)

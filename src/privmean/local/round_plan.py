@@ -1,0 +1,170 @@
+"""What a round will tell before anybody answers: its mechanism and why, error, radius, limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privmean.array_types import Floats
+from privmean.local.aggregators import ball_law as ball
+from privmean.local.aggregators import item_law as items
+from privmean.local.aggregators import scalar_law as scalar
+from privmean.local.aggregators.level_weights import level_weights
+from privmean.local.choose_mechanism import Choice, choose, level_shares, variance_of
+from privmean.local.lower_bounds import Limit, lower_bound
+from privmean.local.mechanisms import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH
+from privmean.local.reports import report_size
+from privmean.local.round import Round
+from privmean.local.round_builders import remade
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """What a round costs and tells.
+
+    choice: what the rule prefers for this question, and why; mechanism: what the round uses.
+    bytes: of a report. rmse: expected root mean square error at worst (of one mean; of a vector,
+    l2; of one share, if it is about a half). radius: with weights by what each level tells.
+    limit: what no other protocol can do better, for the worst distribution.
+    """
+
+    mechanism: str
+    choice: Choice
+    persons: int
+    bytes: int
+    rmse: float
+    radius: float
+    beta: float
+    limit: Limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {
+            "mechanism": self.mechanism,
+            "preferred": self.choice.mechanism,
+            "why": self.choice.reason,
+            "persons": self.persons,
+            "bytes": self.bytes,
+            "rmse": self.rmse,
+            "radius": self.radius if math.isfinite(self.radius) else None,
+            "beta": self.beta,
+            "limit": {"rmse": self.limit.rmse, "radius": self.limit.radius},
+            "candidates": [
+                {
+                    "mechanism": item.mechanism,
+                    "variance": item.variance,
+                    "bytes": item.bytes,
+                    "exact": item.exact,
+                }
+                for item in self.choice.candidates
+            ],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.mechanism}, {self.bytes} bytes a report; {self.persons} persons planned"]
+        if self.mechanism == self.choice.mechanism:
+            lines.append(f"  why: {self.choice.reason}")
+        else:
+            lines.append(f"  by variance it would be {self.choice.reason}")
+        for item in self.choice.candidates:
+            note = "" if item.exact else ", idealised: never a default"
+            lines.append(
+                f"    {item.mechanism}: variance {item.variance:.4g}/persons, "
+                f"{item.bytes} bytes{note}"
+            )
+        lines.append(
+            f"  expected error {self.rmse:.4g} at worst; nothing can do better than "
+            f"{self.limit.rmse:.4g}"
+        )
+        lines.append(
+            f"  radius {self.radius:.4g} with probability {1 - self.beta:g}; nothing can do better "
+            f"than {self.limit.radius:.4g}"
+        )
+        return "\n".join(lines)
+
+
+def choice_of(round_: Round, *, mix: Sequence[float] | None = None) -> Choice:
+    """What the rule says of the question of a finished round (which may use another mechanism)."""
+    kind = KINDS["items"]
+    if round_.mechanism in SCALARS:
+        kind = KINDS["numbers"]
+    elif round_.mechanism in BALLS:
+        kind = KINDS["vectors"] if (round_.dimension or 1) > 1 else (BALL_BIT,)
+    elif round_.mechanism == SKETCH:
+        kind = (SKETCH,)
+    names = kind if round_.mechanism in kind else (*kind, round_.mechanism)
+    return choose(lambda name: remade(round_, name), names, mix=mix)[1]
+
+
+def plan_round(round_: Round, *, mix: Sequence[float] | None = None) -> RoundPlan:
+    """The plan of a round. Reads public numbers only and spends nothing.
+
+    mix: the part of the persons expected at each level of the menu (equal parts by default).
+
+    Example:
+        >>> from privmean.local import items_round, plan_round
+        >>> plan = plan_round(items_round(16, epsilon=2, persons=10_000))
+        >>> plan.mechanism, plan.bytes
+        ('subset', 44)
+    """
+    levels, parts = level_shares(round_, mix)
+    menu = [round_.menu[k] for k in levels]
+    persons = [(item, float(p) * round_.persons) for item, p in zip(menu, parts, strict=True)]
+    return RoundPlan(
+        mechanism=round_.mechanism,
+        choice=choice_of(round_, mix=mix),
+        persons=round_.persons,
+        bytes=report_size(round_),
+        rmse=_error(round_, mix),
+        radius=_radius(round_, levels, parts * round_.persons),
+        beta=round_.beta,
+        limit=lower_bound(round_, persons),
+    )
+
+
+def _error(round_: Round, mix: Sequence[float] | None) -> float:
+    """The expected error at worst over the data."""
+    if round_.mechanism in SCALARS or round_.mechanism in BALLS:
+        return math.sqrt(variance_of(round_, mix) / round_.persons)
+    levels, parts = level_shares(round_, mix)
+    trust = 1 / items.weight_variances(round_, [float(item) for item in round_.menu])[levels]
+    p = np.linspace(0, 1, 101)
+    v = np.array([np.asarray(items.item_law(round_, k).variance(p)) for k in levels])
+    one = (parts * trust**2) @ v / (parts @ trust) ** 2
+    found = math.sqrt(float(one.max()) * round_.coordinates / round_.persons)
+    if round_.mechanism == SKETCH:
+        assert round_.rows is not None
+        found = math.hypot(found, 1 / math.sqrt(round_.rows))
+    return found
+
+
+def _radius(round_: Round, levels: list[int], persons: Floats) -> float:
+    """The radius if so many persons answered at these levels (at equal shares of items)."""
+    n = np.zeros(len(round_.menu))
+    n[levels] = np.maximum(1.0, np.round(persons / round_.sites))
+    counts, beta = n.astype(np.int64), round_.beta / round_.sites
+    menu = [float(item) for item in round_.menu]
+    if round_.mechanism in SCALARS:
+        low, high = np.array(round_.lower), np.array(round_.upper)
+        half = (high - low) / 2
+        laws = [scalar.scalar_law(round_, k) for k in range(len(menu))]
+        found = []
+        for h, s in zip(half, np.array(round_.sigma or half) / half, strict=True):
+            w, _ = level_weights(counts, np.array([law.at(s) for law in laws]))
+            found.append(h * scalar.radius(round_, laws, n, w, beta, min(s, 1.0)))
+        return float(max(found))
+    if round_.mechanism in BALLS:
+        assert round_.radius is not None
+        scales = np.array([ball.ball_law(round_, k).scale for k in range(len(menu))])
+        w, _ = level_weights(counts, scales**2)
+        return round_.radius * ball.radius(round_, n, w, beta)
+    assert round_.items is not None
+    w, _ = level_weights(counts, items.weight_variances(round_, menu))
+    if items.is_row(round_):
+        return items.row_radius(round_, n, w, beta)
+    flat = np.array([1 / round_.items])
+    return float(items.bit_radii(round_, n, w, flat, beta, items=round_.items).max())

@@ -1,0 +1,311 @@
+"""Means of values without a narrow range: first find where they are, then measure around there.
+
+Two rounds of local reports (Roth and Avella-Medina 2025, Section 6, in the form of
+docs/proofs/local-rounds.md): some clients vote for a bin, the others report their value clipped
+to a window around the winning bin. The same protocol serves person means (each client averages
+its own records first), regression slopes and random effects; only what the client computes
+before differs.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.array_types import Flags, Floats
+from privmean.errors import ArgumentError
+from privmean.local.aggregators.estimate import Estimate
+from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.tally import Tally
+from privmean.local.client_split import ClientSplit
+from privmean.local.mechanisms import AUTO
+from privmean.local.round import Round
+from privmean.local.round_builders import levels_of, mean_round, per_coordinate, vote_round
+from privmean.local.vectorized import tally_many
+from privmean.local.vectorized.coerce_values import table_of
+from privmean.noise.noise_source import Noise
+
+MOST_BINS = 1 << 16
+WINNER, RANGE = "winner", "range"
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where the vote found the values, a coordinate.
+
+    centre: middle of the winning bin. share, radius: its estimated share of the voters and how far
+    that may be off. clear: whether the share is above twice the radius, so that the bin truly
+    holds a share of at least `radius`. voters: how many voted; levels: how many at each level.
+    relation: what the vote says of epsilon and the values, in words.
+    """
+
+    centre: Floats
+    share: Floats
+    radius: Floats
+    clear: Flags
+    voters: int
+    secure: bool = True
+    levels: tuple[int, ...] = ()
+    relation: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WinsorizedRounds:
+    """The two-round protocol for values known to lie roughly in [lower, upper].
+
+    tau: with high probability every value lies within tau of a common point (see `radii`); too
+    small clips, too large adds noise, neither costs privacy. half_width: half the width of a bin
+    (tau by default). reach: half the width of the window (tau + 2 half_width by default, which
+    holds every value if the bin is right). shares: parts of the clients that vote and that
+    measure, or None: everybody does both, and the published rounds say that each may spend half
+    of what a client allows. unclear: without a clear winner,
+    measure on the whole "range" (default) or around the "winner" all the same. sigma: public bound
+    on the standard deviation of the values (tau by default, which is one): mechanism and weights
+    of the second round suit it.
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    tau: tuple[float, ...]
+    epsilon: tuple[Fraction, ...]
+    persons: int
+    half_width: tuple[float, ...] = ()
+    reach: tuple[float, ...] = ()
+    shares: tuple[int, int] | None = (20, 80)
+    vote_mechanism: str = AUTO
+    mean_mechanism: str = AUTO
+    unclear: str = RANGE
+    beta: float = 0.05
+    sigma: tuple[float, ...] = ()
+    seed: bytes = field(default_factory=lambda: os.urandom(32))
+
+    @classmethod
+    def of(
+        cls,
+        lower: object,
+        upper: object,
+        *,
+        tau: object,
+        epsilon: object,
+        persons: int,
+        **options: Any,
+    ) -> WinsorizedRounds:
+        """The protocol from plain numbers: one bound and one tau, or one a coordinate."""
+        for name in ("half_width", "reach", "sigma"):
+            if name in options:
+                options[name] = per_coordinate(name, options[name])
+        return cls(
+            lower=per_coordinate("lower", lower),
+            upper=per_coordinate("upper", upper),
+            tau=per_coordinate("tau", tau),
+            epsilon=levels_of(epsilon),
+            persons=persons,
+            **options,
+        )
+
+    def __post_init__(self) -> None:
+        size = len(self.lower)
+        if size == 0 or len(self.upper) != size:
+            raise ArgumentError("lower", self.lower, "does not match upper", "give both bounds")
+        validate.choice("unclear", self.unclear, [WINNER, RANGE])
+        object.__setattr__(self, "persons", validate.whole("persons", self.persons, least=1))
+        validate.fraction("beta", self.beta)
+        spread = _each("tau", self.tau, size)
+        object.__setattr__(self, "tau", spread)
+        object.__setattr__(self, "sigma", _each("sigma", self.sigma or spread, size))
+        half = _each("half_width", self.half_width or spread, size)
+        object.__setattr__(self, "half_width", half)
+        reach = self.reach or tuple(t + 2 * h for t, h in zip(spread, half, strict=True))
+        object.__setattr__(self, "reach", _each("reach", reach, size))
+        for low, high in zip(self.lower, self.upper, strict=True):
+            validate.bounds("bounds", (low, high))
+        if self.shares is not None:
+            shares = [validate.whole("shares", x) for x in validate.listed("shares", self.shares)]
+            if len(shares) != 2 or min(shares) < 1:
+                raise ArgumentError("shares", shares, "must be two positive numbers", "(20, 80)")
+            object.__setattr__(self, "shares", tuple(shares))
+        if self._bins() > MOST_BINS:
+            raise ArgumentError(
+                "half_width", min(half), f"makes {self._bins()} bins", "give a narrower range"
+            )
+
+    def _bins(self) -> int:
+        """An odd number of bins, the same for every coordinate, that covers each range."""
+        widest = max(
+            (high - low) / 2 / half
+            for low, high, half in zip(self.lower, self.upper, self.half_width, strict=True)
+        )
+        return max(3, 2 * max(0, math.ceil((widest - 1) / 2)) + 1)
+
+    def _messages(self) -> int:
+        """How many rounds each client answers."""
+        return 2 if self.shares is None else 1
+
+    def _menu(self) -> list[Fraction]:
+        return [item / self._messages() for item in self.epsilon]
+
+    def _part(self, index: int) -> ClientSplit | None:
+        return None if self.shares is None else ClientSplit(self.seed, self.shares, index)
+
+    def _persons(self, index: int) -> int:
+        if self.shares is None:
+            return self.persons
+        return max(1, round(self.persons * self.shares[index] / sum(self.shares)))
+
+    def vote(self) -> Round:
+        """The first round, ready to be published. The end bins take everything beyond."""
+        number = self._bins()
+        middle = [(low + high) / 2 for low, high in zip(self.lower, self.upper, strict=True)]
+        return vote_round(
+            [m - number * h for m, h in zip(middle, self.half_width, strict=True)],
+            [m + number * h for m, h in zip(middle, self.half_width, strict=True)],
+            number,
+            epsilon=self._menu(),
+            persons=self._persons(0),
+            mechanism=self.vote_mechanism,
+            beta=self.beta / 3,
+            part=self._part(0),
+            messages=self._messages(),
+            seed=self.seed,
+        )
+
+    def locate(self, votes: Tally) -> Location:
+        """The winning bins. Ties go to the lower bin; the reports are private already."""
+        round_ = votes.round
+        found = estimate(votes, project=False)
+        raw = found.raw.reshape(len(self.lower), -1)
+        radii = found.radii.reshape(raw.shape)
+        best = raw.argmax(axis=1)
+        rows = np.arange(len(best))
+        low, high = np.array(round_.lower), np.array(round_.upper)
+        centre = low + (high - low) * (best + 0.5) / raw.shape[1]
+        share, radius = raw[rows, best], radii[rows, best]
+        return Location(
+            centre,
+            share,
+            radius,
+            share > 2 * radius,
+            votes.reports,
+            votes.secure,
+            tuple(votes.by_level().tolist()),
+            found.relation,
+        )
+
+    def mean(self, location: Location) -> Round:
+        """The second round: values clipped to the window around each winning bin.
+
+        Whatever the location is, right, wrong or hostile, the promise to the clients is the same.
+        """
+        lower, upper = [], []
+        for j, reach in enumerate(self.reach):
+            if self.unclear == WINNER or location.clear[j]:
+                lower.append(float(location.centre[j]) - reach)
+                upper.append(float(location.centre[j]) + reach)
+            else:
+                lower.append(self.lower[j])
+                upper.append(self.upper[j])
+        return mean_round(
+            lower,
+            upper,
+            epsilon=self._menu(),
+            persons=self._persons(1),
+            mechanism=self.mean_mechanism,
+            sigma=self.sigma,
+            beta=self.beta / 3,
+            part=self._part(1),
+            messages=self._messages(),
+            seed=self.seed,
+        )
+
+    def answer(self, location: Location, means: Tally, **options: Any) -> Estimate:
+        """The estimate of the second round, saying what the first one found.
+
+        The radius holds for the mean clipped to the window with probability 1 - beta/3; for the
+        mean itself with 1 - beta if tau holds all values with probability 1 - beta/3 and the
+        winner is right.
+        """
+        found = estimate(means, **options)
+        notes = [
+            f"two rounds: {location.voters} clients voted, {found.reports} reported around "
+            f"{np.round(location.centre, 6).tolist()}"
+        ]
+        if not location.clear.all():
+            what = "the whole range was used" if self.unclear == RANGE else "the winner was used"
+            notes.append(f"the vote was not clear: {what}")
+        if location.relation:
+            notes.append(f"in the vote, {location.relation}")
+        return replace(
+            found,
+            target="mean of the values clipped to the window around the winning bin",
+            secure=found.secure and location.secure,
+            persons=self._spending(location, means),
+            notes=(*found.notes, *notes),
+            details={
+                "centre": location.centre.tolist(),
+                "share": location.share.tolist(),
+                "clear": location.clear.tolist(),
+                "voters": location.voters,
+            },
+        )
+
+    def _spending(self, location: Location, means: Tally) -> dict[str, int]:
+        """How many persons spent which epsilon in both rounds together.
+
+        With parts each person sent one report. Without, each sent two at half of its level; who
+        sent only one has spent less than is said.
+        """
+        second = means.by_level().tolist()
+        first = list(location.levels) or [0] * len(second)
+        pairs = zip(self.epsilon, first, second, strict=True)
+        if self.shares is None:
+            return {f"{float(e):g}": max(a, b) for e, a, b in pairs}
+        return {f"{float(e):g}": a + b for e, a, b in pairs}
+
+    def run(
+        self,
+        values: Collection[object],
+        *,
+        epsilon: object,
+        identities: Sequence[str] | None = None,
+        noise: Noise | None = None,
+    ) -> Estimate:
+        """Both rounds over values at hand: shape (n,) or (n, coordinates); missing is NaN.
+
+        epsilon: what each client allows for everything it sends, one number or shape (n,).
+        identities: public names that the split reads (the row numbers by default), one a person.
+        """
+        table = table_of(values, len(values), len(self.lower))
+        own = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (len(table),))
+        if identities is not None and not len(table) == len(identities) == len(set(identities)):
+            raise ArgumentError(
+                "identities", len(identities), "are not one different name a row", "merge persons"
+            )
+        votes, first = self.vote(), self._part(0)
+        voting = np.ones(len(table), dtype=bool)
+        if first is not None:
+            names = [str(k) for k in range(len(table))] if identities is None else identities
+            voting = np.array([first.chosen(name) for name in names], dtype=bool)
+        measuring = np.ones(len(table), dtype=bool) if first is None else ~voting
+        counted = tally_many(votes, table[voting], epsilon=own[voting], noise=noise)
+        location = self.locate(counted)
+        means = tally_many(
+            self.mean(location), table[measuring], epsilon=own[measuring], noise=noise
+        )
+        return self.answer(location, means)
+
+
+def _each(name: str, values: tuple[float, ...], size: int) -> tuple[float, ...]:
+    """One positive number a coordinate, from one or from all."""
+    checked = tuple(validate.positive(name, item) for item in values)
+    if len(checked) == 1:
+        return checked * size
+    if len(checked) != size:
+        raise ArgumentError(name, values, "does not match the bounds", "give one a coordinate")
+    return checked

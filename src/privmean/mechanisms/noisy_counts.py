@@ -1,0 +1,104 @@
+"""Whole numbers, one or many, released with noise on every one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import zip_longest
+
+import numpy as np
+
+from privmean.array_types import Floats, Integers
+from privmean.mechanisms.gaussian_sums import root_above
+from privmean.mechanisms.sensitivity_share import differences, gaussian_share, laplace_share
+from privmean.noise.noise_source import Noise
+from privmean.privacy.budget import Relation
+from privmean.privacy.privacy_events import Gaussian, Laplace
+
+COUNT_LATTICE = 2**20  # counts are scaled up: their own unit is too coarse for Gaussian noise
+
+
+@dataclass(frozen=True)
+class NoisyCounts:
+    """Every answer plus discrete Laplace noise, whether it is zero or not.
+
+    loss: sensitivity and scale, in persons. The caller owes that one person moves the answers by no
+    more than the sensitivity in l1 (docs/proofs/laplace.md).
+
+    Guarantees: (sensitivity/scale)-DP for the relation for which the sensitivity holds.
+    """
+
+    loss: Laplace
+
+    @classmethod
+    def at(
+        cls, name: str, epsilon: Fraction, relation: Relation, moved: int = 1, spread: int = 1
+    ) -> NoisyCounts:
+        """At a price: answers of l1 sensitivity `moved` (over `spread` answers) for epsilon."""
+        return cls(Laplace(name, Fraction(moved), moved / epsilon, spread, relation=relation))
+
+    @property
+    def losses(self) -> tuple[Laplace, ...]:
+        return (self.loss,)
+
+    @property
+    def scale(self) -> Fraction:
+        return self.loss.scale
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (laplace_share(differences(exact, other), self.loss),)
+
+    def draw(self, exact: Integers, noise: Noise) -> Integers:
+        result: Integers = exact + noise.laplace(len(exact), self.loss.scale)
+        return result
+
+
+def as_counts(*numbers: int) -> Integers:
+    """Whole numbers as the exact answers of `NoisyCounts`."""
+    return np.array(numbers, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class GaussianCounts:
+    """Several lists of whole numbers, every number plus discrete Gaussian noise on a lattice of
+    2^-20 persons.
+
+    loss: sensitivity and deviation of all lists together, in lattice steps. The caller owes that
+    one person moves them by no more than the sensitivity in l2 (docs/proofs/gaussian.md).
+
+    Guarantees: mu-GDP with mu = sensitivity/deviation, with the lattice correction of the loss.
+    """
+
+    loss: Gaussian
+
+    @classmethod
+    def at(cls, name: str, mu: float, relation: Relation, moved: int) -> GaussianCounts:
+        """At a strength: `moved` numbers change by one each."""
+        root = root_above(moved)
+        # a hair more than needed, so that rounded deviations never exceed the loss
+        sd = math.sqrt(moved) / mu * (1 + 1e-12)
+        steps = root * COUNT_LATTICE, sd * COUNT_LATTICE
+        return cls(Gaussian(name, *steps, moved, relation=relation))
+
+    @property
+    def losses(self) -> tuple[Gaussian, ...]:
+        return (self.loss,)
+
+    @property
+    def sd(self) -> float:
+        """Deviation of the noise of a number, in persons."""
+        return self.loss.scale / COUNT_LATTICE
+
+    def moved(self, exact: Sequence[Integers], other: Sequence[Integers]) -> tuple[Fraction, ...]:
+        pairs = zip_longest(exact, other, fillvalue=as_counts())
+        changes = [item * COUNT_LATTICE for a, b in pairs for item in differences(a, b)]
+        return (gaussian_share([(item, self.loss.scale) for item in changes], self.loss),)
+
+    def draw(self, exact: Sequence[Integers], noise: Noise) -> list[Floats]:
+        return [
+            (item * COUNT_LATTICE + noise.gaussian(len(item), self.loss.scale)).astype(float)
+            / COUNT_LATTICE
+            for item in exact
+        ]

@@ -1,0 +1,193 @@
+"""What may be shown of each bin of a curve: a bin that holds nobody has no estimate.
+
+The noisy number of persons with a value in a bin is released with its mean. Where it is not far
+above its own noise, the mean would be noise limited to the bounds: such a bin has no estimate and
+no interval. Post-processing: reads no data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+from privmean.data.person_table import Floats
+from privmean.inference.at_bound import AT_LIMITS, DO
+from privmean.inference.interval import FAILED, OK, Interval
+from privmean.inference.outlier_check import ATOM, TAIL_SEEN, TOO_THICK, UNCHECKED
+from privmean.models.tail_intervals import ADVICE as TAIL_ADVICE
+from privmean.models.tail_intervals import TailInterval, TailIntervals
+from privmean.privacy.budget import REPLACE_ONE
+from privmean.release.result_rows import NAN
+
+TOO_FEW, THIN = "too few persons", "thin"
+SEEN = 5.0  # deviations of its noise that the number of persons in a bin must reach
+SHORT = 0.5  # part of the bounds beyond which an interval says little
+ADVICE = {
+    TOO_FEW: "no estimate is shown where the noisy number of persons with a value is below 5 "
+    "deviations of its noise: merge such bins with their neighbours (an empty bin costs as much "
+    "budget as a full one), or give more persons or epsilon",
+    THIN: "thin bins have an interval longer than half of the bounds: merge them",
+    FAILED: "no location was found: give bounds",
+    AT_LIMITS: "The estimate is at or near a bound. The noise hides everyone who may be away from "
+    f"it. {DO}",
+    UNCHECKED: "values were clipped at limits that were found, and nobody counted who lies beyond: "
+    "the interval is for the mean of clipped values; give bounds, more epsilon, or "
+    "method=Magnitudes(target='mean')",
+    **TAIL_ADVICE,
+}
+TAILS = (AT_LIMITS, TOO_THICK, ATOM, TAIL_SEEN, UNCHECKED)
+Means = ClippedMeans | TailIntervals
+
+
+@dataclass(frozen=True)
+class BinnedIntervals:
+    """The intervals of the bins that hold persons; NaN for the others.
+
+    bounds: public limits of the values, None where there are none. unchecked: whether the limits
+    were found and nobody beyond them was counted, though the mean was asked for.
+    """
+
+    made: Means
+    bounds: tuple[float, float] | None = None
+    unchecked: bool = False
+
+    @property
+    def persons(self) -> tuple[float, ...]:
+        """Noisy numbers of persons with a value in each bin; NaN where none was released."""
+        return tuple(_counted(item)[0] for item in self.made.columns)
+
+    def statuses(self, level: float) -> tuple[str, ...]:
+        """Of every bin: "ok", "thin", "at the limits" (nobody is seen away from a public bound),
+        "tail seen", "tail too thick" (so many persons lie beyond the limits), "tail unchecked"
+        (nobody counted them), "too few persons" or "failed"."""
+        found = [
+            _status(item, self._ends(j, level), self.bounds, self._at_bound(j))
+            for j, item in enumerate(self.made.columns)
+        ]
+        return tuple(UNCHECKED if x == OK and self.unchecked else x for x in found)
+
+    def shown(self, estimate: Floats, level: float) -> Floats:
+        """The estimates that are more than noise: none of a mean that had to be limited."""
+        kept = [
+            float(x)
+            if status == AT_LIMITS or (status in (OK, THIN, *TAILS) and not _limited(item))
+            else math.nan
+            for x, item, status in zip(
+                estimate, self.made.columns, self.statuses(level), strict=True
+            )
+        ]
+        return np.array(kept)
+
+    def pointwise(self, level: float) -> Interval:
+        """Each bin alone."""
+        ends = [self._ends(j, level) for j in range(len(self.made.columns))]
+        low, high = zip(*ends, strict=True)
+        made = replace(self.made.interval(level), lower=low, upper=high, parts={})
+        return self._masked(made, level)
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """All bins together."""
+        return self._masked(self.made.interval(level, target), level)
+
+    def noise_interval(self, level: float) -> Interval:
+        return self._masked(self.made.noise_interval(level), level)
+
+    def column(self, index: int) -> BinnedIntervals:
+        """The intervals of one bin for itself."""
+        return replace(self, made=self.made.column(index))
+
+    def errors(self) -> tuple[float, float]:
+        """Of one bin: deviations by privacy noise, and by noise and sampling together."""
+        hidden = unseen(self.made.columns[0])
+        return (math.nan, math.nan) if hidden else self.made.errors()
+
+    def _at_bound(self, column: int) -> bool:
+        """Whether the noise hides everyone in the bin who may be away from a public bound."""
+        made = self.made
+        return isinstance(made, ClippedMeans) and bool(made.sides[column])
+
+    def _ends(self, column: int, level: float) -> tuple[float, float]:
+        found = self.made.column(column).interval(level)
+        return found.lower[0], found.upper[0]
+
+    def _masked(self, made: Interval, level: float) -> Interval:
+        hidden = [unseen(item) for item in self.made.columns]
+        found = self.statuses(level)
+        status, advice = worst(found)
+        return replace(
+            made,
+            lower=tuple(NAN if h else x for h, x in zip(hidden, made.lower, strict=True)),
+            upper=tuple(NAN if h else x for h, x in zip(hidden, made.upper, strict=True)),
+            parts={
+                name: tuple(NAN if h else x for h, x in zip(hidden, half, strict=True))
+                for name, half in made.parts.items()
+            },
+            status=made.status if status == OK else status,
+            advice=made.advice if status == OK else advice,
+        )
+
+
+def worst(statuses: Sequence[str]) -> tuple[str, str]:
+    """The status of several bins together and its advice: ok where all are, failed where none
+    has an estimate."""
+    counts = [(name, statuses.count(name)) for name in (TOO_FEW, FAILED, THIN, *TAILS)]
+    told = [
+        f"{number} of {len(statuses)} bins: {name}; {ADVICE[name]}"
+        for name, number in counts
+        if number
+    ]
+    if not told:
+        return OK, ""
+    if all(item in (TOO_FEW, FAILED) for item in statuses):
+        return FAILED, "; ".join(told)
+    first = next(name for name, number in counts if number)
+    return first, "; ".join(told)
+
+
+def _counted(column: ClippedMean | TailInterval | None) -> tuple[float, float]:
+    """The noisy number of persons with a value, and the deviation of its noise."""
+    if column is None:
+        return math.nan, math.inf
+    if isinstance(column, TailInterval):
+        return column.joint.present, math.sqrt(2) * column.joint.sums.count_scale
+    sums = column.sums
+    law = 1.0 if sums.gaussian else math.sqrt(2)
+    scales = sums.noise[2:] if sums.relation == REPLACE_ONE else sums.noise
+    return sums.weight, law * math.hypot(*scales)
+
+
+def unseen(column: ClippedMean | TailInterval | None) -> bool:
+    """Whether the persons with a value are no more than noise."""
+    number, sd = _counted(column)
+    return not number >= max(SEEN * sd, 1.0)
+
+
+def _limited(column: ClippedMean | TailInterval | None) -> bool:
+    """Whether the noisy mean lies beyond its limits, so that only the interval says something."""
+    return isinstance(column, ClippedMean) and abs(column.sums.value) > column.weight
+
+
+def _status(
+    column: ClippedMean | TailInterval | None,
+    ends: tuple[float, float],
+    bounds: tuple[float, float] | None,
+    at_bound: bool,
+) -> str:
+    if column is None:
+        return FAILED
+    if unseen(column):
+        return TOO_FEW
+    if column.empty:
+        return FAILED
+    if at_bound:
+        return AT_LIMITS
+    length = ends[1] - ends[0]
+    if not math.isfinite(length) or _limited(column):
+        return THIN
+    if bounds is not None and length > SHORT * (bounds[1] - bounds[0]):
+        return THIN
+    return column.status if isinstance(column, TailInterval) else OK

@@ -1,0 +1,302 @@
+"""Where one column lies and how far it spreads, found privately: a magnitude, a median, a spread.
+
+Three choices by noisy argmax whose scores are counts of persons: the half octave of |x|, a point
+next to the median of x on a public grid within that, and the half octave of |x - median|. A person
+without a value is in no cell and counts nowhere. docs/proofs/quantiles.md, section 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
+from privmean.data.person_table import ClipInterval, PersonTable
+from privmean.errors import InfeasibleError
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.exponential import Exponential
+from privmean.mechanisms.noisy_argmax import Bins, Choice
+from privmean.mechanisms.stable_histogram import moved_counts
+from privmean.models.rank_scores import LEAST, MOST, OF, median_scores, quantile_scores
+from privmean.noise.noise_source import Integers
+from privmean.plurals import count_noun
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.privacy_events import PrivacyEvent
+
+POINTS = 2**17 + 1  # of the grid of medians
+MIDDLE = (LEAST, MOST, OF)
+HALF = 1, 1, 2  # the cell that holds the median: seen with half as many persons
+UPPER = 2, 2, 3  # a quantile that does not lie at a column of two values whose median is either
+LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
+PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
+WINDOW = 6  # half octaves in which a size is looked for
+STEEP = Fraction(1, 2)  # noise scales that a half octave costs above those that are likely
+SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
+GENTLE = Fraction(1, 64)  # the same, where sizes below the true one are seen no better than above
+SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
+ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
+NOBODY = "too few persons have a value: more persons or more epsilon"
+RANGE = "values reach beyond the public range of 2^40 to either side: give them in a larger unit"
+
+
+def size_scores(
+    cells: Integers, slope: float, first: int = 0, parts: tuple[int, int, int] = MIDDLE
+) -> Integers:
+    """Scores of the half octaves from `People.log_counts`, from place `first` on (who is below
+    counts nowhere); see `quantile_scores`."""
+    return quantile_scores(octaves_of(cells)[first:], slope, parts)
+
+
+def octaves_of(cells: Integers) -> Integers:
+    """Persons by upper edge of the half octave of |x|, LOWEST first; zero is in no cell."""
+    both = cells[:LOG_BINS] + cells[LOG_ZERO + 1 :]
+    inside = np.zeros(HIGHEST - LOWEST + 1, dtype=np.int64)
+    np.add.at(inside, np.maximum(np.arange(LOG_BINS) + LOG_LOW + 1 - LOWEST, 0), both)
+    return inside
+
+
+def window_scores(inside: Integers) -> Integers:
+    """Persons in each window of WINDOW half octaves, by its last one. Who lies below or beyond the
+    public range (first and last place) is in a window of that place alone. One person moves no
+    score by more than one."""
+    upto = np.concatenate([[0], np.cumsum(inside)])
+    last = np.arange(1, len(inside) - 1)
+    scores = inside.copy()
+    scores[1:-1] = upto[last + 1] - upto[np.maximum(last + 1 - WINDOW, 1)]
+    return scores
+
+
+@lru_cache(maxsize=16)  # public, and the same for every column
+def roundness(points: int) -> Integers:
+    """How often the distance of a point of the grid from the middle one can be halved; of the
+    middle one, as often as that of the ends and once more. 2 to this power is a measure: the points
+    that are so round have together the same weight at every power."""
+    from_middle = np.abs(np.arange(points, dtype=np.int64) - points // 2)
+    from_middle[points // 2] = points // 2 * 2
+    halved = np.zeros(points, dtype=np.int64)
+    for power in range(1, points.bit_length()):
+        halved += from_middle % 2**power == 0
+    halved.setflags(write=False)
+    return halved
+
+
+@dataclass(frozen=True)
+class PricedChoice:
+    """A choice at `epsilon`. bounded: by the exponential mechanism (its loss has bounded range)."""
+
+    name: str
+    epsilon: Fraction
+    relation: Relation
+    bounded: bool = False
+
+    def moving(self, change: int) -> Choice | Exponential:
+        """One whose scores differ by no more than `change` in all."""
+        words = f"every score, by {change // 2} steps at most"
+        law = Exponential if self.bounded else Choice
+        return law(self.name, self.epsilon, self.relation, change, words)
+
+
+@dataclass(frozen=True)
+class ScaleChoice(PricedChoice):
+    """The choice of a half octave. cost: noise scales that a half octave up costs."""
+
+    parts: tuple[int, int, int] = MIDDLE
+    cost: Fraction = SLOPE
+
+    @property
+    def choice(self) -> Choice | Exponential:
+        least, most, of = self.parts
+        added = max(least, of - least, most, of - most)
+        return self.moving(2 * of if self.relation == REPLACE_ONE else 2 * added)
+
+    @property
+    def slope(self) -> float:
+        """Score that a half octave up costs: public, so that empty cells above do not add up."""
+        return float(self.choice.scale * self.cost)
+
+    def ask(
+        self, curator: Curator, cells: Integers, first: int = 0, likely: int | None = None
+    ) -> int:
+        """The place of a half octave, not before the first, from `People.log_counts`. likely: a
+        public last one; then places above cost more, and the others nothing."""
+        return first + curator.ask(self.choice, self.scores(cells, first, likely))
+
+    def scores(self, cells: Integers, first: int = 0, likely: int | None = None) -> Integers:
+        """As `ask` says, from the first place on."""
+        if likely is None:
+            return size_scores(cells, self.slope, first, self.parts)
+        scores = size_scores(cells, 0.0, first, self.parts)
+        above = np.maximum(np.arange(len(scores)) + first - likely, 0)
+        return scores - np.floor(float(self.choice.scale * STEEP) * above).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class WindowChoice(PricedChoice):
+    """The choice of WINDOW half octaves that hold many: a size where one that is up to so much too
+    large does no harm. It is seen where most persons are at zero, in no half octave."""
+
+    @property
+    def choice(self) -> Choice | Exponential:
+        moved = moved_counts(self.relation)
+        law = Exponential if self.bounded else Choice
+        return law(self.name, self.epsilon, self.relation, moved, "every score, by one at most")
+
+    def ask(self, curator: Curator, cells: Integers) -> int:
+        """The place of the last of them, from `People.log_counts`."""
+        return curator.ask(self.choice, window_scores(octaves_of(cells)))
+
+
+@dataclass(frozen=True)
+class MedianChoice(PricedChoice):
+    """The choice of a point next to the median. rounded: round points of the grid are preferred by
+    a public measure, 0 most (`roundness`): of all points that are about as good, and of those next
+    to an atom at 0, one that does not depend on how fine the grid is."""
+
+    rounded: bool = False
+
+    @property
+    def choice(self) -> Choice | Exponential:
+        return self.moving(4 if self.relation == REPLACE_ONE else 2)
+
+    def ask(
+        self, curator: Curator, people: PersonTable, column: int, limits: tuple[float, float]
+    ) -> tuple[float, float]:
+        """A point next to the median of a column, between these limits, and half a step of the grid
+        that it is on. people: those of the curator, or the same persons with other rows."""
+        bins = grid_around(*limits)
+        counts = bins.all_counts(people.uniform_counts(column, bins.half, bins.origin))
+        return bins.center(curator.ask(self.choice, self.scores(counts))), bins.half
+
+    def scores(self, counts: Integers) -> Integers:
+        """From the persons in all bins of the grid."""
+        if not self.rounded:
+            return median_scores(counts)
+        doubled = float(self.choice.scale) * math.log(2)  # what doubles the weight of a point
+        added = np.floor(doubled * roundness(len(counts))).astype(np.int64)
+        scores: Integers = median_scores(counts) + added
+        return scores
+
+
+@dataclass(frozen=True)
+class CenterScale:
+    """Where one column lies. center: next to the median, on a grid of steps of 2 * half; place: of
+    the half octave of its spread; inside: whether all that was found lies within the public
+    range."""
+
+    center: float
+    half: float
+    place: int
+    inside: bool
+
+    @property
+    def spread(self) -> float:
+        return edge(self.place)
+
+
+@dataclass(frozen=True)
+class CenterScaleChoices:
+    """The three choices of one column, in the order in which they are made."""
+
+    size: ScaleChoice | WindowChoice
+    middle: MedianChoice
+    spread: ScaleChoice
+
+    @classmethod
+    def at(
+        cls, epsilons: Sequence[Fraction], relation: Relation, bounded: bool = False
+    ) -> CenterScaleChoices:
+        """At these prices."""
+        size, middle, spread = epsilons
+        return cls(
+            ScaleChoice("size", size, relation, bounded),
+            MedianChoice("median", middle, relation, bounded),
+            ScaleChoice("spread", spread, relation, bounded),
+        )
+
+    @property
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        made = (self.size.choice, self.middle.choice, self.spread.choice)
+        return tuple(loss for choice in made for loss in choice.losses)
+
+    def ask(self, curator: Curator, limits: tuple[float, float] | None = None) -> CenterScale:
+        """Where the only column lies. limits: of the median, where they are known: then the size is
+        not asked."""
+        people, inside = curator.people, True
+        if limits is None:
+            place = self.size.ask(curator, people.log_counts(0, 0.0))
+            inside = place < PLACES
+            limits = around_zero(place)
+        center, half = self.middle.ask(curator, people, 0, limits)
+        place = self.spread.ask(curator, people.log_counts(0, center), spread_cells(half))
+        return CenterScale(center, half, place, inside and place < PLACES)
+
+
+def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:
+    """The public bins in which the median is looked for."""
+    return Bins(lower, (upper - lower) / (2 * points), points)
+
+
+def place_above(size: float) -> int:
+    """The place of the first half octave that begins at `size` or above."""
+    return next((k for k in range(PLACES) if edge(k) >= size), PLACES)
+
+
+def spread_cells(half: float) -> int:
+    """The first place whose persons are more than two steps of its grid away from a median: nearer
+    ones count nowhere in the spread, which a point mass is not."""
+    return place_above(4 * half) + 1
+
+
+def apart_at(half: float, center: float, place: int) -> int:
+    """The same of values whose size is in the window that ends at this place: about 0 they spread
+    as far as they are large, so that lower half octaves are no candidates."""
+    return max(spread_cells(half), 0 if center else place - WINDOW)
+
+
+def edge(index: int) -> float:
+    """The upper edge of a half octave, by its place in `octaves_of`."""
+    return math.pow(2.0, (LOWEST + index) / 2)
+
+
+def around_zero(place: int) -> tuple[float, float]:
+    """Limits of the median of values of that size."""
+    return -2 * edge(place), 2 * edge(place)
+
+
+def refuse_unseen(
+    persons: int, budget: Budget, each: float | Fraction, least: float, what: str, other: str
+) -> None:
+    """Infeasible where persons times epsilon of one choice are too few to show anything."""
+    if persons * each < least:
+        raise InfeasibleError(
+            f"{count_noun(persons, 'person')} with {budget.describe()} {what}",
+            f"about {math.ceil(least / float(each))} persons would do, {other}",
+        )
+
+
+def share_seen(
+    signal: Callable[[Fraction], Fraction | float],
+    shares: Sequence[Fraction] = SHARES,
+    enough: float = ENOUGH,
+) -> Fraction:
+    """The first share whose signal is enough, else the last."""
+    return next((share for share in shares if signal(share) >= enough), shares[-1])
+
+
+def part_of(budget: Budget, share: Fraction, number: int) -> Fraction:
+    """Epsilon of one of so many pure mechanisms out of a share of the budget."""
+    if budget.rho is None:
+        return budget.pure_epsilon() * share / number
+    spent = float(share) * budget.rho / number
+    return Fraction(math.floor(math.sqrt(2 * spent) * 2**40), 2**40)
+
+
+def boxes_about(centres: Sequence[float], radii: Sequence[float]) -> list[ClipInterval]:
+    """Limits at these distances from centres, or as near as doubles can tell."""
+    near = [max(radius, abs(c) * 2.0**-40) for c, radius in zip(centres, radii, strict=True)]
+    return [ClipInterval(c - radius, c + radius) for c, radius in zip(centres, near, strict=True)]

@@ -1,0 +1,166 @@
+"""One regression a person, from that person's sums of products alone.
+
+The p x p systems of all persons are solved together by elementwise elimination: every step is one
+IEEE operation on arrays with one number a person, so a person's coefficients are the same bits
+whatever the other persons are (a batched library solver promises no such thing).
+
+A person is null, with no coefficients at all, if records are fewer than asked, if a coefficient is
+not finite, or if the smallest eigenvalue of X'X/T (public scales; for the within form of the
+centred regressors) is below the public threshold. docs/proofs/longitudinal.md, sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean import validate
+from privmean.data.person_products import Products
+from privmean.data.person_table import Floats
+from privmean.errors import ArgumentError
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Independence:
+    """A person's errors are unrelated: ordinary least squares."""
+
+    @property
+    def words(self) -> str:
+        return "ordinary least squares"
+
+
+@dataclass(frozen=True)
+class Exchangeable:
+    """Any two errors of a person have correlation `icc`, public.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        fit = dict(working=pm.Exchangeable(0.5), epsilon=3.0, delta=1e-6)
+        pm.regress(table, "ln_wage ~ ttl_exp + tenure", **fit)
+    """
+
+    icc: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= validate.number("icc", self.icc) < 1:
+            raise ArgumentError(
+                "icc", self.icc, "is no correlation of any number of records", "give one in [0, 1)"
+            )
+
+    @property
+    def words(self) -> str:
+        return f"generalised least squares with correlation {self.icc:g} within a person"
+
+
+@dataclass(frozen=True)
+class AR1:
+    """Errors of records that follow each other in time have correlation `phi`, public; records k
+    places apart phi^k.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        fit = dict(effect="own", working=pm.AR1(0.6), time="year", epsilon=2.0, delta=1e-6)
+        pm.regress(table, "ln_wage ~ ttl_exp", **fit)
+    """
+
+    phi: float
+
+    def __post_init__(self) -> None:
+        if not -1 < validate.number("phi", self.phi) < 1:
+            raise ArgumentError(
+                "phi", self.phi, "is no stationary coefficient", "give it between -1 and 1"
+            )
+
+    @property
+    def words(self) -> str:
+        return f"generalised least squares with autoregressive coefficient {self.phi:g}"
+
+
+Working = Independence | Exchangeable | AR1
+
+
+def fit_persons(
+    products: Products,
+    *,
+    working: Working,
+    within: bool,
+    threshold: float,
+    least: int,
+    scales: tuple[float, ...],
+    moved: bool = False,
+) -> Floats:
+    """Coefficients, shape (n, p), NaN rows for null persons.
+
+    products: of the p terms and then the response. within: of deviations from the person's own
+    means (fixed effects). threshold: least eigenvalue of X'X/T with column j divided by scales[j].
+    least: records a person, at least. moved: the first term is an intercept, and the threshold is
+    for the other terms about own means, so that it is the same wherever their zero lies.
+    """
+    p = len(scales) - 1
+    pairs = [(i, j) for i in range(p + 1) for j in range(i, p + 1)]
+    count, sums = products.count, products.sums
+    with np.errstate(all="ignore"):
+        raw = {(i, j): products.squares[i, j] / (scales[i] * scales[j]) for i, j in pairs}
+        one = [sums[:, j] / scales[j] for j in range(p + 1)]
+        plain = raw
+        if within:
+            plain = {(i, j): raw[i, j] - one[i] * one[j] / count for i, j in pairs}
+        weighted = plain
+        if isinstance(working, Exchangeable) and not within:
+            share = working.icc / (1 + (count - 1) * working.icc)
+            weighted = {(i, j): raw[i, j] - share * (one[i] * one[j]) for i, j in pairs}
+        elif isinstance(working, AR1):
+            phi, square = working.phi, working.phi**2
+            ends = {(i, j): products.ends[i, j] / (scales[i] * scales[j]) for i, j in pairs}
+            lags = {(i, j): products.lags[i, j] / (scales[i] * scales[j]) for i, j in pairs}
+            weighted = {
+                at: (1 + square) * raw[at] - square * ends[at] - phi * lags[at] for at in pairs
+            }
+            # a lone record is first and last at once, and has weight 1 - phi^2 like any first one
+        shift, about = int(moved), plain
+        if moved:
+            about = {(i, j): raw[i, j] - one[i] * one[j] / count for i, j in pairs}
+        spread = {
+            (i - shift, j - shift): about[i, j] / count - (threshold if i == j else 0.0)
+            for i, j in pairs
+            if i >= shift and j < p
+        }
+        enough = _eliminate(spread, [], p - shift)[1] if p > shift else count > 0
+        fitted, regular = _eliminate(weighted, [weighted[i, p] for i in range(p)], p)
+        rows = np.stack([fitted[j] * (scales[p] / scales[j]) for j in range(p)], axis=1)
+        usable = enough & regular & (count >= least) & np.isfinite(rows).all(axis=1)
+    rows[~usable] = np.nan
+    return rows
+
+
+def _eliminate(
+    matrix: dict[tuple[int, int], Floats], right: list[Floats], p: int
+) -> tuple[list[Floats], Flags]:
+    """Symmetric elimination without pivoting of one p x p system a person.
+
+    matrix: entries (i, j) with i <= j. Returns the solution (with a right-hand side) and where all
+    pivots are positive, which is where the matrix is positive definite.
+    """
+    a = dict(matrix)
+    b = list(right)
+    positive = np.ones(len(a[0, 0]), dtype=bool)
+    for k in range(p):
+        positive &= a[k, k] > 0
+        for i in range(k + 1, p):
+            factor = a[k, i] / a[k, k]
+            for j in range(i, p):
+                a[i, j] = a[i, j] - factor * a[k, j]
+            if b:
+                b[i] = b[i] - factor * b[k]
+    solution: list[Floats] = [np.zeros(0)] * p
+    if b:
+        for k in reversed(range(p)):
+            rest = b[k]
+            for j in range(k + 1, p):
+                rest = rest - a[k, j] * solution[j]
+            solution[k] = rest / a[k, k]
+    return solution, positive

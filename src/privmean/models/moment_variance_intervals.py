@@ -1,0 +1,182 @@
+"""The variance between persons and its intervals from noisy sums of powers. Reads no data.
+
+docs/proofs/variance.md, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmean import validate
+from privmean.data.person_table import Floats
+from privmean.inference.interval import OK, Interval
+from privmean.inference.mean_interval import UNRELATED, no_interval
+from privmean.inference.outlier_check import TAIL_SEEN, TOO_THICK, UNCHECKED, undetected_text
+from privmean.models.pooled_intervals import HEAVIER, SEEN, THICKEST, Coefficients
+
+VARIANCE, CLIPPED = "variance", "clipped"
+UNRESOLVED = "not resolved"
+FEWEST = 8.0  # deviations of its noise that the number of persons must reach
+ABOVE = 3.0  # and the variance
+# Where the assumption on the tail decides and no released number speaks for it
+UNSEEN_PART = 0.15  # of the variance: what persons whom the count misses may add
+HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
+ADVICE = {
+    UNRESOLVED: "the variance is no more than its noise: most persons have one value, or more "
+    "epsilon is needed",
+    TOO_THICK: "many persons lie beyond the limit: the interval is for the variance of values "
+    "clipped there; use logs",
+    UNCHECKED: "the count is too noisy, or the values too heavy-tailed, to see who lies beyond the "
+    "limit: the interval rests on the tail assumption; give within, use logs, or more epsilon",
+    TAIL_SEEN: "persons lie beyond the limit: the interval leans on the tail assumption",
+}
+
+
+@dataclass(frozen=True)
+class Powers:
+    """sums: noisy, of 1, a, a^2, a^4, of deviations over the limit. scales: of their noise
+    (deviations, or Laplace scales). limit: in spreads."""
+
+    sums: tuple[float, ...]
+    scales: tuple[float, ...]
+    gaussian: bool
+    limit: float
+
+    @property
+    def law(self) -> float:
+        """The deviation of noise of scale 1."""
+        return 1.0 if self.gaussian else math.sqrt(2)
+
+    @property
+    def enough(self) -> bool:
+        """Whether more persons were seen than noise shows."""
+        return self.sums[0] >= max(FEWEST * self.law * self.scales[0], 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class MomentVarianceIntervals:
+    """variance: about the mean, in the column's own unit squared. weights: of the sums in it, by
+    the first derivative; made: the sums as weighted ones; tail: "ok", "tail seen", "tail
+    unchecked", "tail too thick"."""
+
+    variance: float
+    persons: float
+    nobody: bool
+    weights: Floats
+    made: Coefficients
+    tail: str
+    excess: float
+
+    @classmethod
+    def of(
+        cls,
+        powers: Powers,
+        *,
+        cut: float,
+        beyond: float,
+        beyond_sd: float,
+        unit: float,
+        design_effect: float,
+        excess: float,
+    ) -> MomentVarianceIntervals:
+        """cut: what the look saw cut off the squares, in spreads squared; beyond: noisy persons
+        beyond the limit; unit: a spread, in the column's own unit."""
+        n = max(powers.sums[0], 1.0)
+        mean, square, fourth = (item / n for item in powers.sums[1:])
+        value = square - mean * mean
+        unit = (unit * powers.limit) ** 2
+        weights = np.array([2 * mean * mean - square, -2 * mean, 1.0]) * (unit / n)
+        # deviations of u^2 and of 2 m u add up at most; the fourth power's noise is not forgotten
+        error = fourth + powers.law * powers.scales[3] / n / 2 - square * square
+        sd = math.sqrt(min(max(error, 0.0), 0.25)) + 2 * abs(mean) * math.sqrt(max(value, 0.0))
+        sampling = np.zeros((3, 3))
+        sampling[2, 2] = design_effect * n * sd * sd
+        sure = max(beyond - SEEN * beyond_sd, 0.0)
+        counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure
+        tail = OK
+        if beyond > SEEN * beyond_sd:
+            thick = beyond > THICKEST * powers.law * powers.scales[2]
+            tail = TOO_THICK if thick else TAIL_SEEN
+        elif excess * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
+            tail = UNCHECKED
+        seen = cut / powers.limit**2 / 2
+        made = Coefficients(
+            ("1", "u", "u^2"), (OK,) * 3, "gaussian" if powers.gaussian else "laplace", (0, 1, 2),
+            np.array(powers.sums[:3]), sampling, np.zeros((3, 3)), np.array(powers.scales[:3]),
+            np.array([0.0, 0.0, max(seen, excess * counted)]), np.array([0.0, 0.0, seen]),
+            tail, excess, SEEN * beyond_sd,
+        )  # fmt: skip
+        return cls(value * unit, powers.sums[0], not powers.enough, weights, made, tail, excess)
+
+    def unknown(self) -> NoVarianceInterval:
+        return NoVarianceInterval()
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the variance is more than its noise."""
+        return self.variance > ABOVE * self.errors()[0]
+
+    @property
+    def status(self) -> str:
+        return self.tail if self.resolved else UNRESOLVED
+
+    @property
+    def advice(self) -> str:
+        return ADVICE.get(self.status, "")
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations of privacy noise, and of noise and sampling together."""
+        noise = math.sqrt(float(self.weights @ self.made.noise @ self.weights))
+        sampling = max(float(self.weights @ self.made.sampling @ self.weights), 0.0)
+        return noise, math.sqrt(noise * noise + sampling)
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """For the variance of the population. target "variance" (default), or "clipped": of values
+        clipped at the limit."""
+        clipped = target is not None and (
+            validate.choice("target", target, (VARIANCE, CLIPPED)) == CLIPPED
+        )
+        words, brief = UNRELATED, ""
+        if clipped or self.tail == TOO_THICK:
+            name = "variance of clipped values"
+        else:
+            name = VARIANCE
+            words = (
+                f"{UNRELATED}; squared deviations beyond the limit exceed it on average by no more "
+                f"than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
+                f"{undetected_text(self.made.hidden)}"
+            )
+            brief = f"{UNRELATED}; tails exceed a limit by {self.excess:g} of it"
+        made = self._ends(level, sampling=True, clipped=clipped)
+        ends = made if self.resolved else (0.0, made[1])
+        return Interval.one(
+            ends, level, target=name, assumption=words, brief=brief, status=self.status,
+            advice=self.advice,
+        )  # fmt: skip
+
+    def noise_interval(self, level: float) -> Interval:
+        ends = self._ends(level, sampling=False, clipped=True)
+        target = "clipped variance of these persons"
+        return Interval.one(ends, level, kind="noise_interval", target=target)
+
+    def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
+        value, _, low, high = self.made.combined(
+            self.weights, level, sampling=sampling, clipped=clipped
+        )
+        return max(self.variance - (value - low), 0.0), self.variance + (high - value)
+
+
+@dataclass(frozen=True)
+class NoVarianceInterval:
+    """The intervals where no location was found."""
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        return no_interval(level, bounds=(0.0, math.inf), target=VARIANCE)
+
+    def noise_interval(self, level: float) -> Interval:
+        return no_interval(
+            level, bounds=(0.0, math.inf), kind="noise_interval", target="clipped variance"
+        )

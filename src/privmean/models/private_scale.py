@@ -1,0 +1,359 @@
+"""Means of several columns when nothing is known of their size: the size found first.
+
+Columns lie around zero, or around a private median of each. For every column a noisy argmax picks a
+magnitude that between half and three quarters of the persons stay below, and the column is clipped
+at 2.5 times that, around it; or, for the mean with its tails, at the multiple that a noisy count of
+the tail asks for. Unlike a scale from pairs of persons, persons without a value cost nothing but
+themselves, which matters where most persons cannot be fitted. docs/proofs/longitudinal.md, section
+4.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.winsorized_options import stages_mu
+from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError
+from privmean.inference.interval import OK
+from privmean.inference.mean_interval import UNRELATED
+from privmean.inference.ratio_with_missing import RatioWithMissing
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_argmax import Choice
+from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
+from privmean.models.center_scale import (
+    FEWEST,
+    MedianChoice,
+    boxes_about,
+    part_of,
+    refuse_unseen,
+    share_seen,
+)
+from privmean.models.column_plan import ColumnPlan, clipped_means, told
+from privmean.models.rank_scores import OF, quantile_scores
+from privmean.models.tail_intervals import ADVICE, TailInterval, TailIntervals
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome, overall
+
+BEYOND = 2.5  # clipping radius over that magnitude
+STEEPEST, SLOPES = Fraction(1, 4), 10  # noise scales that a half octave up costs, and all of them
+SHARES = (Fraction(1, 4), Fraction(3, 10), Fraction(7, 20), Fraction(2, 5))  # for the magnitudes
+ENOUGH = 480.0  # persons times epsilon of one magnitude, for which shares are raised
+COUNTING = Fraction(1, 20)  # for the number of persons in the tail, where it is asked
+MOST = 3 / 4  # mean square over that of the radius; at most .58 where half stay below the magnitude
+NARROWEST, WIDEST = 3.0, 16.0  # clipping radius over the magnitude, for the mean
+SHARED = 2.0  # half steps of the grid of medians: half of the persons share a value to within that
+MAGNITUDE = 40.0  # persons times epsilon of one magnitude
+NOISE_HALF = 9.6  # noise in an interval, in radii over epsilon
+WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times of it"
+MEAN, CLIPPED, CHEAP = "mean", "clipped", "mean where cheap"
+COSTS = 4.0  # deviations of sampling over that of noise from which counting the tail is cheap
+ZERO, MEDIAN = "zero", "median"
+
+
+@dataclass(frozen=True)
+class PrivateScale:
+    """Mean of columns whose values lie around zero, each clipped at a magnitude found privately.
+
+    smallest, largest: public range of the magnitudes (cheap: a wide one costs little), one pair for
+    all columns. It is rounded outwards to half octaves. around: "zero", or "median": values are
+    clipped around a private median, looked for between -largest and largest. target: "clipped", or
+    "mean" for an interval that allows for the tails: persons beyond the limits are counted, and
+    assumed to exceed them on average by at most `excess` times the limit (1: no heavier than a
+    Pareto tail of index 2); or "mean where cheap": where the noise of that is predicted to be at
+    most a quarter of the sampling deviation, else "clipped". design_effect: public variance of the
+    mean over that of unrelated persons.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        sizes = pm.PrivateScale(target="mean")
+        pm.regress(table, "ln_wage ~ ttl_exp", effect="own", method=sizes, epsilon=2.0)
+
+    Guarantees: the budget given to `plan`, for one person with all records and any data, under
+    replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
+    the number of persons. Persons without a value are not counted
+    in the mean (the ratio form).
+    """
+
+    smallest: float = 2.0**-39
+    largest: float = 2.0**39
+    target: str = CLIPPED
+    excess: float = 1.0
+    design_effect: float = 1.0
+    around: str = ZERO
+
+    def __post_init__(self) -> None:
+        validate.positive("design_effect", self.design_effect)
+        validate.choice("target", self.target, (MEAN, CLIPPED, CHEAP))
+        validate.choice("around", self.around, (ZERO, MEDIAN))
+        if validate.positive("excess", self.excess) != 1.0 and self.target == CLIPPED:
+            raise ArgumentError(
+                "excess",
+                self.excess,
+                "is an assumption about the mean, and the target is the clipped mean",
+                'give target="mean", or leave it out',
+            )
+        small = validate.positive("smallest", self.smallest)
+        large = validate.positive("largest", self.largest)
+        if not 2.0**-39 <= small <= large <= 2.0**39:
+            raise ArgumentError(
+                "smallest", small, "and largest are no range", "give 2^-39 <= smallest <= largest"
+            )
+
+    @property
+    def octaves(self) -> tuple[int, int]:
+        """The first and the last half octave, as indices of upper edges: 2^(k/2)."""
+        return math.floor(2 * math.log2(self.smallest)), math.ceil(2 * math.log2(self.largest))
+
+    @property
+    def choices(self) -> int:
+        """By noisy argmax, a column."""
+        return 1 if self.around == ZERO else 2
+
+    def fewest(self, relation: Relation) -> float:
+        """Persons times epsilon of one choice that show something."""
+        return FEWEST if self.around == MEDIAN and relation == REPLACE_ONE else MAGNITUDE
+
+    def plan(self, budget: Budget, shape: PublicShape) -> PrivateScalePlan:
+        """Everything decided before data are read. Infeasible if a magnitude is mostly noise."""
+        relation, n, d = budget.neighbors, shape.number(), shape.dimension
+        if self.target == CHEAP:
+            return self._cheap(budget, shape)
+        if relation != REPLACE_ONE and self.target == MEAN:
+            raise ArgumentError(
+                "target",
+                MEAN,
+                "counts a tail beside a public number of persons, which add-remove does not have",
+                "use target='clipped', or assume public limits or a concentration",
+            )
+        asked = d * self.choices
+        share = share_seen(lambda x: n * part_of(budget, x, asked), SHARES, ENOUGH)
+        each = part_of(budget, share, asked)
+        refuse_unseen(
+            n, budget, each, self.fewest(relation), "cannot show the size of every column",
+            "or a larger epsilon, or assume public limits or a concentration",
+        )  # fmt: skip
+        plan = partial(PrivateScalePlan, budget, n, self, columns=d)
+        if self.target == MEAN:
+            counting = part_of(budget, COUNTING, d)
+            tail = part_of(budget, 1 - share - COUNTING, d)
+            return plan(share, each, None, counting, tail)
+        if budget.rho is None:
+            left = budget.pure_epsilon() * (1 - share)
+            final = ClippedSums("clipped sum", relation, d, epsilon=left / d)
+            if budget.delta > 0 and d > 1:
+                rest = Budget(epsilon=float(left) * (1 - 1e-12), delta=budget.delta)
+                other = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
+                final = min(final, other, key=lambda item: item.value_sd)
+        else:
+            rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
+            final = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
+        return plan(share, each, final)
+
+    def _cheap(self, budget: Budget, shape: PublicShape) -> PrivateScalePlan:
+        """For the mean where that adds next to no error, else for the clipped mean."""
+        if budget.neighbors == REPLACE_ONE:
+            for_mean = replace(self, target=MEAN).plan(budget, shape)
+            told = for_mean.predict(1.0)
+            if told["noise"] * COSTS <= told["sampling"]:
+                return for_mean
+        return replace(self, target=CLIPPED).plan(budget, shape)
+
+
+def _spread(multiple: float, one: float) -> float:
+    """Deviation of a noisy sum, per deviation between persons, at that multiple of a magnitude."""
+    return 0.97 * 1.19 * multiple * one
+
+
+def spread_noise(sums: ClippedSums) -> float:
+    """The same for sums that are clipped at the usual multiple."""
+    return _spread(BEYOND, sums.value_sd)
+
+
+@dataclass(frozen=True)
+class PrivateScalePlan(ColumnPlan):
+    """Everything public of such a mean decided. share: of the budget, for the magnitudes; each:
+    epsilon of one of them. final: the clipped sums; for the mean instead counting and tail: epsilon
+    of a column's count of the tail and of its joint release."""
+
+    settings: PrivateScale
+    share: Fraction
+    each: Fraction
+    final: ClippedSums | None
+    counting: Fraction | None = None
+    tail: Fraction | None = None
+
+    estimator = "mean clipped at private magnitudes"
+    about = "columns"
+
+    @property
+    def why(self) -> str:
+        found = "a magnitude" if self.settings.around == ZERO else "a median and a magnitude"
+        if self.final is None:
+            return f"{found} a column by noisy argmax, then sums with a count of the tail"
+        return f"{found} a column by noisy argmax, then clipped sums with {self.final.law} noise"
+
+    @property
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        middle = () if self.settings.around == ZERO else self._middle.choice.losses
+        found: tuple[PrivacyEvent, ...] = (*middle, *self._choice.losses) * self.columns
+        if self.final is not None:
+            return found + self.final.losses
+        assert self.counting is not None
+        assert self.tail is not None
+        sums = self._tail_sums(self.tail)
+        return (*found, *(self._count.losses * self.columns), *(sums.losses * self.columns))
+
+    @property
+    def _choice(self) -> Choice:
+        """The magnitude of one column."""
+        words = f"every score, by {OF} steps at most"
+        return Choice("magnitude", self.each, self.relation, 2 * OF, words)
+
+    @property
+    def _middle(self) -> MedianChoice:
+        """The median of one column."""
+        return MedianChoice("median", self.each, self.relation)
+
+    @property
+    def _count(self) -> NoisyCounts:
+        """Persons beyond 2.5 magnitudes of one column."""
+        assert self.counting is not None
+        return NoisyCounts.at("persons in the tail", self.counting, self.relation)
+
+    def _tail_sums(self, epsilon: Fraction) -> ClippedSums:
+        """The sums of one column, corrected at the limits."""
+        jump = self.settings.excess / 2
+        return ClippedSums(
+            "value, square and tail", REPLACE_ONE, epsilon=epsilon, jumps=(jump, jump)
+        )
+
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Of persons whose centre is near zero."""
+        if self.final is None:
+            assert self.tail is not None
+            multiple = NARROWEST
+            one = self._tail_sums(self.tail).value_sd
+        else:
+            multiple, one = BEYOND, self.final.value_sd
+        return guess * _spread(multiple, one) / self.persons, guess / math.sqrt(self.persons)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "persons": self.persons,
+            "columns": self.columns,
+            "budget": self.budget.to_dict(),
+            "epsilon_of_one_magnitude": float(self.each),
+            "range_of_magnitudes": [self.settings.smallest, self.settings.largest],
+            "mechanisms": [loss.to_dict() for loss in self.losses],
+        }
+
+    def centre(self, curator: Curator, column: int) -> tuple[float, float]:
+        """Zero, or a private median of a column, and half a step of the grid that it is on."""
+        if self.settings.around == ZERO:
+            return 0.0, 0.0
+        limits = -self.settings.largest, self.settings.largest
+        return self._middle.ask(curator, curator.people, column, limits)
+
+    def magnitude(self, curator: Curator, column: int, centre: float = 0.0) -> float:
+        """A magnitude about a centre that 50 to 75 % of the persons stay below, by noisy argmax."""
+        first, last = self.settings.octaves
+        cells = curator.people.log_counts(column, centre)
+        both = cells[:LOG_BINS] + cells[LOG_ZERO + 1 :]
+        # cell j holds 2^((j+LOG_LOW)/2) <= |v| < the next; the zero cell may hold null persons and
+        # is left out
+        inside = np.zeros(last - first + 1, dtype=np.int64)
+        edges = np.clip(np.arange(LOG_BINS) + LOG_LOW + 1 - first, 0, last - first)
+        np.add.at(inside, edges, both)
+        choice = self._choice
+        slope = float(choice.scale * min(STEEPEST, Fraction(SLOPES, len(inside))))
+        index = curator.ask(choice, quantile_scores(inside, slope))
+        return math.pow(2.0, (first + index) / 2)
+
+    def run(self, curator: Curator) -> Outcome:
+        centres, sizes, atoms = [], [], []
+        for j in range(self.columns):
+            centre, half = self.centre(curator, j)
+            centres.append(centre)
+            sizes.append(self.magnitude(curator, j, centre))
+            atoms.append(sizes[-1] <= SHARED * half)
+        if self.final is None:
+            return self._with_tails(curator, centres, sizes, atoms)
+        radii = [BEYOND * size for size in sizes]
+        made = clipped_means(
+            curator,
+            self.final,
+            boxes_about(centres, radii),
+            self.known,
+            self.settings.design_effect,
+            WORDS,
+            lambda sums: self._enough(sums) and sums.square <= MOST * sums.weight,
+        )
+        shares = {"magnitudes": float(self.share), "mean": 1 - float(self.share)}
+        return told(made, shares, {"clip_radius": radii})
+
+    def _enough(self, sums: ColumnSums) -> bool:
+        """Whether as many persons as the choices need have a value, by what is released of them."""
+        number = sums.weight + 2 * sums.weight_noise
+        return number * float(self.each) >= self.settings.fewest(self.relation)
+
+    def multiple(self, beyond: float) -> float:
+        """The clipping radius over the magnitude at which noise and the allowance for the tail are
+        about equal, for that many persons beyond 2.5 magnitudes and a tail of index 2."""
+        assert self.tail is not None
+        balance = self.settings.excess * beyond * float(self.tail) / (2 * NOISE_HALF)
+        return min(max(BEYOND * math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
+
+    def _with_tails(
+        self, curator: Curator, centres: list[float], sizes: list[float], atoms: list[bool]
+    ) -> Outcome:
+        assert self.counting is not None
+        assert self.tail is not None
+        people = curator.people
+        near = people.box_sums(boxes_about(centres, [BEYOND * size for size in sizes]))
+        count = self._count
+        beyond = [
+            float(curator.ask(count, as_counts(item.above + item.below))[0])
+            for item in near
+            if item is not None
+        ]
+        radii = [self.multiple(n) * size for n, size in zip(beyond, sizes, strict=True)]
+        boxes = boxes_about(centres, radii)
+        last = self._tail_sums(self.tail)
+        means = []
+        for box, exact, atom in zip(boxes, people.box_sums(boxes), atoms, strict=True):
+            over = last.over([box])
+            (sums,) = curator.ask(over, over.exact([exact]))
+            joint = RatioWithMissing.of(sums, self.persons)
+            enough = self._enough(sums)
+            means.append(TailInterval(box, joint, self.settings.excess, enough, atom))
+        statuses = tuple(item.status for item in means)
+        return Outcome(
+            np.array([item.estimate for item in means]),
+            TailIntervals(tuple(means), self.settings.design_effect),
+            persons=self.persons,
+            status=overall(sorted(statuses, key=[*ADVICE, OK].index)),  # the worst
+            statuses=statuses,
+            advice=next((ADVICE[item] for item in ADVICE if item in statuses), ""),
+            assumptions=(UNRELATED,),
+            shares={
+                "magnitudes": float(self.share),
+                "tail": float(COUNTING),
+                "mean": 1 - float(self.share + COUNTING),
+            },
+            diagnostics={
+                "clip_radius": radii,
+                "weight": [item.joint.present for item in means],
+                "persons beyond the limits": [item.beyond for item in means],
+            },
+        )

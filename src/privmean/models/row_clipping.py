@@ -1,0 +1,148 @@
+"""The length at which rows are shortened, where what is cut off balances the noise: from noisy
+counts of lengths on half octaves; and whether lengths are in units that cannot be theirs.
+docs/proofs/pooled-regression.md, sections 5 and 6."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from privmean.data.person_table import Floats, Integers
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import as_counts
+from privmean.models.column_plan import ColumnPlan
+from privmean.models.noise_budget import Counts, NoiseBudget, ask_counts, deviation
+from privmean.privacy.budget import REPLACE_ONE
+
+LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of what goes to shortened rows
+PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
+HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
+LEAST = 0.35
+LONG = 8.0  # deviations
+MANY, SURE = 4.0, 4.0
+LAPLACE = 2.0  # deviations on top of `SURE` that Laplace noise needs, for tails of 1e-4
+MIDDLE, CERTAIN = 2.0, 2.0  # usual size over the median length; deviations of a sum of counts
+PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
+LONGEST, SHARE = 32.0, 1 / 32  # a limit and the noise it brings, both in deviations
+FAR, FARTHEST = 0.5, 1.5  # a step, in deviations of an influence: without noise, at most
+DOUBT = 3.0  # deviations of its noise that a step may have on top
+
+
+@dataclass(frozen=True)
+class Radius:
+    """limit: the length; cut: what persons lose beyond it, summed over persons."""
+
+    limit: float
+    cut: float
+
+    def times(self, unit: float) -> Radius:
+        return Radius(self.limit * unit, self.cut * unit)
+
+
+def best_radius(
+    counts: Floats, sd: float, edges: Floats, noise: float, fall: float = 0.5
+) -> Radius:
+    """counts: noisy persons below the first edge, between edges, beyond the last. noise: deviation
+    of the sum's noise over the length. fall: persons who may hide in a cell, over those in the one
+    before."""
+    best, current, end = -np.inf, 0.0, 0
+    for place, count in enumerate(counts):
+        current = max(current, 0.0) + float(count) - PRICE * sd
+        if current > best:
+            best, end = current, place
+    middles = np.append(np.sqrt(edges[:-1] * edges[1:]), edges[-1] * 2**0.25)
+    seen = np.maximum(counts[1 : end + 1], 0.0)
+    left = len(middles) - len(seen)
+    number = np.concatenate([seen, HIDDEN * sd * fall ** np.arange(left)])
+    tried = 2.0 ** (np.arange(-28, 37) / 4)
+    cuts = np.array([float((np.maximum(middles - t, 0.0) * number).sum()) for t in tried])
+    chosen = int(np.argmin((cuts / 2) ** 2 + (noise * tried) ** 2))
+    limit = max(float(tried[chosen]), LEAST)
+    return Radius(limit, float(np.interp(limit, tried, cuts)))
+
+
+def usual_size(counts: Floats, sd: float, edges: Floats) -> float:
+    """A power of two, at most 1, of which most lengths are a part: an influence is the mean of a
+    person's records, and in units of one record the shorter the more there are."""
+    below = np.cumsum(counts[:-1])
+    sure = below - CERTAIN * sd * np.sqrt(np.arange(1, len(below) + 1)) > counts.sum() / 2
+    median = edges[np.argmax(sure)] if sure.any() else 1.0
+    return float(np.exp2(min(np.floor(np.log2(MIDDLE * median)), 0.0)))
+
+
+def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: bool) -> bool:
+    """Whether the units cannot be those of the influences: more than 4/r^2 of the persons (and more
+    than noise explains, but in 1e-4) are above r deviations for an r from 8 on, where Chebyshev's
+    inequality leaves 1/r^2. laplace: whether the counts' noise is."""
+    long = edges >= LONG
+    above = np.cumsum(counts[1:][long][::-1])
+    least = np.maximum(
+        persons * MANY / edges[long][::-1] ** 2,
+        sd * (SURE * np.sqrt(np.arange(1, len(above) + 1)) + LAPLACE * laplace),
+    )
+    return bool(np.any(above > least))
+
+
+def overrun(beyond: float, sd: float, persons: int, wide: float, numbers: int) -> bool:
+    """The same by the noisy count of persons above the limit of `wide` deviations; numbers: how
+    many an influence has (of one alone many are near the deviation)."""
+    if wide < WIDE:
+        return False
+    return beyond - 2 * sd > persons * PART / wide**2 or (
+        numbers > 1 and beyond - sd > persons * FIFTH
+    )
+
+
+def too_wide(wide: float, noise: float) -> bool:
+    """The same by the limit of `wide` deviations. With next to no noise a limit is long where tails
+    are: what it brings to a step, `noise` deviations, is then little all the same."""
+    return wide > LONGEST and noise > SHARE
+
+
+def strayed(step: Floats, noise: Floats) -> bool:
+    """The same by a step from the start to the solution, in deviations of an influence: of all
+    persons it is within a few over the root of their number. noise: of the step and its start."""
+    return bool(np.any(np.abs(step) > np.minimum(FARTHEST, FAR + DOUBT * noise)))
+
+
+class ShorteningPlan(ColumnPlan):
+    """A plan that releases sums of shortened rows, after a look at their lengths and with a count
+    of those that were too long. lengths, farther: what these two are called; looking, counting:
+    their shares."""
+
+    parts: NoiseBudget
+    lengths: ClassVar[str]
+    farther: ClassVar[str]
+    looking: ClassVar[Fraction] = LOOK
+    counting: ClassVar[Fraction] = COUNT
+
+    @property
+    @abstractmethod
+    def rest(self) -> Fraction:
+        """The share of the look, the sums and the count."""
+
+    @property
+    def look(self) -> Counts:
+        moved = 2 if self.relation == REPLACE_ONE else 1
+        return self.parts.counts(self.lengths, self.rest * self.looking, self.relation, moved)
+
+    @property
+    def beyond(self) -> Counts:
+        return self.parts.counts(self.farther, self.rest * self.counting, self.relation, 1)
+
+    @property
+    def summed(self) -> Fraction:
+        """The share of the sums."""
+        return self.rest * (1 - self.looking - self.counting)
+
+    def looked(self, curator: Curator, lengths: Integers) -> tuple[Floats, float]:
+        """The noisy persons by length, and the deviation of the noise."""
+        return ask_counts(curator, self.look, lengths), deviation(self.look)
+
+    def too_long(self, curator: Curator, number: int) -> tuple[float, float]:
+        """The noisy number of persons beyond the length, and the deviation of its noise."""
+        return float(ask_counts(curator, self.beyond, as_counts(number))[0]), deviation(self.beyond)

@@ -1,0 +1,372 @@
+"""Running a pooled regression before a curator: what is asked, in which order, and what follows.
+
+Every branch depends on the plan and on noisy answers only; where an answer says that nothing can be
+told, what is left of the budget stays unspent.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import Floats, Integers
+from privmean.inference.interval import FAILED, OK
+from privmean.inference.mean_interval import unrelated
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import as_counts
+from privmean.models.center_scale import (
+    LOWEST,
+    PLACES,
+    apart_at,
+    around_zero,
+    edge,
+    octaves_of,
+    spread_cells,
+    window_scores,
+)
+from privmean.models.jacobi_eigen import eigen, times
+from privmean.models.moment_rows import (
+    Symmetric,
+    exact_sum,
+    influence_rows,
+    lattice_matrices,
+    lattice_rows,
+    matrix_sizes,
+    person_moments,
+    row_sizes,
+    transformed,
+    triangle,
+)
+from privmean.models.noise_budget import ask_counts, deviation
+from privmean.models.panel import PanelTable
+from privmean.models.pooled_intervals import UNSEEN, Coefficients
+from privmean.models.pooled_steps import CELLS, PooledSteps
+from privmean.models.row_clipping import (
+    Radius,
+    best_radius,
+    misread,
+    overrun,
+    strayed,
+    too_wide,
+    usual_size,
+)
+from privmean.release.outcome import Outcome
+
+INSIDE = 2.0**-0.25  # the middle of a half octave, over its upper edge
+SHORTEST = -8  # half octave of the least length of matrices
+FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
+LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
+CLEAR = 1.5  # deviations of the noisy persons of a size; noise is as many in 6 %
+THIN = 0.03  # least share of persons at a declared level
+SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
+ADVICE = {
+    SINGULAR: "the regressors cannot be told apart: leave out one of those that repeat each other",
+    FAILED: "noise hides the regressors: more persons, more epsilon, a delta, or fewer terms",
+    UNSEEN: "influences are far longer than the units found: noise hid the scale of a variable, "
+    "most of its values are the same, or tails are very long; give scales or bounds, more persons "
+    "or more epsilon, or use logs",
+    AGAIN: "the table could not be read a second time as it was the first",
+    RANGE: "a variable is smaller than 2^-20 or larger than 2^39: give it in another unit",
+}
+ENTANGLED = "not told apart"
+THIN_LEVEL = "thin level"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What the moments gave, in the metric of the last round. rows: B, from standardized columns;
+    start: the coefficients there; values, vectors: of the last matrix of regressors; bad: which
+    directions are not told apart; off: noise of an entry; variance: of residuals; thin: regressors
+    at a thin level; lost: terms that are left out."""
+
+    lost: tuple[int, ...]
+    rows: Floats
+    start: Floats
+    values: Floats
+    vectors: Floats
+    bad: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    off: float
+    variance: float
+    thin: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PooledRun:
+    """One release under way."""
+
+    plan: PooledSteps
+    curator: Curator
+    people: PanelTable
+
+    def outcome(self) -> Outcome:
+        design, settings = self.plan.settings.design, self.plan.settings
+        units, unseen, reached = self.units()
+        assert self.people.again is not None
+        products = self.people.again(units)
+        if products is None:
+            return self._nothing(AGAIN)
+        if not reached:
+            return self._nothing(RANGE)
+        hidden = self.hidden(unseen)
+        if all(hidden):
+            return self._nothing(UNSEEN)
+        moments = person_moments(products, design, settings.weighting)
+        lost = design.made_of(unseen)
+        fitted = self.moments(moments, lost)
+        if fitted.bad.all():
+            return self._nothing(FAILED)
+        return self.score(moments, fitted, units, hidden)
+
+    # --- centre and spread ------------------------------------------------------------------------
+    def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
+        """Centre and scale of each variable, those of a size that too few persons have for it to
+        be seen, and whether all lie within the public range."""
+        design = self.plan.settings.design
+        found = dict(self.plan.settings.units)
+        unseen: set[str] = set()
+        inside = True
+        for name in self.plan.settings.searched:
+            choices = self.plan.choices(name)
+            cells = _column(self.people.sizes(name)).log_counts(0, 0.0)
+            place = choices.size.ask(self.curator, cells)
+            inside &= 0 < place < PLACES
+            number = as_counts(int(window_scores(octaves_of(cells))[place]))
+            count = self.plan.present(name)
+            if ask_counts(self.curator, count, number)[0] < CLEAR * deviation(count):
+                unseen.add(name)
+            own = self.people.of(name, edge(place))
+            limits = around_zero(place)
+            median, half = choices.middle.ask(self.curator, _column(own.mean), 0, limits)
+            centre = median if design.centred else 0.0
+            within = self.plan.settings.weighting.within
+            away = own.within() if within else own.about(centre)
+            cells = _column(away).log_counts(0, 0.0)
+            least = spread_cells(half) if within else apart_at(half, centre, place)
+            place = choices.spread.ask(self.curator, cells, least, place)
+            found[name] = centre, edge(place) * INSIDE
+        return found, unseen, inside
+
+    def hidden(self, unseen: set[str]) -> list[bool]:
+        """Of everything asked for, whether it is made of a variable whose size was not seen."""
+        design = self.plan.settings.design
+        terms = {design.names[j] for j in design.made_of(unseen)}
+        return [
+            design.response in unseen
+            or any(weight and name in terms for name, weight in item.weights)
+            for item in self.plan.settings.asked
+        ]
+
+    # --- second moments ---------------------------------------------------------------------------
+    def moments(self, moments: Symmetric, lost: tuple[int, ...]) -> Fitted:
+        """Two rounds: the second sees whitened regressors and residuals of the first. lost: terms
+        in units that are noise, which are left out of the equation of the others."""
+        plan, p, n = self.plan, self.plan.order - 1, self.plan.persons
+        rows: Floats = np.eye(p + 1)
+        rows[lost, lost] = 0.0
+        thin: tuple[int, ...] = ()
+        for turn in (0, 1):
+            seen = transformed(moments, rows)
+            length = plan.length(turn)
+            cells = _column(_positive(matrix_sizes(seen, self.plan.parts.norm))).log_counts(0, 0.0)
+            place = length.ask(self.curator, cells, SHORTEST - LOWEST)
+            radius = plan.kappa * edge(place)
+            sums = plan.matrices(turn)
+            exact = lattice_matrices(seen, radius, self.plan.parts.norm)
+            places = triangle(p + 1)
+            noisy = self.curator.ask(sums, [exact_sum(exact[at]) for at in places])
+            matrix = np.zeros((p + 1, p + 1))
+            for (i, j), value in zip(places, noisy, strict=True):
+                matrix[i, j] = matrix[j, i] = value * radius / n
+            diagonal, off = (item * radius / n for item in sums.noise)
+            if turn == 0:
+                thin = self._thin(matrix)
+            left, right = matrix[:p, :p], matrix[:p, p]
+            floor = 2 * off * math.sqrt(p)
+            values, vectors = eigen(left)
+            kept = np.maximum(values, floor)
+            inverse = np.where(values > floor, 1 / kept, np.maximum(values, 0.0) / kept**2)
+            start = times(vectors, (inverse * times(vectors.T, right[:, None])[:, 0])[:, None])[
+                :, 0
+            ]
+            whole = float(
+                matrix[p, p]
+                - 2 * (right @ start)
+                + (kept * times(vectors.T, start[:, None])[:, 0] ** 2).sum()
+            )
+            variance = max(whole, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
+            if turn == 1:
+                bad = values < max(STRICT * floor, FLOOR)
+                return Fitted(lost, rows, start, values, vectors, bad, off, variance, thin)
+            change = np.zeros((p + 1, p + 1))
+            change[:p, :p] = (vectors / np.sqrt(kept)).T
+            change[p, p] = 1 / math.sqrt(variance)
+            change[p, :p] = -start / math.sqrt(variance)
+            rows = times(change, rows)
+        raise AssertionError("two rounds")
+
+    def _thin(self, matrix: Floats) -> tuple[int, ...]:
+        """Declared levels that hold few or nearly all persons, by the first round."""
+        design = self.plan.settings.design
+        if "Intercept" not in design.names or self.plan.settings.weighting.within:
+            return ()
+        one = design.names.index("Intercept")
+        total = matrix[one, one]
+        return tuple(
+            j for j in design.declared if min(matrix[j, j], total - matrix[j, j]) < THIN * total
+        )
+
+    # --- the score --------------------------------------------------------------------------------
+    def score(
+        self,
+        moments: Symmetric,
+        fitted: Fitted,
+        units: dict[str, tuple[float, float]],
+        hidden: list[bool],
+    ) -> Outcome:
+        plan, settings, n = self.plan, self.plan.settings, self.plan.persons
+        design, p = settings.design, plan.order - 1
+        scale = units[design.response][1]
+        centre = units[design.response][0] if design.centred else 0.0
+        last = fitted.rows[p]
+        # raw coefficients = toward (in the last metric) + constant
+        toward = scale / last[p] * times(design.expansion(units).T, fitted.rows[:p, :p].T)
+        constant = -scale / last[p] * times(design.expansion(units).T, last[:p, None])[:, 0]
+        if "Intercept" in design.names:
+            constant[design.names.index("Intercept")] += centre
+        weights = np.zeros((len(settings.asked), p))
+        for t, target in enumerate(settings.asked):
+            for name, weight in target.weights:
+                weights[t, design.names.index(name)] = weight
+        toward, constant = times(weights, toward), times(weights, constant[:, None])[:, 0]
+        good = ~fitted.bad
+        inverse = times(
+            fitted.vectors[:, good] / fitted.values[good],
+            np.ascontiguousarray(fitted.vectors[:, good].T),
+        )
+        size_bad = np.sqrt((times(toward, fitted.vectors[:, fitted.bad]) ** 2).sum(axis=1))
+        size_all = np.sqrt((times(toward, fitted.vectors) ** 2).sum(axis=1))
+        statuses = [OK] * len(weights)
+        for t in range(len(weights)):
+            if hidden[t]:
+                statuses[t] = UNSEEN
+            elif any(weights[t, j] for j in fitted.thin):
+                statuses[t] = THIN_LEVEL
+            elif size_bad[t] > LEAK * size_all[t]:
+                statuses[t] = ENTANGLED
+        kept = [t for t, status in enumerate(statuses) if status == OK]
+        if not kept:
+            made = Coefficients.none(self._names, tuple(statuses), plan.parts.law)
+            return self._told(made, SINGULAR if ENTANGLED in statuses else statuses[0])
+        influence = times(toward, inverse)[kept]
+        units_of = np.sqrt(
+            np.maximum(fitted.variance * (influence * toward[kept]).sum(axis=1), 1e-300)
+        )
+        residual = last - times(fitted.start[None, :], fitted.rows[:p])[0]
+        regressors = times(influence / units_of[:, None], fitted.rows[:p])
+        values = influence_rows(moments, residual, regressors)
+        radius, usual, strange = self._look(values)
+        units_of, values = units_of * usual, [item / usual for item in values]
+        whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
+        k = len(kept)
+        rows = plan.rows_of(k)
+        answers = [exact_sum(item) for item in whole]
+        answers += [exact_sum(whole[i] * whole[j]) for i, j in triangle(k)]
+        noisy = self.curator.ask(rows, answers)
+        cut = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
+        beyond, beyond_sd = plan.too_long(self.curator, cut)
+        limit = radius.limit
+        step = np.array(noisy[:k]) * limit / n
+        unit = plan.parts.longest(k)
+        wide = limit * usual / unit
+        strange |= overrun(beyond, beyond_sd, n, wide, k)
+        size = 1 + float((fitted.start**2).sum())
+        noise = rows.scale * limit / n * (math.sqrt(2) if plan.parts.laplace else 1.0)
+        began = fitted.off * np.sqrt(size * (influence**2).sum(axis=1)) / units_of
+        far = strayed(step * usual, np.hypot(noise, began) * usual)
+        if strange or far or too_wide(wide, noise * usual):
+            return self._nothing(UNSEEN)
+        second = np.zeros((k, k))
+        for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
+            second[i, j] = second[j, i] = value * limit**2 / n
+        estimate = times(toward[kept], fitted.start[:, None])[:, 0] + constant[kept]
+        made = Coefficients.of(
+            self._names,
+            tuple(statuses),
+            plan.parts.law,
+            kept=tuple(kept),
+            start=estimate,
+            units=units_of,
+            step=step,
+            second=second,
+            second_sd=rows.products_sd * limit**2 / n,
+            scale=rows.scale * limit / n,
+            limit=limit,
+            cut=radius.cut / n,
+            beyond=beyond / n,
+            beyond_sd=beyond_sd / n,
+            persons=n,
+            leak=size_bad[kept],
+            inverse=times(toward[kept], inverse),
+            backward=np.asarray(np.linalg.pinv(toward[kept]), dtype=np.float64),
+            off=fitted.off,
+            size=size,
+            design_effect=settings.design_effect,
+            excess=settings.excess,
+            without=tuple(design.names[j] for j in fitted.lost),
+        )
+        return self._told(made, OK)
+
+    def _look(self, values: list[Floats]) -> tuple[Radius, float, bool]:
+        """From noisy counts of the lengths of influences: their usual size, the length at which
+        they are shortened, over it, and whether they are in units that cannot be theirs."""
+        plan, k = self.plan, len(values)
+        unit = plan.parts.longest(k)
+        size = row_sizes(values, self.plan.parts.norm) / unit
+        edges = np.array([2.0 ** ((j - 14) / 2) for j in range(CELLS)])
+        cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
+        counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
+        one = plan.rows_of(k).scale * unit * plan.parts.unit
+        noisy, sd = plan.looked(self.curator, counts)
+        usual = usual_size(noisy, sd, edges)
+        edges = edges / usual
+        strange = misread(noisy, sd, edges, plan.persons, laplace=plan.parts.laplace)
+        return best_radius(noisy, sd, edges, one).times(unit), usual, strange
+
+    # --- words ------------------------------------------------------------------------------------
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(target.name for target in self.plan.settings.asked)
+
+    def _nothing(self, status: str) -> Outcome:
+        names = self._names
+        made = Coefficients.none(names, (status,) * len(names), self.plan.parts.law)
+        return self._told(made, status)
+
+    def _told(self, made: Coefficients, status: str) -> Outcome:
+        plan = self.plan
+        found = status if status != OK else made.status
+        return Outcome(
+            made.estimate,
+            made,
+            persons=plan.known,
+            status=found,
+            advice=ADVICE.get(found, made.advice),
+            assumptions=unrelated(plan.settings.design_effect),
+            shares=dict(
+                zip(("scales", "moments", "influences"), map(float, plan.shares), strict=True)
+            ),
+            diagnostics=made.diagnostics,
+            estimand="coefficients of one regression for all persons",
+        )
+
+
+def _column(values: Floats) -> ArrayPersonTable:
+    return ArrayPersonTable(values[:, None], ("x",))
+
+
+def _positive(values: Floats) -> Floats:
+    """Without those of length 0, who have no record and are in no cell."""
+    return np.where(values > 0, values, np.nan)

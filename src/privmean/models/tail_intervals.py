@@ -1,0 +1,191 @@
+"""Intervals for the mean itself of columns clipped around zero, tails included.
+
+Persons beyond the limits add half of the largest mean excess that is assumed of them to the value,
+and the other half to a noisy allowance by which the interval is longer (docs/proofs/intervals.md,
+sections 2 and 6). Reads no data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from privmean import validate
+from privmean.data.person_table import ClipInterval
+from privmean.inference.interval import FAILED, OK, Interval
+from privmean.inference.mean_interval import (
+    ClippingBiasBound,
+    assumption_words,
+    ends_of,
+    noise_half,
+)
+from privmean.inference.outlier_check import ATOM, SEEN, TAIL_SEEN, TOO_THICK, undetected_text
+from privmean.inference.ratio_with_missing import RatioWithMissing
+from privmean.inference.simultaneous_boxes import sidak_level
+
+TARGETS = ("mean", "clipped")
+FEWEST = 3.0  # noise scales that the number of persons with a value must reach
+MISSED = 1 / 2  # noisy share of persons beyond the limits above which nothing is shown
+THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
+BRIEF = "tails exceed limits as assumed"
+ADVICE = {
+    FAILED: "too few persons have a value for noise to show where they lie: more persons or more "
+    "epsilon are needed",
+    TOO_THICK: "too many persons lie beyond the limits to speak of the mean: the interval is for "
+    "the clipped mean; assume public limits, or give more epsilon",
+    ATOM: "half of the persons or more share one value, which hides how far the others lie: the "
+    "interval is for the clipped mean, hence theirs; assume public limits, or give more epsilon",
+    TAIL_SEEN: "persons lie beyond the limits: the interval leans on the tail assumption",
+}
+CLIPPED = (TOO_THICK, ATOM)  # whose interval is for the clipped mean
+
+
+@dataclass(frozen=True)
+class TailInterval:
+    """One column on [-R, R]. excess: those beyond R exceed it on average by at most excess * R.
+    enough: whether as many persons have a value as R is chosen by. atom: whether half of them share
+    one value, as far as can be told."""
+
+    box: ClipInterval
+    joint: RatioWithMissing
+    excess: float
+    enough: bool = True
+    atom: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether no more persons with a value were seen than noise alone can show, or half of them
+        beyond limits that half of them are to stay far below: then noise chose these."""
+        least = max(1.0, FEWEST * self.joint.sums.count_scale)
+        nobody = self.joint.missing and self.joint.present < least
+        return nobody or not self.enough or self.beyond > self.joint.sums.persons * MISSED
+
+    @property
+    def estimate(self) -> float:
+        return math.nan if self.empty else self.box.middle + self.box.radius * self.joint.sums.mean
+
+    @property
+    def allowance(self) -> ClippingBiasBound:
+        return ClippingBiasBound(
+            self.joint.tail, self.joint.tail_scale, self.excess, corrected=True
+        )
+
+    @property
+    def beyond(self) -> float:
+        """Noisy number of persons beyond the limits, and (next) its Laplace scale."""
+        return 2 * self.joint.tail / self.excess
+
+    @property
+    def beyond_scale(self) -> float:
+        return 2 * self.joint.tail_scale / self.excess
+
+    @property
+    def status(self) -> str:
+        """What the noisy number of persons beyond the limits says of an interval for the mean."""
+        if self.empty:
+            return FAILED
+        if (self.beyond + self.beyond_scale) / self.joint.sums.persons > THICKEST:
+            return TOO_THICK
+        if self.atom:
+            return ATOM
+        return TAIL_SEEN if self.beyond > SEEN * self.beyond_scale else OK
+
+    def limits(self, level: float, design_effect: float, *, clipped: bool) -> tuple[float, float]:
+        """The ends for the mean, or for the clipped mean, of the population (for the latter too if
+        the tail is too thick)."""
+        if self.empty:
+            return -math.inf, math.inf
+        low, high = ends_of(self.joint.sums, level, design_effect, self.allowance)
+        low, high = (self.box.middle + self.box.radius * item for item in (low, high))
+        if clipped or self.status in CLIPPED:
+            low, high = max(low, self.box.lower), min(high, self.box.upper)
+        return float(low), float(high)
+
+    def noise_limits(self, level: float) -> tuple[float, float]:
+        """The ends for these persons' corrected clipped mean: privacy noise alone."""
+        if self.empty:
+            return -math.inf, math.inf
+        half = self.box.radius * noise_half(self.joint.sums, level)
+        return self.estimate - half, self.estimate + half
+
+    def errors(self, design_effect: float) -> tuple[float, float]:
+        """Standard deviations of privacy noise, and of noise and sampling together."""
+        if self.empty:
+            return math.nan, math.nan
+        sums = self.joint.sums
+        noise = math.sqrt(2) * math.hypot(*sums.scales(sums.mean))
+        spread = design_effect * sums.variance * sums.persons
+        unit = self.box.radius / sums.persons
+        return unit * noise, unit * math.hypot(noise, math.sqrt(spread))
+
+
+@dataclass(frozen=True)
+class TailIntervals:
+    """The intervals of several columns, each released with Laplace noise of its own."""
+
+    columns: tuple[TailInterval, ...]
+    design_effect: float = 1.0
+
+    def column(self, index: int) -> TailIntervals:
+        """The intervals of one column for itself."""
+        return replace(self, columns=self.columns[index : index + 1])
+
+    def errors(self) -> tuple[float, float]:
+        """Of one column: deviations by privacy noise, and by noise and sampling together."""
+        return self.columns[0].errors(self.design_effect)
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """All columns together. target "mean" (default) or "clipped"."""
+        clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
+        one = sidak_level(level, len(self.columns))
+        ends = [item.limits(one, self.design_effect, clipped=clipped) for item in self.columns]
+        words = assumption_words(self.design_effect, "" if clipped else self._words())
+        made = self._made(level, ends)
+        extra = tuple(
+            item.box.radius * max(item.joint.tail, 0.0) / item.joint.sums.persons
+            for item in self.columns
+        )
+        found = {item.status for item in self.columns}
+        worst = next((x for x in ADVICE if x in found), OK)
+        status = made.status if clipped else worst
+        target = "clipped mean" if clipped else "mean"
+        if status in CLIPPED:
+            target = f"mean, the clipped mean where the status is {status!r}"
+        return replace(
+            made,
+            assumption=words,
+            target=target,
+            parts={"noise": self._noise(one), "clipping allowance": extra},
+            status=status,
+            advice=ADVICE.get(status, ""),
+            brief="" if clipped else assumption_words(self.design_effect, BRIEF),
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        one = sidak_level(level, len(self.columns))
+        made = self._made(level, [item.noise_limits(one) for item in self.columns])
+        target = "corrected clipped mean of these persons"
+        return replace(made, kind="noise_interval", target=target)
+
+    def _noise(self, level: float) -> tuple[float, ...]:
+        pairs = [item.noise_limits(level) for item in self.columns]
+        return tuple((high - low) / 2 for low, high in pairs)
+
+    def _made(self, level: float, ends: Sequence[tuple[float, float]]) -> Interval:
+        return Interval(
+            tuple(low for low, _ in ends),
+            tuple(high for _, high in ends),
+            level,
+            region=tuple((item.box.lower, item.box.upper) for item in self.columns),
+            status=FAILED if any(item.empty for item in self.columns) else OK,
+        )
+
+    def _words(self) -> str:
+        counts = ", ".join(str(max(0, round(item.beyond))) for item in self.columns)
+        excess = self.columns[0].excess
+        return (
+            f"persons beyond the limits exceed them on average by no more than {excess:g} times "
+            f"the limit (seen there, noisy: {counts})"
+            + undetected_text(max(SEEN * item.beyond_scale for item in self.columns))
+        )

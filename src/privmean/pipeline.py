@@ -1,0 +1,223 @@
+"""The last part of the road: charge, run the plan before a curator, make the release.
+
+Nothing else charges a ledger, draws noise or makes a release. What a plan is for is checked here,
+before the charge; what a release says of itself (bill, promise, noise) is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from privmean.data.person_table import PersonTable
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.mechanisms.curator import AnswerStore, Curator, TrustedCurator
+from privmean.noise.exact import ExactNoise
+from privmean.noise.noise_source import Noise
+from privmean.plurals import count_noun
+from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release import result_numbers as released
+from privmean.release.outcome import Outcome
+from privmean.release.provenance import Provenance
+from privmean.release.release import Release
+
+if TYPE_CHECKING:
+    from privmean.data.public_shape import PublicShape
+    from privmean.privacy.ledger import Ledger
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Plan(released.Plan, Protocol):
+    """Everything decided before data are read; `run` is the only part that meets people.
+
+    A plan is a frozen dataclass; it keeps the public values that it reads.
+    """
+
+    @property
+    def budget(self) -> Budget: ...
+
+    @property
+    def shape(self) -> PublicShape:
+        """The people it is for."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """Whose change the promise is about: "person", with all records."""
+        ...
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """What the promise treats as public."""
+        ...
+
+    @property
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        """The worst-case bill."""
+        ...
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors at a guessed standard deviation between persons."""
+        ...
+
+    def accepts(self, people: PersonTable) -> None:
+        """Refuse people that lack what the plan asks of them; reads public facts only."""
+        ...
+
+    def run(self, curator: Curator) -> Outcome:
+        """Ask the curator. Every branch depends on the plan and on noisy answers only."""
+        ...
+
+
+class HasBudget(Protocol):
+    @property
+    def budget(self) -> Budget: ...
+
+
+class PlanBase:
+    """What every plan of an estimator can do by itself."""
+
+    unit = "person"
+
+    @property
+    def relation(self: HasBudget) -> Relation:
+        """The neighbours of the promise."""
+        return self.budget.neighbors
+
+    @property
+    def fixed(self) -> bool:
+        """Whether these lines cover the bill of any run, each at a price that is a public number:
+        most plans either bill the same lines whatever they find or say nothing."""
+        return False
+
+    def accepts(self, people: PersonTable) -> None:
+        """Any people of its shape will do."""
+
+    def release(self: Plan, people: PersonTable, noise: Noise | None = None) -> Release:
+        """Run the plan outside of any ledger, for studies and tests of one plan."""
+        return execute(self, people, noise=noise)
+
+
+class WrapperPlan(PlanBase):
+    """A plan around another, `inner`, whose words and shape it takes over."""
+
+    inner: Plan
+
+    @property
+    def shape(self) -> PublicShape:
+        return self.inner.shape
+
+    @property
+    def estimator(self) -> str:
+        return self.inner.estimator
+
+    @property
+    def why(self) -> str:
+        return self.inner.why
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return self.inner.public
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors of the plan inside."""
+        return self.inner.predict(guess_sd)
+
+    def describe(self) -> dict[str, Any]:
+        return self.inner.describe()
+
+    def accepts(self, people: PersonTable) -> None:
+        self.inner.accepts(people)
+
+    def run(self, curator: Curator) -> Outcome:
+        return self.inner.run(curator)
+
+
+def execute(
+    plan: Plan,
+    people: PersonTable,
+    *,
+    noise: Noise | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    about: Mapping[str, str] | None = None,
+    level: float = 0.95,
+    draws: AnswerStore | None = None,
+    paid: Sequence[PrivacyEvent] = (),
+) -> Release:
+    """Charge, run and release. noise None means exact noise from the system's entropy. draws: where
+    noisy answers are kept before they are seen, if a run that was stopped is to go on. paid: lines
+    of steps taken before (`taken`) from which the plan works."""
+    _check(plan, people)
+    entry = None
+    if ledger is not None:
+        worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses, unit=plan.unit)
+        entry = ledger.charge(worst, label=label or plan.estimator, about=about)
+    curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws, paid)
+    outcome = plan.run(curator)
+    promise = Guarantee.of(
+        plan.budget, plan.budget.neighbors, curator.bill, unit=plan.unit, public=plan.public
+    )
+    return Release(
+        estimate=outcome.shown,
+        columns=tuple(people.columns),
+        estimator=plan.estimator,
+        guarantee=promise.require(),
+        intervals=outcome.intervals,
+        plan=plan,
+        secure=curator.secure,
+        level=level,
+        provenance=Provenance().made_by(getattr(people, "engine", None), entry),
+        **outcome.findings(),
+    )
+
+
+class SharedStep(Protocol[T_co]):
+    """One look at people whose answer several plans work from: priced beforehand, drawn once."""
+
+    @property
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        """Its lines: every run asks them all."""
+        ...
+
+    def take(self, curator: Curator) -> T_co: ...
+
+
+def run_step(
+    step: SharedStep[T],
+    people: PersonTable,
+    *,
+    noise: Noise | None = None,
+    draws: AnswerStore | None = None,
+) -> T:
+    """What a step shows; whoever runs it has charged its lines."""
+    curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
+    found = step.take(curator)
+    if curator.bill != step.losses:
+        raise PrivmeanError("internal: a step asked other lines than it was charged for")
+    return found
+
+
+def _check(plan: Plan, people: PersonTable) -> None:
+    """Whether these are the people of the plan; reads their number only where it is public."""
+    width = plan.shape.dimension
+    if len(people.columns) != width:
+        raise ArgumentError(
+            "people",
+            len(people.columns),
+            f"is not the number of columns of the plan, {width}",
+            "plan with dimension=len(people.columns)",
+        )
+    persons = plan.shape.persons
+    if persons is not None and people.size() != persons:
+        raise ArgumentError(
+            "people",
+            people.size(),
+            f"the plan is for {count_noun(persons, 'person')}",
+            "plan again",
+        )
+    plan.accepts(people)

@@ -1,0 +1,13 @@
+"""A number and what is counted, as a message says them: 1 person, 2 persons."""
+
+from __future__ import annotations
+
+
+def count_noun(number: int, noun: str) -> str:
+    """The number with the noun, which takes an s where they are several."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def count_phrase(number: int, noun: str, one: str, several: str) -> str:
+    """The same with the verb: 1 person is, 2 persons are."""
+    return f"{count_noun(number, noun)} {one if number == 1 else several}"

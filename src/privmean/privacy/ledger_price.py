@@ -1,0 +1,105 @@
+"""What a ledger charges for a cost: in its currency, for its neighbours and its unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+
+from privmean.errors import ArgumentError
+from privmean.privacy.budget import Budget, exact_fraction, relation_of
+from privmean.privacy.compose import total_rho
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.ledger_entry import NOTHING, LedgerAmount, LedgerEntry
+from privmean.privacy.neighbor_relations import holds_under, stated
+from privmean.privacy.privacy_events import PrivacyEvent
+
+
+def entry_of(
+    total: Budget,
+    cost: Guarantee | Budget | Sequence[PrivacyEvent],
+    neighbors: str | None,
+    label: str,
+    unit: str | None,
+) -> LedgerEntry:
+    """The entry of a charge to a ledger of this total, without who asked and what."""
+    if isinstance(cost, Guarantee):
+        if neighbors is not None:
+            agree("neighbors", neighbors, cost.relation)
+        if unit is not None:
+            agree("unit", unit, cost.unit)
+        cost.require()
+        if cost.part_of:
+            raise ArgumentError(
+                "cost", f"part of {cost.part_of}", "was charged with its study, as a whole",
+                "charge the guarantee of the study, once",
+            )  # fmt: skip
+        relation, unit, mechanisms = cost.relation, cost.unit, cost.mechanisms
+    else:
+        if neighbors is None:
+            raise ArgumentError(
+                "neighbors", None, "must be named for this charge", "name the relation"
+            )
+        relation = relation_of(neighbors)
+        mechanisms = () if isinstance(cost, Budget) else tuple(cost)
+        if not isinstance(cost, Budget) and not mechanisms:
+            raise ArgumentError("cost", cost, "is empty", "charge what the release will cost")
+        if not holds_under(mechanisms, relation):
+            raise ArgumentError(
+                "neighbors", neighbors, "is not what the losses hold for", "name theirs"
+            )
+        mechanisms = stated(mechanisms, relation)  # the caller has just said so
+        unit = "person" if unit is None else unit
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    return LedgerEntry(
+        str(label), amount_of(total, cost, mechanisms), relation, unit, when, mechanisms
+    )
+
+
+def amount_of(
+    total: Budget,
+    cost: Guarantee | Budget | Sequence[PrivacyEvent],
+    mechanisms: tuple[PrivacyEvent, ...],
+) -> LedgerAmount:
+    """What such a ledger charges for a cost, in its own currency."""
+    promise = cost.budget() if isinstance(cost, Guarantee) else cost
+    if total.is_zcdp:
+        if isinstance(promise, Budget) and promise.rho is not None:
+            return LedgerAmount(rho=exact_fraction(promise.rho))
+        if isinstance(promise, Budget) and promise.is_pure:
+            return LedgerAmount(rho=promise.pure_epsilon() ** 2 / 2)
+        rho = total_rho(mechanisms) if mechanisms else math.inf
+        if math.isfinite(rho):
+            return LedgerAmount(rho=Fraction(rho) * (1 + Fraction(1, 2**50)))
+        problem = "a rho ledger holds no mechanism with a delta of its own"
+        raise _unfit(total, problem, "rho or epsilon")
+    if isinstance(promise, Budget):
+        if promise.epsilon is None:
+            raise ArgumentError(
+                "rho", float(promise.rho or 0), "an (epsilon, delta) ledger holds no rho",
+                "give epsilon (and delta), or a ledger of rho",
+            )  # fmt: skip
+        return LedgerAmount(promise.pure_epsilon(), exact_fraction(promise.delta))
+    # losses without a promise: parts with Gaussian noise have no delta of their own to charge
+    if any(loss.mu or loss.lattice.epsilon for loss in mechanisms):
+        raise _unfit(total, "Gaussian losses need a delta to be charged at", "epsilon and delta")
+    epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
+    return LedgerAmount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))
+
+
+def _unfit(total: Budget, problem: str, remedy: str) -> ArgumentError:
+    remedy = f"charge a release made with {remedy}"
+    return ArgumentError("ledger", total.describe(), problem, remedy)
+
+
+def agree(name: str, given: str, held: str) -> None:
+    """Refuse what is not the one that the ledger's charges are for."""
+    if given != held:
+        remedy = "use one ledger for each"
+        if name == "neighbors":
+            remedy = (
+                f"ask with neighbors={held!r} (each question has its usual one, where none is "
+                "said); losses in another ledger are not added to these"
+            )
+        raise ArgumentError(name, given, f"the ledger's charges are for {held!r}", remedy)

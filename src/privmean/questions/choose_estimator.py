@@ -1,0 +1,158 @@
+"""Which estimator answers a mean: chosen by name, by what accuracy may rest on, or given itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.inference.at_bound import TypeBounds
+from privmean.questions.assumptions import (
+    BOUNDS,
+    CONCENTRATION,
+    COVARIANCE,
+    MOMENT,
+    Related,
+    argument_name,
+    kind_of,
+    random_effects,
+)
+
+if TYPE_CHECKING:
+    from privmean.questions.base import Estimator
+
+Named = Literal[
+    "auto",
+    "default",
+    "winsorized",
+    "bounded",
+    "heavy-tailed",
+    "cover",
+    "anisotropic",
+    "magnitudes",
+]
+METHODS: tuple[Named, ...] = get_args(Named)
+OF = {
+    BOUNDS: "bounded",
+    CONCENTRATION: "winsorized",
+    MOMENT: "heavy-tailed",
+    COVARIANCE: "anisotropic",
+}
+ALSO = {MOMENT: ("cover",)}  # further methods that an assumption allows
+
+
+def chosen(method: object, assume: object, related: Related, *, by_records: bool) -> Estimator:
+    """The estimator of a mean by its name or itself, with what accuracy may rest on.
+
+    by_records: it has to answer the mean over records. Raises ArgumentError for words that do not
+    go together.
+    """
+    if not isinstance(method, str):
+        return _served(_as_given(method, assume, related), by_records)
+    kind = _kind(validate.choice("method", method, METHODS), assume)
+    return _served(_made(kind, assume, related, by_records), by_records)
+
+
+def _as_given(estimator: object, assume: object, related: Related) -> Estimator:
+    if isinstance(estimator, type) or not callable(getattr(estimator, "plan", None)):
+        raise ArgumentError(
+            "method",
+            estimator,
+            "is neither a name nor an estimator",
+            f"choose one of {', '.join(METHODS)}, or give an estimator such as Winsorized(...)",
+        )
+    for name, value in ((argument_name(assume), assume), ("related", related)):
+        if value is not None and not (name == "related" and value == 1.0):
+            raise ArgumentError(
+                name,
+                value,
+                f"is not used by the estimator given as method ({type(estimator).__name__})",
+                "set it where the estimator is made",
+            )
+    return cast("Estimator", estimator)
+
+
+def _kind(method: str, assume: object) -> str:
+    """The method's name, where an assumption or nothing may stand for it."""
+    said = None if assume is None else kind_of(assume)
+    named = None if said is None else OF[said]
+    kind = method if method != "auto" else (named or "default")
+    if said is not None and kind != named and kind not in ALSO.get(said, ()):
+        raise ArgumentError(
+            "method",
+            method,
+            f"does not use the assumption given, {assume!r}",
+            f"choose method={named!r} or leave the assumption out",
+        )
+    return kind
+
+
+def _made(kind: str, given: Any, related: Related, by_records: bool) -> Estimator:
+    # given: of the kind that the method asks for
+    effect: Any = related if random_effects(related) is None else 1.0
+    if kind == "default":
+        from privmean.central.default_mean import DefaultMean
+
+        return DefaultMean(design_effect=effect)
+    if kind == "winsorized":
+        from privmean.central.concentration import UnknownScale
+        from privmean.central.winsorized import WinsorizedMean
+
+        return WinsorizedMean(UnknownScale() if given is None else given, design_effect=effect)
+    if kind == "magnitudes":
+        from privmean.models.private_scale import PrivateScale
+
+        return PrivateScale(design_effect=effect)
+    if given is None and kind != "anisotropic":
+        raise ArgumentError(
+            "assume", None, f"is needed for method {kind!r}", f"give {_example(kind)}"
+        )
+    if kind == "bounded":
+        if by_records:
+            from privmean.central.concentration import Bounded
+            from privmean.central.winsorized import WinsorizedMean
+
+            limits = Bounded(*_limits(given), declared=isinstance(given, TypeBounds))
+            return WinsorizedMean(limits, design_effect=effect)
+        from privmean.central.bounded import BoundedMean
+
+        return BoundedMean(given, design_effect=effect)
+    if effect != 1.0:
+        raise ArgumentError("related", effect, f"is not used by method {kind!r}", "leave it out")
+    if kind in ("heavy-tailed", "cover"):
+        from privmean.central.heavy_tailed import HeavyTailedMean, PureCover
+
+        if isinstance(given, HeavyTailedMean | PureCover):
+            return given
+        return HeavyTailedMean(given) if kind == "heavy-tailed" else PureCover(given)
+    from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+
+    return AnisotropicMean() if given is None else AnisotropicMean(given.bound, scales=given.scales)
+
+
+def _served(estimator: Estimator, by_records: bool) -> Estimator:
+    """The estimator, if it answers the mean over records where that is asked for."""
+    if by_records and not getattr(estimator, "serves_records", False):
+        raise ArgumentError(
+            "method",
+            type(estimator).__name__,
+            "does not serve the mean over records",
+            "give bounds, a concentration, HeavyTailed(..., weights=...) or nothing, or ask for "
+            "estimand='persons'",
+        )
+    return estimator
+
+
+def _example(kind: str) -> str:
+    if kind == "bounded":
+        return "bounds, such as assume=(0, 10)"
+    return "assume=BoundedMoment(order=..., bound=...)"
+
+
+def _limits(bounds: Any) -> tuple[Any, Any]:
+    """(lower, upper) as numbers, or one number a column each, from one pair or a pair a column."""
+    pairs: Sequence[Any] = list(bounds)
+    if hasattr(pairs[0], "__len__"):
+        return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+    return validate.bounds("bounds", bounds)

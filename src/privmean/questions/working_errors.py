@@ -1,0 +1,74 @@
+"""Assumed errors behind persons' own coefficients, and public limits of coefficients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from privmean import validate
+from privmean.central.clipping_radii import numbers
+from privmean.central.concentration import SubGaussian
+from privmean.errors import ArgumentError
+from privmean.questions.assumptions import Bounds
+
+
+@dataclass(frozen=True)
+class WorkingErrors:
+    """Assumed deviations behind persons' own coefficients.
+
+    residual_sd: of errors; between_sd: of coefficients between persons, one for all or one a term.
+    range: public limits of the centre, one pair or one a term (needed without delta).
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        known = pm.WorkingErrors(residual_sd=0.4, between_sd=0.1)
+        formula = "ln_wage ~ ttl_exp"
+        pm.regress(table, formula, effect="own", assume=known, epsilon=2.0, delta=1e-6)
+    """
+
+    residual_sd: float
+    between_sd: float | tuple[float, ...] = 0.0
+    range: Bounds | None = None
+
+    def __post_init__(self) -> None:
+        validate.positive("residual_sd", self.residual_sd)
+        between = numbers("between_sd", self.between_sd)
+        object.__setattr__(self, "between_sd", between)
+        for item in between if isinstance(between, tuple) else (between,):
+            validate.nonnegative("between_sd", item)
+        if self.range is not None:
+            pairs = validate.listed("range", self.range, "give (lower, upper), or a pair a term")
+            if not pairs or not hasattr(pairs[0], "__len__"):
+                pairs = (pairs,)
+            for pair in pairs:
+                validate.bounds("range", pair)
+
+    def concentration(self, spread: tuple[float, ...]) -> SubGaussian:
+        """Of a person's coefficients. spread: their deviation for errors of deviation 1."""
+        between = self.between_sd
+        each = tuple(between) if isinstance(between, Iterable) else (between,) * len(spread)
+        if len(each) != len(spread):
+            raise ArgumentError(
+                "between_sd", between, "is not one number a term", f"give {len(spread)}"
+            )
+        return SubGaussian(
+            tuple(
+                math.hypot(validate.nonnegative("between_sd", b), self.residual_sd * s)
+                for b, s in zip(each, spread, strict=True)
+            )
+        )
+
+
+def ranges_of(given: Bounds | None, p: int) -> tuple[tuple[float, float], ...] | None:
+    """One pair of limits a term."""
+    if given is None:
+        return None
+    pairs = list(given)
+    if pairs and not hasattr(pairs[0], "__len__"):
+        pairs = [given] * p
+    if len(pairs) != p:
+        raise ArgumentError(
+            "assume", given, f"has {len(pairs)} pairs for {p} terms", "give one a term"
+        )
+    return tuple(validate.bounds("assume", pair) for pair in pairs)

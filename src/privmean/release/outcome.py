@@ -1,0 +1,78 @@
+"""What running a plan gives: numbers and words, without bookkeeping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from privmean.inference.interval import FAILED, OK, Floats, IntervalMaker
+
+PERSONS, RECORDS = "mean over persons", "mean over records (capped)"
+PARTLY = "some columns failed"  # of a release in which others stand
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultNotes:
+    """What is said of an estimate, in an outcome and in the release that is made of it.
+
+    persons: n if it is public, a noisy count if one was bought, else None. estimand: what is
+    estimated, in words. status, advice: what the private outcome was, and what to do about one that
+    is not "ok"; statuses: one a column, where columns differ (none: all have that of the release).
+    shares: parts of the budget by purpose. diagnostics: further numbers that were paid for.
+    """
+
+    persons: int | None = None
+    estimand: str = PERSONS
+    status: str = OK
+    statuses: tuple[str, ...] = ()
+    advice: str = ""
+    assumptions: tuple[str, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+    def findings(self) -> dict[str, Any]:
+        """The same by name."""
+        return {item.name: getattr(self, item.name) for item in fields(ResultNotes)}
+
+
+@dataclass(frozen=True)
+class Outcome(ResultNotes):
+    """The private outcome of one plan; the road makes a release of it.
+
+    estimate: shape (d,), NaN where the private outcome was a failure.
+    """
+
+    estimate: Floats
+    intervals: IntervalMaker
+
+    @property
+    def shown(self) -> Floats:
+        """The estimate, NaN in every column that failed: noise is never shown as an estimate."""
+        statuses = self.statuses or (self.status,) * len(self.estimate)
+        failed = np.array([status == FAILED for status in statuses], dtype=bool)
+        return np.where(failed, np.nan, self.estimate)
+
+
+def by_cause(sampling: float, noise: float) -> dict[str, float]:
+    """A predicted error, and what it is made of."""
+    rmse = math.hypot(sampling, noise)
+    return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
+
+
+def estimand_of(cap: int | None) -> str:
+    """What a mean of people is over: persons, or their capped records."""
+    return PERSONS if cap is None else RECORDS
+
+
+def overall(statuses: Sequence[str]) -> str:
+    """The status of a release of columns with these: theirs if it is one, that some failed, else
+    the first that is not "ok"."""
+    if all(status == FAILED for status in statuses):
+        return FAILED
+    if FAILED in statuses:
+        return PARTLY
+    return next((status for status in statuses if status != OK), OK)

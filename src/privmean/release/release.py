@@ -1,0 +1,196 @@
+"""What every estimator gives back: the estimate, its intervals, and the exact promise made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privmean.errors import ArgumentError, NoEstimateError
+from privmean.inference.at_bound import AT_LIMITS
+from privmean.inference.interval import (
+    UNSAFE,
+    Floats,
+    Interval,
+)
+from privmean.plain_data import plain, plain_tree
+from privmean.release.provenance import NAME, SCHEMA, sealed
+from privmean.release.result_numbers import ResultNumbers
+
+if TYPE_CHECKING:
+    from privmean.release.result_rows import Row
+
+
+@dataclass(frozen=True, repr=False)
+class Release(ResultNumbers):
+    """One differentially private release.
+
+    In a few lines: `print(release)`; all of it: `release.details()`; as a table: `rows()`,
+    `to_frame()`; as a picture: `plot()`; for files and `privmean verify`: `to_dict()`.
+
+    estimate: shape (d,), NaN where the private outcome was a failure. persons, status, statuses,
+    diagnostics and the like: see `Findings`. secure: False for simulated noise. provenance:
+    when and by what it was made, and the ledger entry; the one place for what changes between runs.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        release = pm.mean(people, epsilon=1.0)
+        release.estimate, release.interval(0.99), release.rows()
+        print(release.details())
+        assert pm.verify(release.to_dict())
+    """
+
+    def conf_int(self, level: float | None = None, *, simultaneous: bool = False) -> Floats:
+        """Lower and upper ends, shape (d, 2): each interval alone, or all columns together.
+
+        Example:
+            low, high = release.conf_int(0.9)[0]
+        """
+        if simultaneous:
+            together = self.jointly(level)
+            if together is None:
+                raise ArgumentError(
+                    "simultaneous", True, "was not stored", "ask the release as it was made"
+                )
+            return np.array([together.lower, together.upper]).T
+        rows = self.rows(level)
+        return np.array([[row.lower, row.upper] for row in rows])
+
+    def to_frame(self, backend: str | None = None, *, level: float | None = None) -> Any:
+        """The rows as a frame: term, group, estimate, std_error, lower, upper, noise_lower,
+        noise_upper, persons, status.
+
+        backend: "pandas", "polars" or "pyarrow"; None takes one that is imported or installed.
+
+        Example:
+            release.to_frame("polars")
+        """
+        from privmean.data.to_frame import frame_of
+        from privmean.release.result_rows import columns_of
+
+        return frame_of(columns_of(self.rows(level)), backend)
+
+    def plot(self, axes: object = None) -> Any:
+        """Both intervals of every row on one axis (needs privmean[plot]); returns the axes."""
+        from privmean.release.charts import plotted
+
+        return plotted(self.rows(), self.level, axes)
+
+    def __float__(self) -> float:
+        if len(self.columns) != 1:
+            raise TypeError("only a release of one column converts to a float")
+        if self.failed:
+            raise NoEstimateError(f"the release failed privately: {self.advice}")
+        return float(self.estimate[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON (numbers that are not finite become null).
+
+        The digest in `provenance` binds all of it: `privmean.verify` notices what was changed.
+        """
+        return sealed(plain_tree(self.facts()), self.provenance.to_dict())
+
+    def facts(self) -> dict[str, Any]:
+        """What `to_dict` holds besides the provenance."""
+        result: dict[str, Any] = {
+            "schema": SCHEMA,
+            "kind": "release",
+            "rows": [row.to_dict() for row in self.rows()],
+            "estimate": [plain(item) for item in self.estimate],
+            "interval": self.interval().to_dict(),
+            "noise_interval": self.noise_interval().to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+            "persons": self.persons,
+            "columns": list(self.columns),
+            "estimator": self.estimator,
+            "estimand": self.estimand,
+            "why": self.plan.why,
+            "assumptions": list(self.assumptions),
+            "budget_shares": {name: plain(value) for name, value in self.shares.items()},
+            "diagnostics": plain_tree(self.diagnostics),
+            "plan": plain_tree(self.plan.describe()),
+            "status": self.status,
+            "statuses": list(self.statuses or (self.status,) * len(self.columns)),
+            "advice": self.advice,
+            "secure": self.secure,
+        }
+        if not self.secure:
+            result["warning"] = UNSAFE
+        return result
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Release:
+        """The release that `to_dict` stored: its numbers, rows, promise and bill, with intervals at
+        the levels that were stored. Whether it is as it was written is for `privmean.verify`.
+
+        Raises ArgumentError for what is no stored release.
+
+        Example:
+            pm.Release.from_dict(json.loads(path.read_text())).to_frame()
+        """
+        from privmean.release.stored_parts import parts_of
+
+        return StoredRelease(**parts_of(values))
+
+    def summary(self) -> str:
+        """The release in a few lines: what `print` shows."""
+        from privmean.release.formatting import summary
+
+        return summary(self, UNSAFE)
+
+    def details(self) -> str:
+        """The release in full: every assumption, limit, share of the budget and mechanism call."""
+        from privmean.release.formatting import details
+
+        return details(self, UNSAFE)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        from privmean.release.formatting import one_line
+
+        return one_line(self)
+
+    def _repr_html_(self) -> str:
+        from privmean.release.charts import page
+
+        return page(self, UNSAFE)
+
+
+@dataclass(frozen=True, repr=False)
+class StoredRelease(Release):
+    """A release as it was stored; `to_dict` gives the same again, digest and signature included."""
+
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    found: tuple[Row, ...] = ()
+
+    def _rows(self, level: float) -> tuple[Row, ...]:
+        """The rows that were stored, at the level that was stored."""
+        self.interval(level)
+        return self.found
+
+    @property
+    def answered(self) -> bool:
+        """The effect of a comparison is its last row."""
+        asked = self.found[-1:] if "p_value" in self.stored else self.found
+        return any(
+            math.isfinite(row.estimate) and (row.group or row.status != AT_LIMITS) for row in asked
+        )
+
+    def jointly(self, level: float | None = None) -> Interval | None:
+        """Of groups the ends of each alone are stored."""
+        return None if any(row.group for row in self.found) else self.interval(level)
+
+    @property
+    def std_error(self) -> Floats:
+        return np.array([row.std_error for row in self.found])
+
+    def facts(self) -> dict[str, Any]:
+        return {name: value for name, value in self.stored.items() if name != NAME}
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.stored)

@@ -1,0 +1,210 @@
+"""The numbers of a release: estimates, intervals, rows, and what is said of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from privmean import validate
+from privmean.inference.at_bound import AT_LIMITS
+from privmean.inference.interval import (
+    FAILED,
+    OK,
+    ByColumn,
+    ByEach,
+    Floats,
+    HasStdErrors,
+    Interval,
+    IntervalMaker,
+)
+from privmean.privacy.guarantee import Guarantee
+from privmean.release.outcome import ResultNotes
+from privmean.release.provenance import Provenance
+from privmean.release.result_rows import Row
+
+T = TypeVar("T")
+KEPT = 16  # intervals and tables of rows, one per level and target, that a release keeps
+
+
+class Plan(Protocol):
+    """Everything decided before data are read: scales, radii, the worst-case bill, the error."""
+
+    @property
+    def estimator(self) -> str:
+        """The estimator's name."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """Why this method runs, in a line a person understands."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Public facts of the plan, for printing and JSON."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class ResultNumbers(ResultNotes):
+    """What a text, a picture or a table is made of; see `Release`."""
+
+    estimate: Floats
+    columns: tuple[str, ...]
+    estimator: str
+    guarantee: Guarantee
+    intervals: IntervalMaker = field(repr=False)
+    plan: Plan = field(repr=False)
+    secure: bool = True
+    level: float = 0.95
+    provenance: Provenance = field(default_factory=Provenance, repr=False)
+    tabled: ClassVar[bool] = False  # shown as a table, also where it is one line
+
+    def interval(self, level: float | None = None, target: str | None = None) -> Interval:
+        """Interval for the population: covers sampling, privacy noise and clipping as stated."""
+        at = self._level(level)
+        made = self._shared(("interval", at, target), lambda: self.intervals.interval(at, target))
+        return replace(made, secure=self.secure)
+
+    def jointly(self, level: float | None = None) -> Interval | None:
+        """Intervals that hold for all columns at once; None where they were not stored."""
+        return self.interval(level)
+
+    def noise_interval(self, level: float | None = None) -> Interval:
+        """Interval for the same quantity of this very sample: privacy noise alone."""
+        at = self._level(level)
+        made = self._shared(("noise", at), lambda: self.intervals.noise_interval(at))
+        return replace(made, secure=self.secure)
+
+    @cached_property
+    def _kept(self) -> dict[tuple[object, ...], Any]:
+        return {}
+
+    def _shared(self, name: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What a text, a frame and a record of one release all ask for, made once."""
+        if name in self._kept:
+            found: T = self._kept[name]
+            return found
+        if len(self._kept) >= KEPT:
+            self._kept.clear()
+        made = self._kept[name] = make()
+        return made
+
+    def _level(self, level: float | None) -> float:
+        return validate.level("level", self.level if level is None else level)
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """One row an estimate, in the columns that every release has; each interval stands for its
+        row alone (`interval` holds all together)."""
+        at = self._level(level)
+        return self._shared(("rows", at), lambda: self._rows(at))
+
+    def _rows(self, level: float) -> tuple[Row, ...]:
+        persons = float("nan") if self.persons is None else float(self.persons)
+        made = []
+        each = None
+        if isinstance(self.intervals, ByEach) and len(self.columns) > 1:
+            each = self.intervals.each(level)
+        for j, column in enumerate(self.columns):
+            ends = each[j] if each else self.alone(j, level)
+            noise = self.noise_alone(j, level)
+            own = isinstance(self.intervals, ByColumn) and not self.failed
+            status = ends.status if own or self.status == OK else self.status
+            if self.statuses and self.statuses[j] != OK:
+                status = self.statuses[j]
+            made.append(
+                Row(
+                    column,
+                    "",
+                    float(self.estimate[j]),
+                    self._errors(j)[1],
+                    ends.lower[0],
+                    ends.upper[0],
+                    noise.lower[0],
+                    noise.upper[0],
+                    persons,
+                    status,
+                )
+            )
+        return tuple(made)
+
+    def alone(self, column: int, level: float | None = None) -> Interval:
+        """The interval of one column for itself."""
+        wanted = self._level(level)
+        one = self._one(column)
+        found = self.interval(wanted) if one is None else one.interval(wanted, None)
+        return replace(found if one else _part(found, column), secure=self.secure)
+
+    def noise_alone(self, column: int, level: float | None = None) -> Interval:
+        """The interval of one column for itself: privacy noise alone."""
+        wanted = self._level(level)
+        one = self._one(column)
+        found = self.noise_interval(wanted) if one is None else one.noise_interval(wanted)
+        return replace(found if one else _part(found, column), secure=self.secure)
+
+    def _one(self, column: int) -> IntervalMaker | None:
+        """The intervals of one column; None where they are known for all together only."""
+        if len(self.columns) == 1:
+            return self.intervals
+        return self.intervals.column(column) if isinstance(self.intervals, ByColumn) else None
+
+    def _errors(self, column: int) -> tuple[float, float]:
+        one: object = self._one(column)
+        if isinstance(one, HasStdErrors) and math.isfinite(self.estimate[column]):
+            return one.errors()
+        return math.nan, math.nan
+
+    @property
+    def std_error(self) -> Floats:
+        """Standard errors of the estimates, shape (d,): privacy noise and sampling together, as far
+        as noisy numbers tell. NaN where they do not. For intervals use `interval`: they count what
+        a standard error leaves out (tails, noise that is not normal)."""
+        return np.array([self._errors(j)[1] for j in range(len(self.columns))])
+
+    @property
+    def noise_sd(self) -> Floats:
+        """Standard deviations of the privacy noise in the estimates, shape (d,); NaN if unknown."""
+        return np.array([self._errors(j)[0] for j in range(len(self.columns))])
+
+    @property
+    def failed(self) -> bool:
+        """Whether the private outcome is that no estimate was found."""
+        return self.status == FAILED
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is an estimate of anything that was asked; of a comparison, of its effect.
+        A public bound that nobody is seen away from is no estimate. The exit status of a command is
+        3 where there is none."""
+        found = np.isfinite(self.estimate)
+        if self.statuses:
+            found &= np.array([item != AT_LIMITS for item in self.statuses])
+        return bool(found.any())
+
+    def title(self) -> str:
+        """What is estimated, in a line."""
+        return self.estimand
+
+    def together(self) -> str:
+        """How the intervals of several lines hold, after what they are for."""
+        more = "" if self.jointly() is None else "; together: conf_int(simultaneous=True)"
+        return f", each for its line alone{more}"
+
+    def footer(self) -> tuple[str, ...]:
+        """Lines below the table that only this kind of release has."""
+        return ()
+
+
+def _part(found: Interval, column: int) -> Interval:
+    """One column of intervals that hold together: valid for it alone, and longer than needed."""
+    return replace(
+        found,
+        lower=found.lower[column : column + 1],
+        upper=found.upper[column : column + 1],
+        region=found.region[column : column + 1] if found.region else (),
+        parts={name: half[column : column + 1] for name, half in found.parts.items()},
+    )

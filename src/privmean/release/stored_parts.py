@@ -1,0 +1,150 @@
+"""Parts of releases read back from what `to_dict` stored: their numbers, nothing computed anew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privmean.errors import ArgumentError
+from privmean.inference.interval import Interval
+from privmean.privacy.guarantee import Guarantee
+from privmean.release.provenance import NAME, NOT_COVERED, Provenance
+from privmean.release.result_rows import NAMES, Row
+
+INFINITE = {
+    "lower": -math.inf,
+    "upper": math.inf,
+    "noise_lower": -math.inf,
+    "noise_upper": math.inf,
+}
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """What a release says of the plan that made it."""
+
+    estimator: str
+    why: str
+    stated: Mapping[str, Any]
+
+    def describe(self) -> dict[str, Any]:
+        return dict(self.stated)
+
+
+@dataclass(frozen=True)
+class StoredIntervals:
+    """The two intervals of a stored release, at their level; no other can be made of them."""
+
+    population: Interval
+    noise: Interval
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        if target not in (None, self.population.target):
+            raise ArgumentError(
+                "target", target, "is not the one that was stored", "ask the release as it was made"
+            )
+        return _at(self.population, level)
+
+    def noise_interval(self, level: float) -> Interval:
+        return _at(self.noise, level)
+
+
+def _at(found: Interval, level: float) -> Interval:
+    if level != found.level:
+        raise ArgumentError(
+            "level", level, f"was not stored, {found.level:g} was", "ask the release as it was made"
+        )
+    return found
+
+
+def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a stored release, by their names; see `Release.from_dict`."""
+    if not isinstance(values, Mapping) or "estimate" not in values:
+        raise ArgumentError(
+            "values", type(values).__name__, "hold no release", "give what `to_dict` returned"
+        )
+    if not isinstance(values.get("rows"), list):
+        raise ArgumentError(
+            "schema",
+            values.get("schema"),
+            "is of an older privmean, which stored no rows",
+            "read its numbers by name, or check it with privmean.verify",
+        )
+    try:
+        population, noise = _interval(values["interval"]), _interval(values["noise_interval"])
+        stated = values.get("plan") or {}
+        return {
+            "estimate": np.array([_number(item, math.nan) for item in values["estimate"]]),
+            "columns": tuple(str(item) for item in values["columns"]),
+            "estimator": str(values["estimator"]),
+            "guarantee": Guarantee.from_dict(values["guarantee"]),
+            "intervals": StoredIntervals(population, noise),
+            "plan": StoredPlan(str(values["estimator"]), str(values["why"]), stated),
+            "persons": values.get("persons"),
+            "estimand": str(values["estimand"]),
+            "status": str(values["status"]),
+            "advice": str(values["advice"]),
+            "assumptions": tuple(values["assumptions"]),
+            "shares": {name: _number(x, math.nan) for name, x in values["budget_shares"].items()},
+            "diagnostics": dict(values["diagnostics"]),
+            "secure": values["secure"] is True,
+            "level": population.level,
+            "provenance": _provenance(values.get(NAME) or {}),
+            "stored": dict(values),
+            "found": tuple(_row(item) for item in values["rows"]),
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArgumentError(
+            "values", type(error).__name__, "hold no whole release", "give what `to_dict` returned"
+        ) from None
+
+
+def _provenance(found: Mapping[str, Any]) -> Provenance:
+    engine = found.get("engine") or {}
+    stated = {name: value for name, value in found.items() if name not in NOT_COVERED}
+    return Provenance(
+        time=str(stated.get("time", "")),
+        versions=dict(stated.get("versions") or {}),
+        engine=str(engine.get("name", "not stated")),
+        engine_version=engine.get("version"),
+        entry=stated.get("ledger"),
+    )
+
+
+def _interval(found: Mapping[str, Any]) -> Interval:
+    return Interval(
+        tuple(_number(item, -math.inf) for item in found["lower"]),
+        tuple(_number(item, math.inf) for item in found["upper"]),
+        float(found["level"]),
+        kind=str(found["kind"]),
+        target=str(found["target"]),
+        assumption=str(found["assumption"]),
+        region=tuple((_number(a, -math.inf), _number(b, math.inf)) for a, b in found["region"]),
+        parts={
+            name: tuple(_number(item, math.inf) for item in half)
+            for name, half in found["parts"].items()
+        },
+        status=str(found["status"]),
+        advice=str(found["advice"]),
+        secure=found["secure"],
+        brief=str(found.get("brief", "")),
+    )
+
+
+def _row(found: Mapping[str, Any]) -> Row:
+    words: dict[str, Any] = {name: str(found[name]) for name in ("term", "group", "status")}
+    failed = found["estimate"] is None and found["lower"] is None and found["upper"] is None
+    numbers: dict[str, Any] = {
+        name: _number(found[name], math.nan if failed else INFINITE.get(name, math.nan))
+        for name in NAMES
+        if name not in words
+    }
+    return Row(**words, **numbers)
+
+
+def _number(value: Any, missing: float) -> float:
+    return missing if value is None else float(value)

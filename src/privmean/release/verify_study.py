@@ -1,0 +1,250 @@
+"""What can be checked of a stored study besides each of its releases: one bill, parted among the
+questions without a rest, each question within its part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from privmean.errors import PrivmeanError, shown
+from privmean.privacy.budget import exact_fraction
+from privmean.privacy.calibrate import delta_within
+from privmean.privacy.compose import DIGITS, pure_epsilon, total_rho
+from privmean.privacy.dominance import all_dominated, unpaid_events
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEvent, Pure, bounded
+
+KIND = "study"
+LOOK = "look"
+SCHEMA = 1
+ROUNDED = Fraction(2, 10**12)  # a promise counts its looks, rounded up to 12 decimals
+Problems = Callable[[Mapping[str, Any]], Sequence[str]]
+
+
+def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Problems) -> list[str]:
+    """What is wrong with a study whose bill was composed already. of_release: what is wrong with
+    one release."""
+    found: list[str] = []
+    if stored.get("schema") != SCHEMA:
+        found.append(
+            f"the schema number is {shown(stored.get('schema'))}; this version knows {SCHEMA}"
+        )
+    if stored.get("secure") is not True:
+        found.append("the noise was simulated: the study is private for nobody")
+    found += _said(stored, promise)
+    questions = stored.get("questions")
+    if not isinstance(questions, list) or not questions:
+        return [*found, "the questions are missing"]
+    taken: list[int] = []
+    names = []
+    looks, words = _looks(stored.get("looks", []), questions, promise)
+    found += words
+    taken += [at for lines in looks.values() for at in lines]
+    for question in questions:
+        if not isinstance(question, Mapping) or not isinstance(question.get("name"), str):
+            found.append("a question has no name")
+            continue
+        name = question["name"]
+        names.append(name)
+        lines = question.get("lines")
+        run = stored.get("run") if "looks" in stored else None  # older ones did not say it
+        own, shared = _own(promise, name, lines), _shared(question.get("looks", []), looks)
+        if own is None:
+            found.append(f"{name}: its lines are not lines of the bill with its name")
+            continue
+        if shared is None:
+            found.append(f"{name}: it names a look that the study does not have")
+            continue
+        paid = [promise.mechanisms[at] for at in shared]
+        assert isinstance(lines, list)
+        taken += lines
+        found += [
+            f"{name}: {word}"
+            for word in (
+                *_question(question, own, paid, promise, run, of_release),
+                *_again(question, stored),
+            )
+        ]
+    if len(set(names)) != len(names):
+        found.append("two questions have one name")
+    if sorted(taken) != list(range(len(promise.mechanisms))):
+        found.append("the bill is not parted among the questions: a line has no question, or two")
+    return found
+
+
+def _said(stored: Mapping[str, Any], promise: Guarantee) -> list[str]:
+    """What is wrong with what a study says once for all questions."""
+    found = []
+    level = stored.get("level")
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        found.append("the level does not lie between 0 and 1")
+    if not isinstance(stored.get("simultaneous"), bool):
+        found.append("whether intervals hold together is not stated")
+    plan = stored.get("plan")
+    plan = plan if isinstance(plan, Mapping) else {}
+    allowed, kept = plan.get("budget"), promise.budget().to_dict()
+    if isinstance(allowed, Mapping) and any(  # pure parts leave its delta unused
+        allowed.get(name) != value for name, value in kept.items() if name != "delta"
+    ):
+        found.append("the plan's budget is not the promise")
+    if plan.get("neighbors", promise.relation) != promise.relation:
+        found.append("the plan was made for other neighbours")
+    return found
+
+
+def _level_of(stored: Mapping[str, Any]) -> object:
+    """The level of one line: that of all lines together, by Bonferroni, where that was asked."""
+    level = stored.get("level")
+    if stored.get("simultaneous") is not True or not isinstance(level, float):
+        return level
+    releases = (item.get("release") for item in stored["questions"] if isinstance(item, Mapping))
+    rows = (item.get("rows") for item in releases if isinstance(item, Mapping))
+    lines = sum(len(item) for item in rows if isinstance(item, list))
+    return 1 - (1 - level) / max(lines, 1)
+
+
+def _again(question: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
+    """What a question says of its release otherwise than the release."""
+    release = question.get("release")
+    if not isinstance(release, Mapping):
+        return []
+    found = []
+    interval, promise = release.get("interval"), release.get("guarantee")
+    interval = interval if isinstance(interval, Mapping) else {}
+    own = release if release.get("status") != "ok" else interval
+    if any(question.get(name) != own.get(name) for name in ("status", "advice")):
+        found.append("its status is not that of its release")
+    if interval.get("level") != _level_of(stored):
+        found.append("its release has another level than the study")
+    budget = question.get("budget")
+    if isinstance(budget, Mapping) and isinstance(promise, Mapping):
+        kept = [name for name in ("epsilon", "rho") if budget.get(name) != promise.get(name)]
+        more = [promise.get("delta", 0.0), budget.get("delta", 0.0)]
+        numbers = all(isinstance(item, int | float) for item in more)
+        if kept or not numbers or not more[0] <= more[1] < 0.5:
+            found.append("its budget is not the promise of its release")
+    else:
+        found.append("its budget is missing")
+    weight = question.get("weight")
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or weight <= 0:
+        found.append("its weight is no positive number")
+    wanted = question.get("wanted_error")
+    if wanted is not None and (not isinstance(wanted, int | float) or not wanted > 0):
+        found.append("its wanted error is no positive number")
+    return found
+
+
+def _looks(
+    stored: object, questions: Sequence[Any], promise: Guarantee
+) -> tuple[dict[str, list[int]], list[str]]:
+    """The lines of each look by its column, and what is wrong with them."""
+    lines: dict[str, list[int]] = {}
+    if not isinstance(stored, list):
+        return lines, ["the looks are no list"]
+    for look in stored:
+        column = look.get("column") if isinstance(look, Mapping) else None
+        at = look.get("lines") if isinstance(look, Mapping) else None
+        if not isinstance(column, str) or column in lines:
+            return lines, ["a look has no column, or two have one"]
+        if _own(promise, f"{LOOK}: {column}", at) is None:
+            return lines, [f"look at {column}: its lines are not lines of the bill with its name"]
+        assert isinstance(at, list)
+        assert isinstance(look, Mapping)
+        if look.get("serves") != [
+            item.get("name")
+            for item in questions
+            if isinstance(item, Mapping) and column in _names(item.get("looks"))
+        ]:
+            return lines, [f"look at {column}: it serves other questions than name it"]
+        lines[column] = at
+    return lines, []
+
+
+def _names(found: object) -> list[object]:
+    return found if isinstance(found, list) else []
+
+
+def _shared(named: object, looks: Mapping[str, list[int]]) -> list[int] | None:
+    """The lines of the looks that a question names; None for one that there is not."""
+    if not isinstance(named, list) or not all(isinstance(item, str) for item in named):
+        return None
+    if any(item not in looks for item in named) or len(set(named)) < len(named):
+        return None
+    return [at for item in named for at in looks[item]]
+
+
+def _own(promise: Guarantee, name: str, lines: object) -> list[PrivacyEvent] | None:
+    """The lines of one question; None where they are not its own."""
+    bill = promise.mechanisms
+    if not isinstance(lines, list) or not lines:
+        return None
+    if not all(type(at) is int and 0 <= at < len(bill) for at in lines):
+        return None
+    own = [bill[at] for at in lines]
+    return own if all(item.name.startswith(f"{name}: ") for item in own) else None
+
+
+def _question(
+    question: Mapping[str, Any],
+    own: list[PrivacyEvent],
+    paid: list[PrivacyEvent],
+    promise: Guarantee,
+    run: object,
+    of_release: Problems,
+) -> list[str]:
+    """What is wrong with one question: its release, and whether that keeps its lines and those of
+    the looks that it works from."""
+    release = question.get("release")
+    if release is None:
+        answered = question.get("status") == "not answered"
+        return [] if answered else ["it has no release, and does not say that none was made"]
+    if not isinstance(release, Mapping):
+        return ["its release is no release"]
+    found = list(of_release(release))
+    try:
+        made = Guarantee.from_dict(release.get("guarantee", {}))
+    except PrivmeanError:
+        return found  # said above
+    if made.relation != promise.relation or made.unit != promise.unit:
+        found.append("its release is for other neighbours or another unit than the study")
+    whole = f", run {run}"
+    if run is not None and not made.part_of.endswith(whole):
+        found.append("its release does not say that it is part of this run: it could be charged")
+    if not _kept(made, own, paid, str(question["name"])):
+        found.append("its release has a bill that its lines of the study do not cover")
+    return found
+
+
+def _kept(made: Guarantee, own: list[PrivacyEvent], paid: list[PrivacyEvent], name: str) -> bool:
+    """Whether a release's promise, or its bill entry by entry, is covered by its lines."""
+    (first, *rest) = own
+    if not rest and first.name == f"{name}: whole":
+        return _within_whole(made, first, paid)
+    # a release states the looks that it works from in full: its own promise counts them
+    return all_dominated(paid, made.mechanisms) and all_dominated(made.mechanisms, [*own, *paid])
+
+
+def _within_whole(made: Guarantee, whole: PrivacyEvent, paid: list[PrivacyEvent]) -> bool:
+    """Whether a question that has one line keeps it, beside the looks that it works from: both what
+    it ran besides them and what its promise leaves besides them (on other paths it may run more).
+    """
+    besides = unpaid_events(made.mechanisms, paid)
+    promise, room = made.budget(), ROUNDED if paid else Fraction(0)
+    if besides is None:
+        return False  # a look is not there in full
+    if isinstance(whole, Concentrated):
+        most = math.fsum([whole.limit, *(line.rho for line in paid)]) * (1 + float(room))
+        ran = total_rho(besides) <= whole.limit * (1 + DIGITS)
+        return ran and promise.rho is not None and promise.rho <= most
+    looks = pure_epsilon(paid)
+    if promise.epsilon is None or looks is None or not isinstance(whole, Pure | Approximate):
+        return False
+    delta = whole.delta if isinstance(whole, Approximate) else 0.0
+    if exact_fraction(promise.epsilon) - looks - room > whole.pure or promise.delta > delta:
+        return False
+    spent, limit = pure_epsilon(besides), bounded(whole.pure)
+    if spent is not None and spent <= max(whole.pure, Fraction(limit)):
+        return True
+    return delta > 0 and delta_within(besides, limit, delta) is not None

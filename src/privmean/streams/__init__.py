@@ -1,0 +1,47 @@
+"""A running mean over a stream, protected per person, by matrix factorization."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from privmean.streams.buffered_toeplitz import Buffered as Buffered
+    from privmean.streams.column_norms import ColumnNorms as ColumnNorms
+    from privmean.streams.group_streams import GroupMeanStream as GroupMeanStream
+    from privmean.streams.mean_stream import MeanStream as MeanStream
+    from privmean.streams.participation_sensitivity import Participation as Participation
+    from privmean.streams.plan_stream import plan as plan
+    from privmean.streams.scaled_toeplitz import ScaledBuffered as ScaledBuffered
+    from privmean.streams.strategies import Banded as Banded
+    from privmean.streams.strategies import BandedInverse as BandedInverse
+    from privmean.streams.strategies import DampedToeplitz as DampedToeplitz
+    from privmean.streams.strategies import Decaying as Decaying
+    from privmean.streams.strategies import Identity as Identity
+    from privmean.streams.strategies import MeanToeplitz as MeanToeplitz
+    from privmean.streams.strategies import PrefixRoot as PrefixRoot
+    from privmean.streams.strategies import Toeplitz as Toeplitz
+    from privmean.streams.strategy_error import ErrorGoal as ErrorGoal
+    from privmean.streams.stream_plan import StreamPlan as StreamPlan
+    from privmean.streams.stream_release import StreamRelease as StreamRelease
+    from privmean.streams.withhold_release import WithholdRelease as WithholdRelease
+else:
+    from privmean.lazy_imports import names
+
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        """
+        plan_stream          plan
+        stream_plan        StreamPlan
+        mean_stream            MeanStream
+        group_streams             GroupMeanStream
+        stream_release           StreamRelease
+        withhold_release  WithholdRelease
+        strategies        Identity PrefixRoot MeanToeplitz DampedToeplitz Decaying Toeplitz
+        strategies        Banded BandedInverse
+        buffered_toeplitz          Buffered
+        scaled_toeplitz            ScaledBuffered
+        column_norms           ColumnNorms
+        strategy_error             ErrorGoal
+        participation_sensitivity       Participation
+        """,
+    )

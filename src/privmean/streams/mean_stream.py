@@ -1,0 +1,326 @@
+"""A running mean over a stream of records, protected per person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Unpack
+
+from privmean import validate
+from privmean.data.person_table import L2Ball
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.noise.noise_source import Noise
+from privmean.storage.file_io import require_process
+from privmean.streams import confidence_bands as bands
+from privmean.streams import save_state as storage
+from privmean.streams.build_releases import ReleaseBuilder
+from privmean.streams.coerce_records import plain
+from privmean.streams.plan_stream import plan as make_plan
+from privmean.streams.schedule_steps import Batch, StepSchedule
+from privmean.streams.state_file import StateFile, Stored, StoredRelease
+from privmean.streams.stream_base import StreamBase, periods_of, require_shown, source_of
+from privmean.streams.stream_plan import StreamPlan
+from privmean.streams.stream_release import Opening, StreamRelease, View, apart
+
+
+class MeanStream(StreamBase[StreamPlan]):
+    """The private mean of records that arrive one by one: running, of a window, of periods.
+
+    Give the arguments of `continual.plan`, or a finished plan to `from_plan`. Every record is
+    clipped to the public region, waits until its person may take part again, takes one step, and
+    the mean of all records that took a step so far is released: `update` and `extend` return the
+    new releases. A record without a usable value takes its step as the centre of the region.
+
+    state
+        Path of a state file. Without it the stream lives in memory only and must not be restarted.
+        With it every batch is on disk before its releases are returned; opening the same path again
+        continues exactly, and `releases()` gives back all releases so far, bit for bit.
+    moved
+        Your word that a state file from another place is the newest, and its original never used.
+    clamp
+        Project estimates on the clipping region (free; never worsens an estimate of a mean in it).
+    first_release
+        Show nothing before this step: the first steps carry noise larger than the region.
+    level
+        Of the intervals shown with each release (for one step at a time).
+    sd
+        A public upper limit of the standard deviation of one row around its own expectation, people
+        included, for a normal population interval. If it is too small, so is the interval. Without
+        it that interval only uses that rows lie in the region.
+    icc
+        Goes with `sd`: a public upper limit of the correlation of two rows of one person, the same
+        for any two, in [0, 1]. Without it rows of one person may depend in any way.
+    history
+        Keep all releases for `releases()`; otherwise only the latest one.
+    noise
+        None for exact noise from the operating system's entropy.
+
+    Example:
+        stream = pm.MeanStream(
+            epsilon=1, delta=1e-6, max_participations=4, min_separation=8, bounds=(0, 5), steps=64
+        )
+        for i in range(16):
+            for release in stream.update(f"person {i % 8}", 3.5):
+                print(release.step, float(release), release.noise_sd)
+        stream.close()
+
+    Guarantees
+    ----------
+    See `StreamPlan`. The promise is about values at fixed public times: ids, order and number of
+    arrivals are public, and so is everything that decides who waits. The limit of participations,
+    the separation, the horizon and clipping are enforced here, nothing is owed by the caller but
+    that an old copy of a state file is never used again: copies are noticed by their place, and old
+    ones by the number of entries noted beside the file, but not when both were put back alike.
+    A stream belongs to the process that made it; in a fork of it, it raises.
+
+    Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1, on integers.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: str | os.PathLike[str] | None = None,
+        noise: Noise | None = None,
+        clamp: bool = True,
+        first_release: int = 1,
+        level: float = 0.95,
+        history: bool = True,
+        moved: bool = False,
+        sd: float | None = None,
+        icc: float | None = None,
+        **settings: Any,
+    ) -> None:
+        view = View(clamp, first_release, level, sd=sd, icc=icc)
+        self._open(state, view, noise, history, moved, settings=settings)
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: StreamPlan,
+        *,
+        state: str | os.PathLike[str] | None = None,
+        **how: Unpack[Opening],
+    ) -> MeanStream:
+        """A stream that runs a finished plan."""
+        stream, (view, rest) = cls.__new__(cls), apart(how)
+        stream._open(state, view, plan=plan, **rest)
+        return stream
+
+    @classmethod
+    def resume(
+        cls,
+        state: str | os.PathLike[str],
+        **how: Unpack[Opening],
+    ) -> MeanStream:
+        """Go on with the stream of a state file, whatever its settings were."""
+        if not os.path.exists(state):
+            raise ArgumentError("state", str(state), "does not exist", "start a new stream")
+        stream, (view, rest) = cls.__new__(cls), apart(how)
+        stream._open(state, view, **rest)
+        return stream
+
+    def _open(
+        self,
+        state: str | os.PathLike[str] | None,
+        view: View,
+        noise: Noise | None = None,
+        history: bool = True,
+        moved: bool = False,
+        *,
+        settings: dict[str, Any] | None = None,
+        plan: StreamPlan | None = None,
+    ) -> None:
+        source: Noise = source_of(noise)
+        self._file: StateFile | None = None
+        stored = None
+        state = None if state is None else validate.path("state", state)
+        if state is not None and os.path.exists(state):
+            self._file, stored = storage.open_file(state, moved=moved, settings=settings, plan=plan)
+            if stored.facts["secure"] != source.secure:
+                self._file.close()
+                raise ArgumentError(
+                    "noise", noise, "differs from that of the state", "use the same kind"
+                )
+            plan = StreamPlan.from_dict(stored.facts["plan"])
+        elif plan is None:
+            plan = make_plan(**(settings or {}))
+        if plan.target.window is not None and not history:
+            if self._file is not None:
+                self._file.close()
+            raise ArgumentError(
+                "history", history, "is needed for a window", "keep the history, or use a half-life"
+            )
+        try:
+            require_shown(view.first_release, plan.lattice.steps)
+        except ArgumentError:
+            if self._file is not None:
+                self._file.close()
+            raise
+        if stored is None and state is not None:  # wrong arguments have left no file behind
+            self._file = storage.new_file(state, plan, settings, secure=source.secure)
+        self.plan = plan
+        self.latest: StreamRelease | None = None
+        self._making = ReleaseBuilder(plan, source, view)
+        self._level = view.level
+        self._start(source)
+        self._history = bool(history)
+        self._kept: list[StoredRelease] = []
+        self._schedule = StepSchedule(plan, source)
+        self._mark: Any = None
+        if stored is not None:
+            self._restore(stored)
+
+    def _restore(self, stored: Stored) -> None:
+        storage.load(stored, self._schedule, self._making.sums)
+        self._mark = stored.facts.get("mark")
+        if stored.latest is not None:
+            last, kept = stored.latest.step, [stored.latest]
+            if self._making.reach and self._file is not None:
+                kept = list(self._file.releases(last - self._making.reach - 1))
+            self.latest = next(self._making.again(kept, self.region, last - 1), None)
+            self._making.restore(self._schedule.records, kept)
+            separation = self.plan.lattice.participation.separation
+            self._making.weights.restore(stored.people, kept, separation)
+
+    @property
+    def _run_id(self) -> str | None:
+        return None if self._file is None else self._file.facts.get("run")
+
+    @property
+    def steps(self) -> int:
+        """Steps taken so far."""
+        return self._schedule.steps
+
+    @property
+    def arrivals(self) -> int:
+        """Arrivals so far that had an id."""
+        return self._schedule.arrivals
+
+    @property
+    def records(self) -> int:
+        """Records in the mean so far."""
+        return self._schedule.records
+
+    @property
+    def waiting(self) -> int:
+        """Accepted records that wait for their turn."""
+        return self._schedule.queue.waiting
+
+    @property
+    def late(self) -> int:
+        """Arrivals of periods that were over, or without a readable time, since the start."""
+        return self._schedule.late
+
+    @property
+    def finished(self) -> bool:
+        """Whether the horizon is reached."""
+        return self._schedule.finished
+
+    @property
+    def region(self) -> L2Ball | None:
+        """The clipping region; None until it has been found."""
+        return self._schedule.ball
+
+    def update(self, person: object, value: object) -> list[StreamRelease]:
+        """One arrival: a number (or d numbers, or None). None, one or several new releases."""
+        return self.extend([person], [value])
+
+    def extend(
+        self,
+        persons: Sequence[object],
+        values: Collection[object],
+        mark: object = None,
+        times: Sequence[object] | None = None,
+    ) -> list[StreamRelease]:
+        """Many arrivals in order, durable together. Returns the new releases in order.
+
+        persons: ids (None is dropped before it counts). values: shape (m,) or (m, d), or a sequence
+        of numbers, sequences or None. mark: a public note (plain data) stored with the batch, such
+        as the position in the input; see `mark`. times: with `period`, the public time of each
+        arrival (a datetime, a date, an ISO text, or seconds since 1970). Raises `Infeasible` when
+        the horizon was reached before; arrivals after the step that reaches it are ignored.
+        """
+        self._require_open()
+        if self.finished:
+            raise InfeasibleError(
+                f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
+            )
+        rows = self._rows(persons, values)
+        periods = periods_of(times, self.plan.period, persons)
+        self._broken = True  # until everything below is on disk
+        return self._make(self._schedule.take_in(persons, rows, periods), mark)
+
+    def flush(self) -> list[StreamRelease]:
+        """Release what waits, at the end of the input: returns the new releases.
+
+        Rows that wait for their turn take their steps, with empty steps between them as far as the
+        separation asks for; the open period is closed. More may arrive afterwards. Ids and counts
+        alone decide; the budget is that of the plan.
+        """
+        self._require_open()
+        if self.finished:
+            return []
+        self._broken = True
+        return self._make(self._schedule.flush(), None)
+
+    def _make(self, batch: Batch, mark: object) -> list[StreamRelease]:
+        """Noise for the steps of a batch; everything on disk before anything is shown."""
+        stored = self._making.made(batch.steps)
+        if mark is not None:
+            self._mark = mark
+        if self._file is not None:
+            storage.save(
+                self._file,
+                batch,
+                self._schedule,
+                self._making.sums,
+                self._making.weights,
+                stored,
+                mark=None if mark is None else plain(mark),
+                history=self._history,
+            )
+        elif self._history:
+            self._kept.extend(stored)
+        else:
+            self._kept = stored[-1:] or self._kept
+        self._broken = False
+        released = self._making.shown(stored, self.region)
+        if released:
+            self.latest = released[-1]
+        return released
+
+    def releases(self, after: int = 0) -> Iterator[StreamRelease]:
+        """All releases so far with step > `after`, exactly as they were first returned."""
+        first = max(0, after - self._making.reach)
+        kept: Iterable[StoredRelease] = self._kept
+        if self._file is not None:
+            kept = self._file.releases(first)
+        chosen = (item for item in kept if item.step > first)
+        yield from self._making.again(chosen, self.region, after)
+
+    @property
+    def mark(self) -> Any:
+        """The note stored with the last batch that had one."""
+        return self._mark
+
+    @mark.setter
+    def mark(self, note: object) -> None:
+        require_process(self._process)
+        self._mark = note
+        if self._file is not None and self._file.facts.get("mark") != plain(note):
+            storage.save_fact(self._file, "mark", plain(note))
+
+    def band(self, release: StreamRelease, level: float | None = None) -> float:
+        """l2 radius that holds at all steps together with probability `level`.
+
+        With a horizon by Sidak's inequality, without one by a union over all steps to come.
+        """
+        chosen = self._level if level is None else validate.level("level", level)
+        most, d = self.plan.lattice.steps, self.plan.dimension
+        return release.noise_sd * bands.together(chosen, release.step, most, d)
+
+    def close(self) -> None:
+        """Close the state file; the stream can be opened again from it."""
+        if self._file is not None:
+            self._file.close()
+            self._broken = True

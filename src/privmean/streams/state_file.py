@@ -1,0 +1,230 @@
+"""The durable state of a stream: one append-only file, one entry a batch of records.
+
+A batch is on the disk before any of its releases is shown. So a crash at any moment leaves the
+state either before the batch, of which nothing was shown, or after it, with the very releases that
+are then shown: no step ever has two noises, no participation is forgotten. The same holds of a copy
+made at any moment; which copies are noticed as such or as old, says `privmean.storage.append_log`.
+
+The file holds raw clipped records and is as secret as the data. One process at a time may open it.
+Never use an old copy of it: noise drawn again for a released step would reveal the records.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.storage.append_log import DurableLog
+
+KIND = "stream"
+SLACK = 1 << 20  # bytes beyond twice the least size, before the file is written anew
+CHUNK = 1000  # releases, persons or rows in one entry of a file written anew
+
+Array = npt.NDArray[Any]
+Entry = dict[str, Any]
+
+
+class StoredRelease(NamedTuple):
+    """One release as stored: the noisy prefix sums of a step and the public counts.
+
+    size: the weighted number of records in the sums. period: of a stream of calendar periods.
+    people, rows: of `PersonWeights` after the step, None in a state of before they were kept.
+    names: who took part in the step, where a window needs it.
+    """
+
+    step: int
+    arrivals: int
+    records: int
+    waiting: int
+    square: float
+    sums: npt.NDArray[np.float64]
+    size: float
+    period: str = ""
+    people: float | None = None
+    rows: float | None = None
+    names: tuple[str, ...] | None = None
+
+
+class StoredPerson(NamedTuple):
+    """Steps used, the last of them, and from which step on the first waiting row may pass.
+
+    weight: with a half-life, the sum of the person's weights at the last of these steps.
+    """
+
+    used: int
+    last: int | None
+    allowed: int | None = None
+    weight: float | None = None
+
+
+class Stored:
+    """What the entries of a state file come to."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Any] = {}
+        self.people: dict[str, StoredPerson] = {}
+        self.waiting: dict[int, tuple[str, npt.NDArray[np.float64]]] = {}
+        self._arrays: dict[str, Any] = {}
+        self._last: Entry | None = None
+        self.entries = 0
+        self.forgotten = 0  # releases of so many entries are not kept
+
+    def take(self, data: bytes) -> None:
+        entry = json.loads(data)
+        self.facts.update(entry.get("facts", {}))
+        self._arrays = entry.get("arrays", self._arrays)
+        for name, *facts in entry.get("people", ()):
+            self.people[name] = StoredPerson(*facts)
+        for arrival in entry.get("passed", ()):
+            self.waiting.pop(arrival, None)
+        if "waiting" in entry:
+            arrivals, names, rows = entry["waiting"]
+            self.waiting.update(zip(arrivals, zip(names, unpacked(rows), strict=True), strict=True))
+        self._last = entry.get("releases", self._last)
+        if entry.get("only"):
+            self.forgotten = self.entries
+        self.entries += 1
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        return {name: unpacked(item) for name, item in self._arrays.items()}
+
+    @property
+    def latest(self) -> StoredRelease | None:
+        return None if self._last is None else list(_releases(self._last))[-1]
+
+
+class StateFile:
+    """An open state file, locked until `close`."""
+
+    def __init__(self, log: DurableLog, stored: Stored) -> None:
+        self._log = log
+        self.facts = stored.facts
+        self._forgotten = stored.forgotten
+        self._entries = stored.entries
+        self._least = log.size
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], facts: dict[str, object]) -> StateFile:
+        """A new file with these facts; refused if there is a file."""
+        stored = Stored()
+        entry = _bytes({"facts": facts})
+        stored.take(entry)
+        return cls(DurableLog.create(path, KIND, [entry]), stored)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, moved: bool = False) -> tuple[StateFile, Stored]:
+        """A file that exists, and what it holds."""
+        stored = Stored()
+        log = DurableLog.open(path, KIND, stored.take, moved=moved)
+        return cls(log, stored), stored
+
+    def add(self, entry: Entry) -> None:
+        """Make a batch durable. In "only" the releases of the entry replace all before."""
+        self._log.append(_bytes(entry))
+        self.facts.update(entry.get("facts", {}))
+        if entry.get("only"):
+            self._forgotten = self._entries
+        self._entries += 1
+
+    @property
+    def grown(self) -> bool:
+        """Whether most of the file may be about what is over."""
+        return self._log.size > 2 * self._least + SLACK
+
+    def rewrite(self, entries: Iterable[Entry]) -> None:
+        """Put these entries, with the releases kept so far, in place of all."""
+        packed = [_bytes(entry) for entry in entries]
+        count = len(packed)
+
+        def everything() -> Iterator[bytes]:
+            nonlocal count
+            yield from packed
+            for entry in self._kept(after=0):
+                count += 1
+                yield _bytes({"releases": entry})
+
+        if self._log.replace(everything()):
+            self._forgotten, self._entries = 0, count
+        self._least = self._log.size  # also if it could not be: try again at twice the size
+
+    def releases(self, after: int = 0) -> Iterator[StoredRelease]:
+        """The releases that are kept, in order, of steps > `after`."""
+        for entry in self._kept(after):
+            for release in _releases(entry):
+                if release.step > after:
+                    yield release
+
+    def _kept(self, after: int) -> Iterator[Entry]:
+        for index, data in enumerate(self._log.entries()):
+            if index >= self._forgotten and b'"releases"' in data:
+                entry = json.loads(data).get("releases")
+                if entry is not None and entry["first"] + len(entry["squares"]) > after:
+                    yield entry
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def packed_releases(releases: list[StoredRelease]) -> Entry:
+    """Releases of consecutive steps as part of an entry."""
+    entry = {
+        "first": releases[0].step,
+        "counts": [item[1:4] for item in releases],
+        "squares": [item.square for item in releases],
+        "sums": packed(np.array([item.sums for item in releases])),
+    }
+    if any(item.size != item.records for item in releases):
+        entry["sizes"] = [item.size for item in releases]
+    if any(item.period for item in releases):
+        entry["periods"] = [item.period for item in releases]
+    entry["weights"] = [[item.people, item.rows] for item in releases]
+    if any(item.names is not None for item in releases):
+        entry["names"] = [item.names for item in releases]
+    return entry
+
+
+def _releases(entry: Entry) -> Iterator[StoredRelease]:
+    counts = entry["counts"]
+    sizes = entry.get("sizes") or [float(item[1]) for item in counts]
+    periods = entry.get("periods") or [""] * len(counts)
+    weights = entry.get("weights") or [(None, None)] * len(counts)
+    names = [None if item is None else tuple(item) for item in entry.get("names", ())]
+    columns = zip(
+        counts,
+        entry["squares"],
+        unpacked(entry["sums"]),
+        sizes,
+        periods,
+        weights,
+        names or [None] * len(counts),
+        strict=True,
+    )
+    for step, (count, square, sums, size, period, (people, rows), who) in enumerate(
+        columns, start=entry["first"]
+    ):
+        arrivals, records, waiting = count
+        yield StoredRelease(
+            step, arrivals, records, waiting, square, sums, size, period, people, rows, who
+        )
+
+
+def packed(array: Array) -> list[object]:
+    """An array as plain data, bit for bit."""
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return [array.dtype.str, list(array.shape), data]
+
+
+def unpacked(item: Sequence[Any]) -> Array:
+    kind, shape, data = item
+    return np.frombuffer(base64.b64decode(data), dtype=kind).reshape(shape).copy()
+
+
+def _bytes(entry: Entry) -> bytes:
+    return json.dumps(entry, separators=(",", ":")).encode()

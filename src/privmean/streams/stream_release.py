@@ -1,0 +1,270 @@
+"""One released step of a stream, and how it is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypedDict, cast
+
+import numpy as np
+
+from privmean import validate
+from privmean.data.person_table import L2Ball
+from privmean.errors import ArgumentError
+from privmean.noise.noise_source import Noise
+from privmean.streams import confidence_bands as bands
+from privmean.streams.averaging_targets import RUNNING, AveragingTarget
+from privmean.streams.power_series import Floats
+from privmean.streams.state_file import StoredRelease
+
+FADED = 1e-280  # squares of weights below this are no longer exact
+
+
+@dataclass(frozen=True, eq=False)
+class StreamRelease:
+    """The released running mean after one step.
+
+    step: number of the step, from 1. arrivals: records that had arrived (public). records: records
+    in the mean (public; with a half-life: all so far). waiting: accepted records that wait for
+    their turn. estimate: shape (d,). noise_sd: standard deviation of the noise of one coordinate
+    before clamping. half_width: with probability `level` the estimate is at most this far (l2) from
+    the mean of the same clipped records; says nothing about the population or about clipping.
+    population: the same for the mean of the population, under what `assumes` says; records of one
+    person may depend in any way. period: the calendar period that the step stands for; group: of a
+    keyed stream.
+    """
+
+    step: int
+    arrivals: int
+    records: int
+    waiting: int
+    estimate: Floats
+    noise_sd: float
+    half_width: float
+    level: float
+    secure: bool
+    population: float = math.nan
+    period: str = ""
+    group: str | None = None
+    assumes: str = ""
+
+    def __float__(self) -> float:
+        if len(self.estimate) != 1:
+            raise TypeError("only a release of one column converts to a float")
+        return float(self.estimate[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for one line of JSON."""
+        values = [float(item) for item in self.estimate]
+        result: dict[str, Any] = {
+            **({} if self.group is None else {"group": self.group}),
+            "step": self.step,
+            **({"period": self.period} if self.period else {}),
+            "arrivals": self.arrivals,
+            "records": self.records,
+            "waiting": self.waiting,
+            "estimate": values,
+            "noise_sd": self.noise_sd,
+        }
+        kinds = {"noise": self.half_width, "population": self.population}
+        for kind, half in kinds.items():
+            if math.isnan(half):
+                continue
+            if len(values) == 1:
+                result[f"{kind}_interval"] = {
+                    "level": self.level,
+                    "lower": [values[0] - half],
+                    "upper": [values[0] + half],
+                }
+            else:
+                result[f"{kind}_radius"] = {"level": self.level, "radius": half}
+            if kind == "population":
+                last = "population_interval" if len(values) == 1 else "population_radius"
+                result[last]["assumes"] = self.assumes
+        if not self.secure:
+            result["secure"] = False
+        return result
+
+
+class Showing(TypedDict, total=False):
+    """How releases are shown: the keywords of `View` that are a caller's."""
+
+    clamp: bool
+    first_release: int
+    level: float
+    sd: float | None
+    icc: float | None
+
+
+class Opening(Showing, total=False):
+    """How a stream runs: noise, whether all its releases are kept, whether its state was moved."""
+
+    noise: Noise | None
+    history: bool
+    moved: bool
+
+
+def apart(how: Opening) -> tuple[View, dict[str, Any]]:
+    """How releases are shown, and how the stream runs."""
+    showing = {name: value for name, value in how.items() if name in Showing.__annotations__}
+    rest = {name: value for name, value in how.items() if name not in showing}
+    return View(**cast(Showing, showing)), rest
+
+
+@dataclass(frozen=True)
+class View:
+    """How stored noisy sums are shown. Post-processing only: choices here cost no privacy.
+
+    target: what the stream estimates. sd: a public limit of the standard deviation of a row around
+    its expectation, for the population interval; None: it is only known to lie in the region. icc:
+    a public limit of the correlation of two rows of a person. heaviest: see `person_weights`.
+    """
+
+    clamp: bool = True
+    first_release: int = 1
+    level: float = 0.95
+    target: AveragingTarget = RUNNING
+    sd: float | None = None
+    icc: float | None = None
+    heaviest: float = math.inf
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "first_release", validate.whole("first_release", self.first_release, least=1)
+        )
+        validate.level("level", self.level)
+        if self.sd is not None:
+            validate.positive("sd", self.sd)
+        if self.icc is not None:
+            if self.sd is None:
+                raise ArgumentError("icc", self.icc, "goes with sd", "give both, or leave it out")
+            if not 0 <= validate.number("icc", self.icc) <= 1:
+                raise ArgumentError("icc", self.icc, "is outside [0, 1]", "give a correlation")
+
+    @cached_property
+    def assumes(self) -> str:
+        """What the population interval rests on, beside that people come whatever their values."""
+        parts = ["people are independent"]
+        if self.sd is not None:
+            parts.append(f"sd <= {self.sd:.4g}")
+        if self.icc is not None:
+            parts.append(f"icc <= {self.icc:.4g}")
+        return "; ".join(parts)
+
+    def _sample(self, item: StoredRelease) -> float:
+        """Independent rows that would be as exact as this estimate: by people, or by `icc`."""
+        size = float(item.size)
+        # a state of before these sums were kept: nobody weighs more than the plan lets a person
+        people = self.heaviest * size if item.people is None else item.people
+        rows = size if item.rows is None else item.rows
+        if self.icc is not None:
+            people = (1 - self.icc) * rows + self.icc * people
+        if people < FADED:  # their squares are lost, not yet the weights
+            people, size = self.heaviest, math.sqrt(size)
+        return size * size / people
+
+    def _within(
+        self, items: Sequence[StoredRelease], past: Sequence[StoredRelease]
+    ) -> Iterator[StoredRelease]:
+        """Items with the sums and counts of their windows alone."""
+        window, both = self.target.window, [*past, *items]
+        for index, item in enumerate(items, start=len(past)):
+            if window is None or index < window:
+                yield item
+            else:
+                gone = both[index - window]
+                records = item.records - gone.records
+                yield item._replace(
+                    records=records, size=float(records), sums=item.sums - gone.sums
+                )
+
+    def _single(
+        self, item: StoredRelease, ball: L2Ball, noise_step: float, secure: bool, group: str | None
+    ) -> StreamRelease:
+        """One release, by the operations of `releases`: most of the time of a single event would be
+        spent on preparing arrays of one row."""
+        unit, d = ball.step / float(item.size), len(ball.center)
+        if d == 1:
+            offset = item.sums.item() * unit
+            if self.clamp:
+                offset = min(max(offset, -ball.radius), ball.radius)
+            estimate = np.array([ball.center[0] + offset])
+        else:
+            offsets = item.sums * unit
+            estimate = ball.place + (bands.clamp(offsets, ball.radius) if self.clamp else offsets)
+        deviation = noise_step * math.sqrt(item.square) * unit
+        wide = bands.population(
+            deviation, self._sample(item), self.level, d, radius=ball.radius, sd=self.sd
+        )
+        return self._shown(item, estimate, deviation, float(wide), secure, group)
+
+    def _shown(
+        self,
+        item: StoredRelease,
+        estimate: Floats,
+        sd: float,
+        population: float,
+        secure: bool,
+        group: str | None,
+    ) -> StreamRelease:
+        """What was stored, with the numbers that are shown."""
+        return StreamRelease(
+            step=item.step,
+            arrivals=item.arrivals,
+            records=item.records,
+            waiting=item.waiting,
+            estimate=estimate,
+            noise_sd=sd,
+            half_width=sd * bands.pointwise(self.level, len(estimate)),
+            level=self.level,
+            secure=secure,
+            population=population,
+            period=item.period,
+            group=group,
+            assumes=self.assumes,
+        )
+
+    def releases(
+        self,
+        items: Sequence[StoredRelease],
+        ball: L2Ball,
+        noise_step: float,
+        *,
+        secure: bool,
+        past: Sequence[StoredRelease] = (),
+        group: str | None = None,
+    ) -> list[StreamRelease]:
+        """The shown ones of `items`: before the first record there is nothing to show.
+
+        noise_step: noise deviation of one row, in row steps. past: the `reach` items before, or all
+        there were.
+        """
+        shown = [
+            item
+            for item in self._within(items, past)
+            if item.records > 0 and item.size > 0 and item.step >= self.first_release
+        ]
+        if not shown:
+            return []
+        if len(shown) == 1:
+            return [self._single(shown[0], ball, noise_step, secure, group)]
+        units = ball.step / np.array([item.size for item in shown], dtype=np.float64)
+        offsets = np.array([item.sums for item in shown]) * units[:, None]
+        if self.clamp:
+            offsets = bands.clamp(offsets, ball.radius)
+        estimates = ball.place + offsets
+        squares = np.array([item.square for item in shown])
+        deviations = (noise_step * np.sqrt(squares) * units).tolist()
+        d = len(ball.center)
+        sample = np.array([self._sample(item) for item in shown])
+        population = bands.population(
+            np.array(deviations), sample, self.level, d, radius=ball.radius, sd=self.sd
+        ).tolist()
+        return [
+            self._shown(item, estimate, sd, wide, secure, group)
+            for item, estimate, sd, wide in zip(
+                shown, estimates, deviations, population, strict=True
+            )
+        ]

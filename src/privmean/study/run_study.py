@@ -1,0 +1,177 @@
+"""A study run: charge, then one question after the other, each within its part."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from privmean.api.call_options import in_words, ledger_of
+from privmean.mechanisms.curator import AnswerStore
+from privmean.noise.exact import ExactNoise
+from privmean.noise.noise_source import Noise
+from privmean.pipeline import execute, run_step
+from privmean.privacy.guarantee_text import warn_of_delta
+from privmean.release.provenance import Provenance
+from privmean.study.answer_log import CannotResume
+from privmean.study.shared_locations import PREFIX, SharedLocationPlan
+from privmean.study.study_release import NOT_ANSWERED, Answer, StudyRelease
+
+if TYPE_CHECKING:
+    from privmean.api.call_options import CheckedOptions
+    from privmean.central.clipping_region import ClippingRegion
+    from privmean.data.person_table import PersonTable
+    from privmean.pipeline import Plan
+    from privmean.privacy.ledger import Ledger
+    from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.privacy.privacy_events import PrivacyEvent
+    from privmean.release.release import Release
+    from privmean.study.question_share import QuestionShare
+    from privmean.study.study_plan import StudyPlan
+    from privmean.study.study_question import StudyQuestion
+
+LOST = (
+    "an error after the charge, in the engine or in privmean; which one is not told, because it "
+    "may depend on records"
+)
+
+
+class StudyRun(Protocol):
+    """What a run reads of a study."""
+
+    name: str
+    simultaneous: bool
+    card: dict[str, str]
+
+    @property
+    def said(self) -> CheckedOptions: ...
+    @property
+    def table_name(self) -> str: ...
+    def people(self) -> dict[str, PersonTable]: ...
+    def located(self, columns: Sequence[str]) -> dict[str, PersonTable]: ...
+    def planned(self, people: dict[str, PersonTable]) -> StudyPlan: ...
+
+
+def run(
+    study: StudyRun,
+    *,
+    ledger: Ledger | str | None = None,
+    noise: Noise | None = None,
+    label: str | None = None,
+    analyst: str = "",
+    draws: Callable[[str], AnswerStore] | None = None,
+    run_id: str | None = None,
+    claimed: Callable[[StudyPlan], None] | None = None,
+    charged: Callable[[LedgerEntry | None], None] | None = None,
+) -> StudyRelease:
+    """See `Study.release`. draws: for every question, where its noisy answers are kept; run_id: of
+    the run that is gone on with; claimed, charged: told of the plan before the charge, and of the
+    charge before any noise."""
+    said = study.said
+    ledger = said.ledger if ledger is None else ledger_of(ledger)
+    label = in_words("label", label) or said.label
+    analyst = in_words("analyst", analyst) or said.analyst
+    noise = said.noise if noise is None else noise
+    people = study.people()
+    plan = study.planned(people)
+    looked = study.located([look.column for look in plan.looks])
+    for part in plan.parts:
+        part.plan.accepts(people[part.name])
+    promise, entry, run = plan.guarantee, None, run_id or uuid.uuid4().hex
+    warn_of_delta(promise, plan.parts[0].plan.shape.count)
+    if claimed is not None:
+        claimed(plan)
+    if ledger is not None:
+        about = {
+            "analyst": analyst,
+            "questions": ", ".join(f"{item.name} ({item.question.kind})" for item in plan.items),
+            "table": study.table_name,
+            "plan": plan.digest,
+            "run": run,
+        }
+        told = {name: text for name, text in about.items() if text}
+        entry = ledger.charge(promise, label=label or study.name, about=told)
+    if charged is not None:
+        charged(entry)
+    places: dict[str, ClippingRegion] = {}
+    for look in plan.looks:
+        kept = None if draws is None else draws(f"{PREFIX}{look.column}")
+        with _losing_all_but(
+            CannotResume
+        ):  # a look that is lost leaves its questions without an answer
+            places[look.column] = run_step(look, looked[look.column], noise=noise, draws=kept)
+    note = (
+        f"part of the study {study.name!r}, charged with it: {promise.describe()} in all",
+        f"study {study.name!r}, run {run}",
+    )
+    answers = []
+    for item, part in zip(plan.items, plan.parts, strict=True):
+        kept = None if draws is None else draws(item.name)
+        answer = Answer(item, part, None, NOT_ANSWERED, LOST)
+        with _losing_all_but(
+            CannotResume
+        ):  # what was charged is spent: the other questions are owed
+            made = _asked(item, part, places, people[item.name], said.level, noise, kept, note)
+            answer = Answer(item, part, made) if made is not None else _unplaced(item, part)
+        answers.append(answer)
+    secure = (ExactNoise() if noise is None else noise).secure
+    engine = next((getattr(item, "engine", None) for item in people.values()), None)
+    found = StudyRelease(
+        name=study.name,
+        answers=tuple(answers),
+        plan=plan,
+        guarantee=promise,
+        level=said.level,
+        simultaneous=study.simultaneous,
+        secure=secure,
+        run_id=run,
+        card=study.card,
+        provenance=Provenance().made_by(engine, entry),
+    )
+    return found.together() if study.simultaneous else found
+
+
+def _asked(
+    item: StudyQuestion,
+    part: QuestionShare,
+    places: Mapping[str, ClippingRegion],
+    people: PersonTable,
+    level: float,
+    noise: Noise | None,
+    draws: AnswerStore | None,
+    note: tuple[str, str],
+) -> Release | None:
+    """The release of one question; None where the looks that it works from found nothing."""
+    plan: Plan = part.plan
+    paid: tuple[PrivacyEvent, ...] = ()
+    if isinstance(plan, SharedLocationPlan):
+        paid, found = plan.paid, plan.after(places)
+        if found is None:
+            return None
+        plan = found
+    made = execute(plan, people, noise=noise, level=level, draws=draws, paid=paid)
+    words, study = note
+    promise = replace(made.guarantee, note=words, part_of=study)
+    return item.question.told(replace(made, guarantee=promise))
+
+
+def _unplaced(item: StudyQuestion, part: QuestionShare) -> Answer:
+    columns = ", ".join(look.column for look in part.looks)
+    return Answer(
+        item, part, None, NOT_ANSWERED,
+        f"the look that it works from found no limits ({columns}): give bounds, a larger budget, "
+        "or ask about more persons",
+    )  # fmt: skip
+
+
+@contextmanager
+def _losing_all_but(kept: type[Exception]) -> Iterator[None]:
+    """Which error it was may depend on the records: nobody is told."""
+    try:
+        yield
+    except kept:
+        raise
+    except Exception:
+        pass

@@ -1,0 +1,283 @@
+"""A study in a TOML file: one table, one budget, the questions about it.
+
+[table]                       [questions.wage]
+source = "panel.parquet"      ask = "mean"
+person = "idcode"             values = ["ln_wage"]
+[budget]                      weight = 2
+epsilon = 1.0
+
+docs/schemas/study.schema.json is its schema; every key that is not in it is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from privmean.api.option_groups import ReleaseOptions, ResourceOptions, TextOptions
+from privmean.api.parse_question import QUESTIONS, Field, fields_of, question_class, question_of
+from privmean.data.table import Resources, Table
+from privmean.errors import ArgumentError
+from privmean.study.study import CARD, Study
+
+
+def _words_of(*groups: Any) -> dict[str, tuple[Any, str]]:
+    """The keys that stand for the words of these groups: type and help."""
+    found = {}
+    for item in (item for group in groups for item in fields_of(group)):
+        kind = next(part for part in (*get_args(item.hint), item.hint) if part is not type(None))
+        found[item.name] = (get_origin(kind) or kind, item.help)
+    return found
+
+
+TEXT: dict[str, tuple[Any, str]] = {
+    "source": (str, "File, folder or pattern of CSV, Parquet or JSON lines, beside this file."),
+    "person": (str, "Column that says whose a record is."),
+    **_words_of(TextOptions, ResourceOptions),
+}
+BUDGET = _words_of(ReleaseOptions)
+STUDY: dict[str, tuple[Any, str]] = {
+    "name": (str, "Name of the study, in its report and on the ledger."),
+    "simultaneous": (bool, "Whether intervals hold for all lines of the study together."),
+    **{name: (str, f"Release card: {text}.") for name, text in CARD.items()},
+}
+OWN: dict[str, tuple[Any, str]] = {
+    "ask": (str, "Kind of question."),
+    "weight": (float, "Weight of its squared error beside the others."),
+    "error": (float, "Wanted root mean square error, instead of a weight."),
+    "guess_sd": (float, "Public guess of the deviation between persons, for planning only."),
+}
+PARTS = ("table", "budget", "questions", "study")
+NEEDED = ("table", "budget", "questions")
+SCHEMA_ID = "privmean:study:1"
+
+
+def read_study(path: str | os.PathLike[str]) -> Study:
+    """The study that a file declares; everything is checked, and no table is opened.
+
+    A source that is a relative path is taken beside the file.
+
+    Raises ArgumentError for a file that cannot be read, and for every word that is not known.
+    """
+    try:
+        stated = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raise ArgumentError(
+            "file", str(path), f"cannot be read: {why}", "give a TOML file of questions"
+        ) from None
+    return study_of(stated, Path(path).parent)
+
+
+def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
+    """The same from what the file says."""
+    _known("", stated, PARTS)
+    for part in PARTS:
+        if part in NEEDED and (not isinstance(stated.get(part), dict) or not stated[part]):
+            raise ArgumentError(part, stated.get(part), "is missing", f"add [{part}] to the file")
+        if not isinstance(stated.get(part, {}), dict):
+            raise ArgumentError(part, stated[part], "is no table", f"write [{part}]")
+    table, budget, own = stated["table"], stated["budget"], stated.get("study", {})
+    for place, said, known in (
+        ("table", table, TEXT),
+        ("budget", budget, BUDGET),
+        ("study", own, STUDY),
+    ):
+        _typed(place, said, known)
+    for name in ("source", "person"):
+        if name not in table:
+            raise ArgumentError(f"table.{name}", None, "is missing", TEXT[name][1])
+    kept = {name: value for name, value in table.items() if name not in ("source", "person")}
+    machine = {name: kept.pop(name) for name in _words_of(ResourceOptions) if name in kept}
+    source = os.path.expanduser(table["source"])
+    if "://" not in source and not os.path.isabs(source):
+        source = str(folder / source)
+    made = Table(source, person=table["person"], machine=Resources(**machine), **kept)
+    card = {name: own[name] for name in CARD if name in own}
+    named = {name: value for name, value in own.items() if name not in CARD}
+    study = Study(made, card=card, **named, **budget)
+    for name, said in stated["questions"].items():
+        place = f"questions.{name}"
+        if not isinstance(said, dict) or "ask" not in said:
+            raise ArgumentError(f"{place}.ask", None, "is missing", 'say ask = "mean", for example')
+        ours = {word: value for word, value in said.items() if word in OWN}
+        _typed(place, ours, OWN)
+        kind = ours.pop("ask")
+        words = {word: value for word, value in said.items() if word not in OWN}
+        try:
+            study.add(name, _question(kind, words, place), **ours)
+        except ArgumentError as refused:  # by what does not know where it stands
+            if refused.argument == "name" or refused.argument.startswith(place):
+                raise
+            raise ArgumentError(
+                f"{place}.{refused.argument}", refused.value, refused.problem, refused.remedy
+            ) from None
+    return study
+
+
+def _question(kind: str, words: Mapping[str, Any], place: str) -> Any:
+    """The question; a word that is nearly one of the study's own is said so."""
+    known = [item.name for item in fields_of(question_class(kind))]
+    for word, value in words.items():
+        if word not in known:
+            near = get_close_matches(word, [*known, *OWN], n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"{kind} takes {', '.join(known)}"
+            raise ArgumentError(f"{place}.{word}", value, f"is no word of {kind}", remedy)
+    return question_of(kind, words, place + ".{}")
+
+
+def _known(place: str, said: Mapping[str, Any], names: Any) -> None:
+    for name, value in said.items():
+        if name not in names:
+            near = get_close_matches(name, names, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(names)}"
+            raise ArgumentError(f"{place}{name}", value, "is not known", remedy)
+
+
+def _typed(place: str, said: Mapping[str, Any], known: Mapping[str, tuple[Any, str]]) -> None:
+    """Refuse words that are not known, and values of another type."""
+    _known(f"{place}.", said, known)
+    for name, value in said.items():
+        kind, words = known[name]
+        fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+        if not fits or (isinstance(value, bool) and kind is not bool):
+            raise ArgumentError(f"{place}.{name}", value, f"is no {_TYPES[kind]}", words)
+
+
+_TYPES = {str: "string", float: "number", int: "integer", bool: "boolean", list: "array"}
+
+
+# --- the schema, and a first file made from it ----------------------------------------------------
+def study_schema() -> dict[str, Any]:
+    """The JSON schema of a study file, from the declarations alone."""
+    kinds = [_kind_schema(kind) for kind in QUESTIONS]
+    return {
+        "$id": SCHEMA_ID,
+        "title": "A study of privmean: study.toml",
+        "type": "object",
+        "required": list(NEEDED),
+        "additionalProperties": False,
+        "properties": {
+            "table": {**_object(TEXT), "required": ["source", "person"]},
+            "budget": _object(BUDGET),
+            "study": _object(STUDY),
+            "questions": {
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": {"anyOf": kinds},
+            },
+        },
+    }
+
+
+def _object(known: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
+    words = {
+        name: {"type": _TYPES[kind], "description": text} for name, (kind, text) in known.items()
+    }
+    return {"type": "object", "additionalProperties": False, "properties": words}
+
+
+def _kind_schema(kind: str) -> dict[str, Any]:
+    """One kind of question: its own fields, and what a study says of any."""
+    own = _object({name: item for name, item in OWN.items() if name != "ask"})["properties"]
+    found = fields_of(question_class(kind))
+    words = {item.name: {"type": _types_of(item), "description": item.help} for item in found}
+    return {
+        "type": "object",
+        "required": ["ask", *(item.name for item in found if item.required)],
+        "additionalProperties": False,
+        "properties": {"ask": {"const": kind}, **words, **own},
+    }
+
+
+def _types_of(item: Field) -> list[str]:
+    """What a field may be in a file: its own type, or the text that stands for it."""
+    found = set()
+    for part in (item.hint, *get_args(item.hint)):
+        if part is Any:
+            return ["string", "number", "array", "boolean", "object"]
+        if part in (bool, int, float, str):
+            found.add(_TYPES[part])
+        elif get_origin(part) in (tuple, list) or "Sequence" in str(part):
+            found |= {"array", "string"}
+        elif "Mapping" in str(part):
+            found |= {"object", "array"}
+        elif isinstance(part, type) and part is not type(None):
+            found |= {"string", "array", "number"}  # a class is said by its text, or plain numbers
+    if not found:
+        return ["string", "number", "array", "boolean", "object"]
+    if "number" in found:
+        found.add("integer")
+    return sorted(found)
+
+
+def first_file(source: str, person: str, columns: list[str], header: bool | None = None) -> str:
+    """A commented first study.toml, from the schema of the table alone. header: what was said of a
+    text file's first line."""
+    numbers = [name for name in columns if name != person]
+    first = numbers[0] if numbers else "COLUMN"
+    kinds = ", ".join(f'"{kind}"' for kind in QUESTIONS)
+    lines = [
+        "# A study: one table, one budget, the questions about it.",
+        "#   privmean study plan study.toml            what each answer will cost, how exact it",
+        "#                                             will be; spends nothing",
+        "#   privmean study run study.toml --out DIR   release.json, report.html, CSVs",
+        "",
+        "[study]",
+        'name = "study"              # in the report and on the ledger',
+        "# simultaneous = true      # intervals that hold for all lines together",
+        "",
+        "[table]",
+        f"source = {_quoted(source)}",
+        f"person = {_quoted(person)}   # protected: each person with all records",
+        *([] if header is None else [f"header = {str(header).lower()}"]),
+        f"# columns: {', '.join(columns)}"
+        if columns
+        else "# columns are not shown: the first line of a text file could be a record;\n"
+        "# `privmean study init --header` says that it is none",
+        "",
+        "[budget]",
+        "epsilon = 1.0               # of the whole study: choose it before you look",
+        "# delta = 1e-6             # far below 1/persons; some methods need it",
+        '# neighbors = "add-remove" # where it is private who is in the table; with n_design',
+        "",
+        f"# kinds of questions: {kinds}",
+        "[questions.first]",
+        'ask = "mean"',
+        f"values = [{_quoted(first)}]",
+        "# weight = 2               # of its squared error beside the others",
+        "# error = 0.02             # or a wanted error, with guess_sd, a public guess",
+        "",
+    ]
+    for kind in QUESTIONS:
+        words = [item for item in fields_of(question_class(kind)) if item.help]
+        lines.append(f"# {kind}:")
+        lines += [
+            f"#   {item.name}: {item.help}{' (needed)' if item.required else ''}" for item in words
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A TOML string."""
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
+
+
+def in_the_file(error: ArgumentError) -> ArgumentError:
+    """The same with words of a table as the file says them: header=True as header = true."""
+    names = "|".join(name for name in TEXT if name not in ("source", "person"))
+    remedy = re.sub(
+        rf"\b({names})=(True|False|)",
+        lambda found: f"{found[1]} = {found[2].lower()}" if found[2] else found[1],
+        error.remedy,
+    )
+    if remedy != error.remedy:
+        remedy += ", under [table] in the study's file"
+    return ArgumentError(error.argument, error.value, error.problem, remedy)

@@ -1,0 +1,294 @@
+"""The plan of a study: what each question gets, and what to expect of it. Reads no data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+from privmean.bisection import smallest_int
+from privmean.central.shared_location import SharedLocationQuery
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.pipeline import Plan
+from privmean.plain_data import plain
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.canonical_json import digest
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.guarantee_text import risk_sentence
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.study.allocate_budget import allot
+from privmean.study.budget_shares import RHO, SUMS, BudgetAllocation, noise_of
+from privmean.study.question_share import QuestionShare, bill
+from privmean.study.shared_locations import plan_of, shared_location_events
+from privmean.study.study_question import StudyQuestion
+
+PURPOSE = "privmean study plan"
+
+
+@runtime_checkable
+class HasRequiredN(Protocol):
+    """A plan that does not refuse few persons, whose number may be private, and fails with them."""
+
+    @property
+    def least_persons(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One question in the plan. share: of the budget; predicted, noise: error and its part from
+    privacy noise, at the question's guess_sd (at 1 where there is none: then both are in units of
+    the deviation between persons); doubled: the predicted error with twice the weight; least: the
+    smallest number of persons at which this plan works (None where none is planned for)."""
+
+    name: str
+    ask: str
+    budget: str
+    share: float
+    predicted: float
+    noise: float
+    guessed: bool
+    doubled: float
+    least: int | None
+    method: str
+    why: str
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Everything decided before data are read: parts, plans, the composed bill.
+
+    Example:
+        study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
+        study.add("level", pm.Mean("ln_wage"), weight=2)
+        study.add("hours", pm.Mean("hours", assume=(0, 100)))
+        print(study.plan(4000))
+    """
+
+    items: tuple[StudyQuestion, ...]
+    shapes: Mapping[str, PublicShape]
+    budget: Budget
+    allotment: BudgetAllocation
+
+    @classmethod
+    def of(
+        cls,
+        items: tuple[StudyQuestion, ...],
+        shapes: Mapping[str, PublicShape],
+        budget: Budget,
+        *,
+        looking: bool = True,
+    ) -> StudyPlan:
+        """looking: whether columns can be looked at (those of a table)."""
+        return cls(items, shapes, budget, allot(items, shapes, budget, looking=looking))
+
+    @property
+    def parts(self) -> tuple[QuestionShare, ...]:
+        return self.allotment.parts
+
+    @property
+    def losses(self) -> tuple[PrivacyEvent, ...]:
+        """The bill of the study: fixed before any data, whatever is asked of it."""
+        return bill(self.parts, self.looks)
+
+    @property
+    def looks(self) -> tuple[SharedLocationQuery, ...]:
+        """The looks that are taken once, before the questions, in the order of the bill."""
+        return tuple(self.allotment.looks.values())
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise of the whole."""
+        public = dict.fromkeys(word for part in self.parts for word in part.plan.public)
+        return Guarantee.of(
+            self.budget,
+            self.budget.neighbors,
+            self.losses,
+            public=(*public, "the questions"),
+            note="one promise for all questions together; no question has one that adds to it",
+        ).require()
+
+    @property
+    def digest(self) -> str:
+        """What the plan is bound by: parts, settings, shapes, bill."""
+        return digest(
+            PURPOSE,
+            {
+                "budget": self.budget.to_dict(),
+                "neighbors": self.budget.neighbors,
+                "questions": [
+                    {
+                        "name": part.name,
+                        "question": repr(item.question),
+                        "columns": list(self.shapes[item.name].columns),
+                        "budget": part.budget.to_dict(),
+                        "lines": [line.to_dict() for line in part.lines],
+                    }
+                    for item, part in zip(self.items, self.parts, strict=True)
+                ],
+                "looks": [line.to_dict() for line in shared_location_events(self.looks)],
+            },
+        )
+
+    def lines(self) -> tuple[PlanRow, ...]:
+        """One line a question."""
+        return tuple(
+            self._line(item, part) for item, part in zip(self.items, self.parts, strict=True)
+        )
+
+    def _line(self, item: StudyQuestion, part: QuestionShare) -> PlanRow:
+        guess = item.guess_sd or 1.0
+        return PlanRow(
+            item.name,
+            item.question.kind,
+            part.budget.describe(),
+            self._share(part.size, part.rho),
+            part.plan.predict(guess)["rmse"],
+            noise_of(part.plan, guess),
+            item.guess_sd is not None,
+            self._doubled(item, guess),
+            self._least(item, part),
+            part.plan.estimator,
+            part.plan.why,
+        )
+
+    def _share(self, size: float, rho: float) -> float:
+        """The part of what all looks and questions cost: by epsilon where parts of epsilon add up,
+        by zCDP elsewhere."""
+        if self.allotment.way == SUMS:
+            looks = math.fsum(float(look.pure) for look in self.looks)
+            return size / (looks + math.fsum(part.size for part in self.parts))
+        looks = math.fsum(line.rho for line in shared_location_events(self.looks))
+        return rho / (looks + math.fsum(part.rho for part in self.parts))
+
+    def looked(self) -> tuple[tuple[SharedLocationQuery, float, tuple[str, ...]], ...]:
+        """Each look, its share of the whole, and the questions that work from it."""
+        return tuple(
+            (
+                look,
+                self._share(float(look.pure), math.fsum(line.rho for line in look.losses)),
+                tuple(part.name for part in self.parts if look in part.looks),
+            )
+            for look in self.looks
+        )
+
+    def _doubled(self, item: StudyQuestion, guess: float) -> float:
+        """The predicted error with twice the weight, by sums of shares."""
+        if item.error is not None or len(self.items) == 1:
+            return math.nan
+        weights = {x.name: x.weight for x in self.items if x.error is None}
+        power = 0.5 if self.allotment.way == RHO else 1 / 3
+        before = weights[item.name] ** power / sum(w**power for w in weights.values())
+        weights[item.name] *= 2
+        after = weights[item.name] ** power / sum(w**power for w in weights.values())
+        own = self._part(item.name).own
+        factor = after / before
+        if own.rho is not None:
+            larger = replace(own, rho=own.rho * (factor**2 if power < 0.5 else factor))
+        else:
+            assert own.epsilon is not None
+            larger = replace(own, epsilon=own.epsilon * factor)
+        try:
+            found = self._planned(item, larger, self.shapes[item.name])
+        except (InfeasibleError, ArgumentError):
+            return math.nan
+        return found.predict(guess)["rmse"]
+
+    def _least(self, item: StudyQuestion, part: QuestionShare) -> int | None:
+        """The smallest public number of persons at which the question can be answered so."""
+        shape = self.shapes[item.name]
+
+        def works(persons: int) -> bool:
+            known = persons if shape.persons is not None else None
+            try:
+                made = self._planned(
+                    item,
+                    part.own,
+                    replace(shape, persons=known, design=None if known else persons),
+                )
+            except (InfeasibleError, ArgumentError):
+                return False
+            return not isinstance(made, HasRequiredN) or persons >= made.least_persons
+
+        return smallest_int(works, 1, most=10**9)
+
+    def _planned(self, item: StudyQuestion, own: Budget, shape: PublicShape) -> Plan:
+        return plan_of(item.question, shape, own, self.allotment.looks)
+
+    def _part(self, name: str) -> QuestionShare:
+        return next(part for part in self.parts if part.name == name)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "budget": self.budget.to_dict(),
+            "neighbors": self.budget.neighbors,
+            "way": self.allotment.way,
+            "factor": self.allotment.factor,
+            "digest": self.digest,
+            "looks": [
+                {"name": look.name, "share": share, "serves": list(serves)}
+                for look, share, serves in self.looked()
+            ],
+            "questions": [
+                {
+                    "name": line.name,
+                    "ask": line.ask,
+                    "budget": line.budget,
+                    "share": line.share,
+                    "predicted_error": plain(line.predicted),
+                    "predicted_noise": plain(line.noise),
+                    "in_deviations_between_persons": not line.guessed,
+                    "predicted_error_with_twice_the_weight": plain(line.doubled),
+                    "least_persons": line.least,
+                    "method": line.method,
+                    "why": line.why,
+                }
+                for line in self.lines()
+            ],
+        }
+
+    def __str__(self) -> str:
+        """The plan as a table, from public numbers alone."""
+        found = self.lines()
+        wide = max([8, *(len(line.name) for line in found)])
+        heads = ("share", "error", "noise", "weight x2", "persons >=")
+        rows = [f"{'question':<{wide}}" + "".join(f"{item:>12}" for item in heads) + "   method"]
+        for line in found:
+            mark = "" if line.guessed else "*"
+            cells = (
+                f"{line.share:.1%}",
+                f"{line.predicted:.3g}{mark}",
+                f"{line.noise:.3g}{mark}",
+                "–" if math.isnan(line.doubled) else f"{line.doubled:.3g}{mark}",
+                "–" if line.least is None else str(line.least),
+            )
+            text = "".join(f"{item:>12}" for item in cells)
+            rows.append(f"{line.name:<{wide}}{text}   {line.method}: {line.why}")
+        rows.append(
+            "error: predicted, and noise is privacy's part of it; weight x2: the error with twice "
+            "the weight; persons >=: fewer are refused"
+        )
+        for look, share, serves in self.looked():
+            rows.append(f"{look.name}: {share:.1%}, once for {', '.join(serves)}")
+        promise = self.guarantee
+        rows.append(
+            f"together {promise.describe()} for one {promise.unit} with all records, "
+            f"{promise.relation}: {risk_sentence(promise)}"
+        )
+        words = {
+            "sums": "the parts add up",
+            "curves": f"composed by curves: every free part is {self.allotment.factor:.3g} times "
+            "what adding up allows",
+            "sums of rho": "the parts are of rho, which adds up",
+        }[self.allotment.way]
+        rows.append(f"composition: {words}")
+        if not all(line.guessed for line in found):
+            rows.append(
+                "* in deviations between persons (give guess_sd for the column's own units)"
+            )
+        persons = {shape.count for shape in self.shapes.values()}
+        public = "public" if self.budget.neighbors == REPLACE_ONE else "a public guess"
+        rows.append(f"persons: {', '.join(map(str, sorted(x for x in persons if x)))} ({public})")
+        return "\n".join(rows)

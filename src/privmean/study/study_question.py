@@ -1,0 +1,70 @@
+"""One question of a study, with what the study says of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, is_dataclass
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.questions.base import COLUMNS, Question, SharesLocation
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")
+
+
+@dataclass(frozen=True)
+class StudyQuestion:
+    """name: what it is called in the study. weight: of its squared error beside the others. error:
+    the wanted root mean square error, None for a share of what the others leave. guess_sd: public
+    guess of the deviation between persons, for planning only."""
+
+    name: str
+    question: Question
+    weight: float = 1.0
+    error: float | None = None
+    guess_sd: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise ArgumentError(
+                "name",
+                self.name,
+                "is no name of a question",
+                "use at most 64 letters, digits, ' ', '_', '-', '.'; first a letter or a digit",
+            )
+        if self.name == "look":
+            raise ArgumentError("name", self.name, "is kept for looks at columns", "take another")
+        if not hasattr(self.question, "estimator") or isinstance(self.question, type):
+            raise ArgumentError(
+                "question", self.question, "is no question", "give pm.Mean(...), for example"
+            )
+        validate.positive("weight", self.weight)
+        if self.guess_sd is not None:
+            validate.positive("guess_sd", self.guess_sd)
+        if self.error is None:
+            return
+        validate.positive("error", self.error)
+        if self.weight != 1.0:
+            raise ArgumentError("weight", self.weight, "goes beside no wanted error", "give one")
+        if self.guess_sd is None:
+            raise ArgumentError(
+                "guess_sd",
+                None,
+                f"is needed with a wanted error ({self.name})",
+                "give a public guess of the deviation between persons; it is for planning only",
+            )
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The columns that the question names, each after its word; patterns are left out."""
+        found: dict[str, str] = {}
+        question: object = self.question
+        if is_dataclass(question):
+            said = {item.name: getattr(question, item.name) for item in fields(question)}
+            for word in COLUMNS:
+                named = said.get(word)
+                for name in (named,) if isinstance(named, str) else tuple(named or ()):
+                    found.setdefault(name, f"{self.name}.{word}")
+        for name in self.question.looked_at if isinstance(self.question, SharesLocation) else ():
+            found.setdefault(name, f"{self.name}.formula")
+        return [(word, name) for name, word in found.items() if "*" not in name and "?" not in name]

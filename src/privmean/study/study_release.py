@@ -1,0 +1,218 @@
+"""What a study gives back: every release by name, one promise, one JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from privmean.errors import ArgumentError
+from privmean.inference.interval import UNSAFE
+from privmean.plain_data import plain_tree
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.guarantee_text import risk_sentence
+from privmean.release.formatting import percent, table, worst_status
+from privmean.release.provenance import Provenance, sealed
+from privmean.release.release import Release
+from privmean.release.result_rows import Row, columns_of
+
+if TYPE_CHECKING:
+    from privmean.study.question_share import QuestionShare
+    from privmean.study.study_plan import StudyPlan
+    from privmean.study.study_question import StudyQuestion
+
+SCHEMA = 1  # of a stored study
+KIND = "study"
+OK, FAILED, NOT_ANSWERED = "ok", "failed", "not answered"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question's outcome. release: None where an error came after the charge: nothing is told
+    of it, since which error it is may depend on records."""
+
+    item: StudyQuestion
+    part: QuestionShare
+    release: Release | None
+    status: str = ""
+    advice: str = ""
+
+    @property
+    def stated(self) -> tuple[str, str]:
+        """Status and advice."""
+        return (self.status, self.advice) if self.release is None else worst_status(self.release)
+
+
+@dataclass(frozen=True, repr=False)
+class StudyRelease:
+    """The releases of a study, by name: `found["wage"]`; the promise is that of the whole.
+
+    rows, to_frame: every line of every question, with the question's name first. Lines of a study
+    with `simultaneous` hold all together, at Bonferroni's level.
+
+    Example:
+        study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
+        study.add("hours", pm.Mean("hours", assume=(0, 100)))
+        found = study.release()
+        found["hours"].estimate
+        found.report("report.html")
+    """
+
+    name: str
+    answers: tuple[Answer, ...]
+    plan: StudyPlan
+    guarantee: Guarantee
+    level: float
+    simultaneous: bool
+    secure: bool
+    run_id: str
+    card: Mapping[str, str] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def __getitem__(self, name: str) -> Release:
+        for answer in self.answers:
+            if answer.item.name == name:
+                if answer.release is None:
+                    raise ArgumentError("name", name, f"was {answer.status}", answer.advice)
+                return answer.release
+        raise ArgumentError("name", name, "is no question of the study", ", ".join(self.names))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(answer.item.name for answer in self.answers)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The questions without an estimate."""
+        return tuple(
+            answer.item.name
+            for answer in self.answers
+            if answer.release is None or not answer.release.answered
+        )
+
+    def together(self) -> StudyRelease:
+        """With intervals that hold for all lines at once (Bonferroni over the lines)."""
+        number = sum(len(item.release.rows()) for item in self.answers if item.release is not None)
+        each = 1 - (1 - self.level) / max(number, 1)
+        answers = tuple(
+            item if item.release is None
+            else replace(item, release=replace(item.release, level=each))
+            for item in self.answers
+        )  # fmt: skip
+        return replace(self, answers=answers, simultaneous=True)
+
+    def rows(self) -> tuple[tuple[str, Row], ...]:
+        """(question, row) of every line."""
+        return tuple(
+            (answer.item.name, row)
+            for answer in self.answers
+            for row in (
+                answer.release.rows()
+                if answer.release is not None
+                else (Row(answer.item.name, status=answer.status),)
+            )
+        )
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """All rows as one frame: question, then the columns of `Release.to_frame`."""
+        from privmean.data.to_frame import frame_of
+
+        found = self.rows()
+        names = {"question": [name for name, _ in found]}
+        return frame_of(names | columns_of([row for _, row in found]), backend)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON, with one bill and a digest over all of it."""
+        return sealed(plain_tree(self.facts()), self.provenance.to_dict())
+
+    def facts(self) -> dict[str, Any]:
+        """What `to_dict` holds besides the provenance."""
+        result: dict[str, Any] = {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "name": self.name,
+            "run": self.run_id,
+            "card": dict(self.card),
+            "level": self.level,
+            "simultaneous": self.simultaneous,
+            "guarantee": self.guarantee.to_dict(),
+            "looks": self._looks(),
+            "questions": self._questions(),
+            "plan": self.plan.describe(),
+            "secure": self.secure,
+        }
+        if not self.secure:
+            result["warning"] = UNSAFE
+        return result
+
+    def _looks(self) -> list[dict[str, Any]]:
+        """The steps that questions share, with their lines of the bill."""
+        found, at = [], 0
+        for look, _, serves in self.plan.looked():
+            lines = list(range(at, at + len(look.losses)))
+            at += len(lines)
+            found.append({"column": look.column, "lines": lines, "serves": list(serves)})
+        return found
+
+    def _questions(self) -> list[dict[str, Any]]:
+        found, at = [], sum(len(look.losses) for look in self.plan.looks)
+        for answer in self.answers:
+            lines = list(range(at, at + len(answer.part.lines)))
+            at += len(lines)
+            status, advice = answer.stated
+            found.append(
+                {
+                    "name": answer.item.name,
+                    "ask": answer.item.question.kind,
+                    "said": repr(answer.item.question),
+                    "weight": answer.item.weight,
+                    "wanted_error": answer.item.error,
+                    "budget": answer.part.budget.to_dict(),
+                    "lines": lines,
+                    "looks": [look.column for look in answer.part.looks],
+                    "status": status,
+                    "advice": advice,
+                    "release": None if answer.release is None else answer.release.to_dict(),
+                }
+            )
+        return found
+
+    def report(self, path: str, **facts: Any) -> None:
+        """Write the study as one HTML page that needs nothing else; facts: see `write_report`."""
+        from privmean.study.study_report import write_report
+
+        write_report(self.to_dict(), path, **facts)
+
+    def __str__(self) -> str:
+        lines = [] if self.secure else [f"*** {UNSAFE} ***"]
+        for answer in self.answers:
+            lines.append(f"{answer.item.name} ({answer.item.question.kind})")
+            status, advice = answer.stated
+            if answer.release is not None:
+                lines += table(answer.release.rows(), answer.release.level, answer.release.columns)
+            if status != OK:
+                lines.append(f"  {status}: {advice}".rstrip(": "))
+        promise = self.guarantee
+        kind = "all lines together" if self.simultaneous else "each line for itself"
+        lines.append(f"intervals: {percent(self.level)}, {kind}")
+        lines.append(
+            f"promise of the whole: {promise.describe()} for one {promise.unit} with all records, "
+            f"{promise.relation}: {risk_sentence(promise)}"
+        )
+        lines.append("each by itself: study[name]; as a table: study.to_frame()")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        bad = f", failed: {', '.join(self.failed)}" if self.failed else ""
+        return (
+            f"StudyRelease({self.name}: {', '.join(self.names)}; {self.guarantee.describe()}{bad})"
+        )
+
+
+def stored_questions(stored: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The questions of a stored study."""
+    found = stored.get("questions")
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []

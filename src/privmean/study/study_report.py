@@ -1,0 +1,269 @@
+"""The report of a study: one HTML page that needs nothing else, made from what was stored.
+
+Whoever has release.json can make the page again; nothing in it is known from elsewhere but who
+wrote it and the table's name, where they are given.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from privmean.errors import ArgumentError
+from privmean.plurals import count_noun
+from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
+from privmean.privacy.guarantee_text import risk_sentence
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.charts import cell, labels, svg
+from privmean.release.formatting import assumption_text, assumptions, n_source
+from privmean.release.provenance import NAME
+from privmean.release.release import Release
+from privmean.release.result_rows import Row
+
+SIDE_CHANNELS = (
+    "how long the run took, its use of memory and the sizes of its temporary files",
+    "the machine and its operating system: whoever can read the table can read it without privmean",
+    "the choice of questions, columns, weights and budget, if it was made after a look at the data",
+)
+LIMITS = (
+    "it hides one person with all records; what holds for many people together, or can be told of "
+    "somebody from other, related people, is not hidden",
+    "other releases about the same persons add to the loss: a ledger adds them up",
+    "accuracy rests on what is stated with each number; privacy rests on none of it",
+)
+# where a release has a status and no advice
+GLOSS = {
+    "imprecise": "in some rows the noise is large beside what is told; how often their intervals "
+    "hold was not measured",
+    "at the limits": "some estimates lie at limits of values, and intervals are open there",
+    "too few persons": "rows of too few persons have no estimate",
+    "thin": "some intervals are longer than half of what was possible beforehand",
+}
+SLIM = 32  # letters of a name that is not broken into lines
+SHORT = 12  # rows of a question that is kept on one page
+WAYS = {
+    "sums": "parts of the budget that add up",
+    "curves": "privacy loss distributions of all lines, fixed before data were read",
+    "sums of rho": "parts of rho that add up",
+}
+
+
+def page(stored: Mapping[str, Any], *, table: str = "", analyst: str = "") -> str:
+    """The report of a stored study. table, analyst: what the page says of them."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ModuleNotFoundError:
+        raise ArgumentError("report", None, "needs jinja2", "install jinja2") from None
+    text = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
+    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
+        text
+    )
+    return str(made.render(**_facts(stored, table, analyst)))
+
+
+def write_report(
+    stored: Mapping[str, Any], path: str | Path, *, table: str = "", analyst: str = ""
+) -> None:
+    """The same, written to a file."""
+    Path(path).write_text(page(stored, table=table, analyst=analyst), encoding="utf-8")
+
+
+def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any]:
+    promise = Guarantee.from_dict(dict(stored["guarantee"]))
+    shares = {item["name"]: item["share"] for item in stored["plan"]["questions"]}
+    made = stored[NAME]
+    questions = [_question(item, shares) for item in stored["questions"]]
+    return {
+        "name": stored["name"],
+        "warning": stored.get("warning", ""),
+        "time": made["time"].replace("T", " ").replace("+00:00", " UTC"),
+        "level": f"{100 * stored['level']:g} %",
+        "together": stored["simultaneous"],
+        "questions": questions,
+        "unanswered": [x["name"] for x in questions if not x["answered"]],
+        "flagged": [f"{x['name']} ({x['status']})" for x in questions if x["flagged"]],
+        "promise": promise.describe(),
+        "in_words": risk_sentence(promise),
+        "unit": promise.unit,
+        "neighbours": RELATION_WORDS[promise.relation],
+        "parts": _bars(stored, shares),
+        "shared": bool(stored["plan"].get("looks")),
+        "lines": _lines(promise.mechanisms),
+        "digest": made["digest"],
+        "signed": made.get("signer"),
+        "ledger": made["ledger"],
+        "card": _card(stored, promise, table, analyst),
+        "side_channels": SIDE_CHANNELS,
+        "limits": LIMITS,
+    }
+
+
+def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": item["name"],
+        "ask": item["ask"],
+        "said": item["said"],
+        "status": item["status"],
+        "advice": item["advice"] or GLOSS.get(item["status"], ""),
+        "answered": False,
+        "flagged": False,
+        "short": True,
+        "share": f"{shares[item['name']]:.1%}",
+        "rows": [],
+        "counted": False,
+        "slim": False,
+        "pictures": [],
+    }
+    if item["release"] is None:
+        return found | {"title": "", "persons": "", "rests": "", "assumed": "", "method": ""}
+    made = Release.from_dict(item["release"])
+    rows = made.rows()
+    interval = made.interval()
+    answered = any(math.isfinite(row.estimate) for row in rows)
+    return found | {
+        "answered": answered,
+        "flagged": answered and item["status"] != "ok",
+        "short": len(rows) <= SHORT,
+        "title": made.estimand,
+        "target": interval.target,
+        "persons": ""
+        if made.persons is None
+        else f"{count_noun(made.persons, 'person')} ({n_source(made)})",
+        "rows": [_cells(name, row) for name, row in zip(labels(rows), rows, strict=True)],
+        "counted": len({row.persons for row in rows if math.isfinite(row.persons)}) > 1,
+        "slim": all(len(name) <= SLIM for name in labels(rows)),
+        "pictures": [svg(panel, made.level) for panel in _panels(rows) if panel],
+        "rests": assumption_text(made),
+        "assumed": assumptions((interval.assumption, *made.assumptions)),
+        "method": f"{made.estimator}: {made.plan.why}",
+        "own": made.guarantee.describe(),
+    }
+
+
+def _panels(rows: Sequence[Row]) -> tuple[Sequence[Row], ...]:
+    """What is drawn on one axis: groups and their comparisons apart, and an intercept by itself."""
+    if any(row.group for row in rows):
+        groups = [row for row in rows if math.isfinite(row.persons)]
+        return groups, [row for row in rows if not math.isfinite(row.persons)]
+    if len(rows) > 1 and rows[0].term == "Intercept":
+        return rows[:1], rows[1:]
+    return (rows,)
+
+
+def _shortened(words: str) -> str:
+    """Long decimals of a bill to six digits."""
+    return re.sub(r"\d+\.\d{4,}", lambda found: f"{float(found[0]):.6g}", words)
+
+
+def _cells(name: str, row: Row) -> dict[str, str]:
+    return {
+        "name": name,
+        "estimate": cell(row.estimate),
+        "error": cell(row.std_error),
+        "lower": cell(row.lower),
+        "upper": cell(row.upper),
+        "noise": "–"
+        if math.isnan(row.noise_lower)
+        else f"{row.noise_lower:.4g} to {row.noise_upper:.4g}",
+        "status": row.status,
+        "persons": "" if math.isnan(row.persons) else f"{max(row.persons, 0):.0f}",
+    }
+
+
+def _bars(stored: Mapping[str, Any], shares: Mapping[str, float]) -> list[dict[str, Any]]:
+    looks = [
+        {
+            "name": item["name"],
+            "share": f"{item['share']:.1%}",
+            "width": 100 * item["share"],
+            "budget": f"once, for {', '.join(item['serves'])}",
+        }
+        for item in stored["plan"].get("looks", [])
+    ]
+    return looks + [
+        {
+            "name": item["name"],
+            "share": f"{shares[item['name']]:.1%}",
+            "width": 100 * shares[item["name"]],
+            "budget": _words(item["budget"])
+            + (f", {_looks(item['looks'])} included" if item.get("looks") else ""),
+        }
+        for item in stored["questions"]
+    ]
+
+
+def _looks(columns: Sequence[str]) -> str:
+    return f"the look{'s' if len(columns) > 1 else ''} at {' and '.join(columns)}"
+
+
+def _words(budget: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in budget.items() if value)
+
+
+def _lines(bill: Sequence[PrivacyEvent]) -> list[dict[str, str]]:
+    """The lines of the bill; equal ones next to each other are one row, with how many they are."""
+    found = []
+    for loss, same in groupby(bill):
+        number = len(list(same))
+        cost = ", ".join(f"{name} {value:.4g}" for name, value in loss.summary().items())
+        found.append(
+            {
+                "name": loss.name,
+                "kind": loss.kind,
+                "cost": cost if number == 1 else f"{number} times {cost}",
+                "moved": _shortened(loss.what_moved()),
+            }
+        )
+    return found
+
+
+def _card(
+    stored: Mapping[str, Any], promise: Guarantee, table: str, analyst: str
+) -> list[tuple[str, str]]:
+    """The release card: what a privacy label, a registry of deployments and a reviewer ask for."""
+    made, said = stored[NAME], stored.get("card", {})
+    charge = made["ledger"]
+    versions = ", ".join(f"{name} {value}" for name, value in made["versions"].items() if value)
+    engine = made["engine"]
+    parameters = (
+        f"rho = {promise.rho:g} (zCDP)"
+        if promise.rho is not None
+        else f"epsilon = {promise.epsilon:g}, delta = {promise.delta:g}"
+    )
+    kinds = sorted({loss.kind for loss in promise.mechanisms})
+    unknown = "not stated"
+    return [
+        ("Data set", said.get("data") or table or unknown),
+        ("State of the data", said.get("date") or unknown),
+        ("Holder of the data", said.get("holder") or unknown),
+        ("Asked by", analyst or unknown),
+        ("Who sees the outputs", said.get("audience") or "whoever is given this page"),
+        ("Contact", said.get("contact") or unknown),
+        ("Unit of protection", f"one {promise.unit} with all records"),
+        ("Neighbours", f"{promise.relation}: {RELATION_WORDS[promise.relation]}"),
+        ("Treated as public", "; ".join(promise.public) or "nothing"),
+        ("Trust model", "central: one curator reads the records, and only noisy answers leave"),
+        ("Parameters", parameters),
+        ("What they mean", risk_sentence(promise)),
+        ("Composition", WAYS.get(stored["plan"]["way"], stored["plan"]["way"])),
+        ("Budget period", said.get("period") or "this study; other releases add to it"),
+        (
+            "Place on the ledger",
+            f"line {charge['number']}, digest {charge['digest']}" if charge else "no ledger",
+        ),
+        ("Mechanisms", ", ".join(kinds)),
+        (
+            "Noise",
+            "exact discrete samplers (OpenDP), entropy of the system; sums are integers"
+            if stored["secure"]
+            else "SIMULATED: private for nobody",
+        ),
+        ("Choices from the data", "none outside the mechanisms on the bill"),
+        ("Software", versions),
+        ("Engine", " ".join(filter(None, (engine["name"], engine["version"])))),
+        ("Run", f"{stored['run']}, {made['time']}"),
+    ]

@@ -1,0 +1,103 @@
+"""A study run in a folder: release.json, report.html, a CSV a question; goes on if stopped."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from privmean.data.table import Table
+from privmean.privacy.canonical_json import digest
+from privmean.release.result_rows import NAMES
+from privmean.study.run_folder import RunFolder, held
+from privmean.study.run_study import run
+from privmean.study.study_release import stored_questions
+from privmean.study.study_report import page
+
+if TYPE_CHECKING:
+    from privmean.noise.noise_source import Noise
+    from privmean.privacy.ledger import Ledger
+    from privmean.study.study import Study
+
+REPORT = "report.html"
+
+
+def run_in(
+    study: Study,
+    out: str | os.PathLike[str],
+    *,
+    ledger: Ledger | None = None,
+    noise: Noise | None = None,
+    label: str | None = None,
+    analyst: str = "",
+) -> dict[str, Any]:
+    """Run a study in a folder, or go on with the run that was begun there, or give its result.
+
+    Returns what release.json holds. Raises ArgumentError, Infeasible or BudgetExceeded before
+    anything is spent; `Gone` where a run was begun that cannot go on, saying why: its budget is
+    spent then.
+    """
+    with held(out) as folder:
+        folder.bind(declared(study))
+        if not folder.finished:
+            _run(study, folder, ledger, noise, label, analyst)
+        return folder.result()
+
+
+def declared(study: Study) -> str:
+    """What a study says, as a digest: a folder holds the run of one study."""
+    said = study.said
+    words = {
+        "name": study.name,
+        "budget": said.budget.to_dict(),
+        "neighbors": said.budget.neighbors,
+        "n_design": said.n_design,
+        "level": said.level,
+        "simultaneous": study.simultaneous,
+        "questions": [repr(item) for item in study.questions.values()],
+    }
+    return digest("privmean study", words)
+
+
+def _run(
+    study: Study,
+    folder: RunFolder,
+    ledger: Ledger | None,
+    noise: Noise | None,
+    label: str | None,
+    analyst: str,
+) -> None:
+    source = study.source.source if isinstance(study.source, Table) else None
+    draws = folder.draws()
+    found = run(
+        study,
+        ledger=ledger,
+        noise=noise,
+        label=label,
+        analyst=analyst,
+        run_id=folder.run_id,
+        draws=draws.of,
+        claimed=lambda plan: folder.claim(plan.digest, source),
+        charged=folder.charged,
+    )
+    stored = found.to_dict()
+    for question in stored_questions(stored):
+        folder.write(f"{question['name']}.csv", csv_of(question))
+    facts = {"table": study.table_name, "analyst": analyst}
+    folder.write(REPORT, page(stored, **facts))
+    folder.finish(json.dumps(stored, allow_nan=False) + "\n")
+
+
+def csv_of(question: Mapping[str, Any]) -> str:
+    """The rows of one stored question; empty cells where there is no number."""
+    release = question.get("release")
+    rows = release["rows"] if isinstance(release, Mapping) else []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(NAMES)
+    for row in rows:
+        writer.writerow(["" if row[name] is None else row[name] for name in NAMES])
+    return text.getvalue()

@@ -1,0 +1,443 @@
+"""Random dirty tables and questions of every kind, in every home, against the slow reference.
+
+What hides a wrong double is a value near an edge: limits, origins, widths and centres are taken
+from the table's own values as often as from anywhere.
+"""
+
+from __future__ import annotations
+
+import atexit
+import decimal
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import people_reference as reference
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sql_tables
+
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import ClipInterval, L2Ball, Standardization
+from privmean.data.read import read
+
+HOMES = ("numpy", "array", "arrow", "relation", "parquet", "polars", "lazy")
+SQL = sql_tables.ENGINES
+TINY, TOP = 5e-324, 1.7976931348623157e308
+ODD = (
+    None, math.nan, math.inf, -math.inf, 0.0, -0.0, TINY, -TINY, 2.2e-308, TOP, -TOP, 1e308, 1e300,
+    -1e300, 0.1, 0.2, 0.3, 0.5, -0.5, 0.49999999999999994, 1.0, 2.0**53 + 2, 2.0**52 + 0.5,
+    2.0**40, -(2.0**40), 2.0**-40,
+)  # fmt: skip
+
+
+@dataclass
+class Table:
+    """Records (id, values) of one random table, its Arrow form and how it is read.
+
+    rows_of_persons: the rows are persons already, in memory, taken as they are (no grid, no limit).
+    """
+
+    rows: list[tuple[Any, ...]]
+    arrow: pa.Table
+    options: dict[str, Any]
+    resolution: float
+    cap: int | None
+    rows_of_persons: bool = False
+    people: list[tuple[Any, list[float | None], list[int]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        plain = [(who, *map(_double, values)) for who, *values in self.rows]
+        if self.rows_of_persons:
+            rows = [[None if _none(x) else x for x in values] for _, *values in plain]
+            self.people = [
+                (i, row, [int(x is not None) for x in row]) for i, row in enumerate(rows)
+            ]
+        else:
+            self.people = reference.group(plain, self.resolution)
+
+    @property
+    def width(self) -> int:
+        return self.arrow.num_columns - 1
+
+    @property
+    def values(self) -> list[list[float | None]]:
+        return [values for _, values, _ in self.people]
+
+
+def _none(x: float | None) -> bool:
+    return x is None or math.isnan(x)
+
+
+def _double(x: Any) -> float | None:
+    return None if x is None else float(x)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def _decimal(rng: random.Random) -> float:
+    return rng.randint(-600, 600) / 10
+
+
+def _wild(rng: random.Random) -> float:
+    return rng.gauss(0, 1) * 10.0 ** rng.randint(-14, 14)
+
+
+def _bits(rng: random.Random) -> float:
+    return float(np.array(rng.getrandbits(64), np.uint64).view(np.float64))
+
+
+def _binary(rng: random.Random) -> float:
+    """A multiple of a power of two: it lies on edges."""
+    return math.ldexp(rng.randint(-40, 40), rng.randint(-44, 4))
+
+
+def _column(rng: random.Random) -> tuple[pa.DataType, Callable[[], Any]]:
+    """The type of a column and how its entries are drawn."""
+    few = [rng.choice((_decimal, _wild, _binary))(rng) for _ in range(3)]
+    base, scale = _wild(rng), 10.0 ** rng.randint(-9, 3)
+    kinds: tuple[tuple[pa.DataType, Callable[[], Any]], ...] = (
+        (pa.float64(), lambda: _decimal(rng)),
+        (pa.float64(), lambda: _wild(rng)),
+        (pa.float64(), lambda: _binary(rng)),
+        (pa.float64(), lambda: _bits(rng)),
+        (pa.float64(), lambda: rng.choice(ODD)),
+        (pa.float64(), lambda: rng.choice(few)),
+        (pa.float64(), lambda: few[0]),
+        (pa.float64(), lambda: base + scale * rng.gauss(0, 1)),
+        (pa.float64(), lambda: TINY * rng.randint(-(2**20), 2**20)),
+        (pa.float64(), lambda: None),
+        (pa.int64(), lambda: rng.randint(-60, 200)),
+        (pa.int64(), lambda: rng.choice((2**63 - 1, -(2**63), 2**53 + 1, rng.getrandbits(60)))),
+        (pa.uint64(), lambda: rng.getrandbits(rng.choice((3, 53, 54, 64)))),
+        (pa.int8(), lambda: rng.randint(-128, 127)),
+        (pa.float32(), lambda: float(np.float32(_wild(rng)))),
+        (pa.bool_(), lambda: rng.random() < 0.5),
+        (pa.decimal128(18, 1), lambda: decimal.Decimal(rng.randint(-(10**6), 10**6)).scaleb(-1)),
+    )
+    return rng.choice(kinds)
+
+
+def table(rng: random.Random) -> Table:
+    width, persons = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 5, 12, 30))
+    size = rng.choice((0, 1, persons, 40, 40))
+    words = rng.random() < 0.3
+    names = [f"{rng.choice('aBé0 Ω')}{i}" for i in range(persons)] if words else range(persons)
+    missing = rng.choice((0.0, 0.1))
+    who = [None if rng.random() < missing / 2 else rng.choice(names) for _ in range(size)]
+    if rng.random() < 0.3 and size:  # one row a person, so that values meet no mean
+        who = list(names)
+    columns = []
+    for _ in range(width):
+        kind, draw = _column(rng)
+        odd = rng.choice((0.0, 0.2)) if kind == pa.float64() else 0.0
+        entries = [rng.choice(ODD) if rng.random() < odd else draw() for _ in who]
+        columns.append((kind, [None if rng.random() < missing else item for item in entries]))
+    arrays = [pa.array(items, kind) for kind, items in columns]
+    ids = pa.array(who, pa.string() if words else pa.int64())
+    arrow = pa.table([ids, *arrays], names=["who", *(f"x{j}" for j in range(width))])
+    resolution = 2.0**-40 if rng.random() < 0.4 else 2.0 ** rng.randint(-100, 100)
+    cap = rng.choice((None, None, 1, 3, 2**20))
+    options = {} if cap is None else {"estimand": "records", "cap": cap}
+    rows = list(zip(who, *(items for _, items in columns), strict=True))
+    return Table(
+        rows, arrow, options | {"resolution": resolution}, resolution, cap, rng.random() < 0.1
+    )
+
+
+# --- homes ----------------------------------------------------------------------------------------
+
+
+@cache
+def _connection() -> Any:
+    """One for all relations: a table of some rows takes less time than a connection."""
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")
+    atexit.register(_connection.cache_clear)  # before the interpreter ends
+    return connection
+
+
+def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterator[tuple[str, Any]]:
+    """The people of a table in each home. "numpy" is made of the reference's rows."""
+    if found.rows_of_persons:
+        which = ("numpy",)
+    named = {"person": "who", "values": [f"x{j}" for j in range(found.width)], **found.options}
+    for home in which:
+        if home == "numpy":
+            shape = (len(found.people), found.width)
+            rows = [[math.nan if v is None else v for v in row] for row in found.values]
+            counts = np.array([c for _, _, c in found.people], dtype=np.int64).reshape(shape)
+            kept = None if found.cap is None else counts
+            columns = tuple(named["values"])
+            yield (
+                home,
+                ArrayPersonTable(np.array(rows, float).reshape(shape), columns, kept, found.cap),
+            )
+        elif home == "array":
+            held = [row for row in found.rows if row[0] is not None]
+            rows = [[math.nan if v is None else float(v) for v in row[1:]] for row in held]
+            matrix = np.array(rows, float).reshape(len(held), found.width)
+            kind = object if found.arrow.schema.field(0).type == pa.string() else np.int64
+            ids = np.array([row[0] for row in held], dtype=kind)
+            yield home, read(matrix, **(named | {"person": ids}))
+        elif home == "arrow":
+            yield home, read(found.arrow, **named)
+        elif home == "relation":
+            connection = _connection()
+            connection.register("records", found.arrow)
+            yield home, read(connection.table("records"), **named)
+            connection.unregister("records")
+        elif home == "parquet":
+            pq.write_table(found.arrow, folder / "t.parquet")
+            yield home, read(folder / "t.parquet", **named)
+        elif home in SQL:
+            table = sql_tables.put(home, found.arrow)
+            yield home, read(table, **named)
+            sql_tables.drop(home, table)
+        else:
+            frame = pl.from_arrow(found.arrow)
+            yield home, read(frame if home == "polars" else frame.lazy(), **named)
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of `People`: how to ask it, and the reference's answer."""
+
+    name: str
+    ask: Callable[[Any], Any]
+    answer: Callable[[], Any]
+
+
+class Numbers:
+    """Public numbers of questions, often the table's own values."""
+
+    def __init__(self, found: Table, rng: random.Random) -> None:
+        self.rng = rng
+        self.own = [v for row in found.values for v in row if v is not None and abs(v) < 2.0**180]
+
+    def place(self) -> float:
+        rng = self.rng
+        if self.own and rng.random() < 0.6:
+            v = rng.choice(self.own)
+            return rng.choice((v, math.nextafter(v, math.inf), math.nextafter(v, 0)))
+        return rng.choice((0.0, 0.3, _decimal(rng), _wild(rng), _binary(rng)))
+
+    def size(self) -> float:
+        """A positive number: a distance, in units of the table or anyhow."""
+        rng = self.rng
+        if len(self.own) > 1 and rng.random() < 0.6:
+            gap = abs(rng.choice(self.own) - rng.choice(self.own))
+            if 1e-290 < gap < math.inf:
+                return gap / rng.choice((1, 2, 3, 7, 33, 66, 1000))
+        dyadic = math.ldexp(1.0, rng.randint(-60, 60))
+        return rng.choice((0.1, 0.2, 0.7, 5.0, 176 / 66, dyadic, 10.0 ** rng.uniform(-20, 20)))
+
+    def on_edge(self, origin: float) -> float:
+        """A half width of bins for which one of the table's values lies on an edge."""
+        away = abs(self.rng.choice(self.own) - origin) if self.own else 0.0
+        half = away / (2 * self.rng.randint(0, 100) + 1)
+        return half if 1e-290 < half < math.inf else self.size()
+
+    def interval(self) -> tuple[float, float]:
+        low = self.place()
+        high = max(self.place(), low + self.size())
+        if not low < high:
+            high = math.nextafter(low, math.inf)
+        if not low < high or (high - low) / 2 == 0.0:
+            low, high = -1.0, 1.0
+        return low, high
+
+    def box(self) -> ClipInterval:
+        return ClipInterval(*self.interval())
+
+    def ball(self, width: int, most: int) -> L2Ball:
+        bits = self.rng.randint(0, most)
+        radius = self.size()
+        step = radius / self.rng.uniform(2.0**bits, 2.0 ** (bits + 0.9))
+        center = tuple(self.place() for _ in range(width))
+        if self.rng.random() < 0.3:
+            step = 2.0 ** math.ceil(math.log2(radius) - bits)
+        elif self.own and self.rng.random() < 0.5:  # a value a whole number of steps away
+            away = abs(self.rng.choice(self.own) - center[0])
+            step = max(step, away / math.ceil(away / step)) if step < away < math.inf else step
+        return L2Ball(center, radius, min(step, radius))
+
+    def standard(self) -> Standardization:
+        low, high = self.interval()
+        middle = low + (high - low) * self.rng.random()
+        return Standardization(low, high, min(max(middle, low), high), self.size())
+
+
+def questions(found: Table, rng: random.Random) -> list[Question]:
+    """Every question of `People`, with numbers drawn for this table."""
+    numbers, width = Numbers(found, rng), found.width
+    parts = rng.choice((2, 3, 64))
+    index = rng.randrange(parts)
+    asked = [
+        Question("size", lambda p: p.size(), lambda: len(found.people)),
+        *_basic(found, numbers, rng),
+        Question("matrix", lambda p: _bytes(p.matrix()), lambda: _bytes(found.values, width)),
+    ]
+    inner, scaled = replace(found), replace(found, cap=None)
+    inner.people = found.people[index::parts]
+    for one in _basic(inner, numbers, rng):
+        asked.append(_within(one, f"part, {one.name}", lambda p: p.part(index, parts)))
+    units = [numbers.standard() if rng.random() < 0.8 else None for _ in range(width)]
+    if all(item is None for item in units):
+        units[0] = numbers.standard()
+    chosen = [(j, item) for j, item in enumerate(units) if item is not None]
+    seen = [[reference.in_units(row[j], item) for j, item in chosen] for row in found.values]
+    scaled.people = [(None, row, []) for row in seen]
+    same = Question(
+        "standardized", lambda p: _bytes(p.matrix()), lambda: _bytes(scaled.values, len(chosen))
+    )
+    of_units = _rows(scaled, len(chosen), Numbers(scaled, rng), rng)
+    for one in (same, *of_units):
+        asked.append(_within(one, f"units, {one.name}", lambda p: p.standardized(units)))
+    return asked
+
+
+def _within(one: Question, name: str, door: Callable[[Any], Any]) -> Question:
+    return Question(name, lambda p: one.ask(door(p)), one.answer)
+
+
+def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]:
+    width, values = found.width, found.values
+    j = rng.randrange(width)
+    column = [row[j] for row in values]
+    origin, place = numbers.place(), numbers.place()
+    half = rng.choice((numbers.size(), numbers.on_edge(place)))
+    if rng.random() < 0.3:  # as a range is cut into bins
+        ends, bins = sorted(rng.sample(range(-200, 200), 2)), rng.randint(1, 60)
+        half = (ends[1] - ends[0]) / (2 * bins)
+        place = ends[0] + half
+    low = rng.randint(-120, 100)
+    high = low + rng.randint(0, 90)
+    boxes = [numbers.box() if rng.random() < 0.8 else None for _ in range(width)]
+    ends = numbers.interval()
+    limits = [numbers.box() for _ in range(width)]
+    return [
+        Question(
+            "log_counts",
+            lambda p: p.log_counts(j, origin).tolist(),
+            lambda: reference.log_counts(column, origin),
+        ),
+        Question(
+            "missing",
+            lambda p: p.missing(j),
+            lambda: reference.missing(column),
+        ),
+        Question(
+            "uniform_counts",
+            lambda p: p.uniform_counts(j, half, place),
+            lambda: reference.uniform_counts(column, half, place),
+        ),
+        Question(
+            "pair_counts",
+            lambda p: p.pair_counts(j, low, high).tolist(),
+            lambda: reference.pair_counts(column, low, high),
+        ),
+        Question(
+            "box_sums",
+            lambda p: [None if item is None else vars(item) for item in p.box_sums(boxes)],
+            lambda: [
+                None
+                if box is None
+                else reference.box_sums(
+                    [row[k] for row in values], [c[k] for _, _, c in found.people], found.cap, box
+                )
+                for k, box in enumerate(boxes)
+            ],
+        ),
+        Question(
+            "beyond",
+            lambda p: p.beyond(j, *ends),
+            lambda: (
+                sum(v is not None and v < ends[0] for v in column),
+                sum(v is not None and v > ends[1] for v in column),
+            ),
+        ),
+        Question(
+            "count_in_box",
+            lambda p: p.count_in_box(limits),
+            lambda: reference.count_in_box(values, limits),
+        ),
+        *_rows(found, width, numbers, rng),
+    ]
+
+
+def _rows(found: Table, width: int, numbers: Numbers, rng: random.Random) -> list[Question]:
+    """Questions about whole rows."""
+    values = found.values
+    besides = rng.choice((None, "sizes", "squares"))
+    ball = numbers.ball(width, 20 if besides else 29)
+    known = [row for row in values if all(v is not None for v in row)]
+    norms = [math.hypot(*rng.choice(known)) if known else 1.0 for _ in range(3)]
+    edges = sorted(rng.choice((numbers.size(), rng.choice(norms))) for _ in range(6))
+    center, radius = tuple(numbers.place() for _ in range(width)), numbers.size()
+    if known and rng.random() < 0.6:
+        radius = math.dist(rng.choice(known), center)
+        radius = radius if 1e-290 < radius < math.inf else 1.0
+    return [
+        Question(
+            f"ball_sums {besides or ''}".strip(),
+            lambda p: _ball(p.ball_sums(ball, besides)),
+            lambda: reference.ball_sums(values, ball, besides),
+        ),
+        Question(
+            "shell_counts",
+            lambda p: p.shell_counts(edges).tolist(),
+            lambda: reference.shell_counts(values, edges),
+        ),
+        Question(
+            "count_in_ball",
+            lambda p: p.count_in_ball(center, radius),
+            lambda: reference.count_in_ball(values, center, radius),
+        ),
+    ]
+
+
+def _ball(sums: Any) -> tuple[Any, ...]:
+    return sums.z, sums.present, sums.besides
+
+
+def _bytes(rows: Any, width: int | None = None) -> bytes:
+    """Rows bit for bit, but for the sign of a zero and what stands for a null."""
+    if width is not None:
+        rows = [[math.nan if v is None else v for v in row] for row in rows]
+        rows = np.array(rows, float).reshape(len(rows), width)
+    return (np.where(np.isnan(rows), math.nan, rows) + 0.0).tobytes()
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Where a home and the reference part."""
+
+    home: str
+    question: str
+    found: Any
+    expected: Any
+
+
+def mismatches(
+    found: Table, asked: list[Question], folder: Path, which: tuple[str, ...] = HOMES
+) -> list[Mismatch]:
+    expected = [one.answer() for one in asked]
+    wrong = []
+    for home, people in homes(found, folder, which):
+        for one, right in zip(asked, expected, strict=True):
+            answer = one.ask(people)
+            if answer != right:
+                wrong.append(Mismatch(home, one.name, answer, right))
+    return wrong

@@ -1,0 +1,153 @@
+"""The same doubles in every home: no engine may choose how something is divided."""
+
+from __future__ import annotations
+
+import ast
+import math
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import people_reference as reference
+import polars as pl
+import pyarrow as pa
+import pytest
+import random_tables
+
+import privmean as pm
+from privmean.data import engine_table as frame
+from privmean.data import exact_totals as totals
+from privmean.data import frame_expressions as expressions
+from privmean.data import person_products as products
+from privmean.data import person_records as records
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.grids import quotient
+from privmean.data.person_products import person_products
+from privmean.data.person_table import L2Ball, Standardization
+
+ONE_DECIMAL = [k / 10 for k in range(-500, 500)]
+
+
+def homes(x):
+    """One row a person, in memory and in two engines."""
+    table = pa.table({"who": range(len(x)), "x": x})
+    frame = pl.from_arrow(table)
+    named = {"person": "who", "values": "x"}
+    engine = pm.read(table, **named)
+    yield engine.collect()
+    yield engine
+    yield pm.read(frame, **named)
+    yield pm.read(frame.lazy(), **named)
+
+
+def test_integers_fall_into_the_same_bins_everywhere():
+    """(-4, 172) in 33 bins: 12 lies on an edge, where another double is another bin."""
+    width = 176 / 33
+    half, origin = width / 2, -4 + width / 2
+    x = [k for k in range(-60, 200) for _ in range(3)]
+    counts = [people.uniform_counts(0, half, origin) for people in homes(x)]
+    assert counts == [reference.uniform_counts(map(float, x), half, origin)] * 4
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.2, 0.3, 0.7, 3.0])
+def test_one_decimal_numbers_have_the_same_units_everywhere(scale):
+    unit = Standardization(-60.0, 60.0, 0.0, scale)
+    found = [people.standardized([unit]).matrix().tobytes() for people in homes(ONE_DECIMAL)]
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("step", [0.01, 0.1, 0.2, 1 / 3])
+def test_balls_whose_step_is_no_power_of_two(step):
+    ball = L2Ball((0.0,), 40.0, step)
+    found = [people.ball_sums(ball, "squares") for people in homes(ONE_DECIMAL)]
+    rows = next(homes(ONE_DECIMAL)).matrix().tolist()
+    assert [(sums.z, sums.present, sums.besides) for sums in found] == [
+        reference.ball_sums(rows, ball, "squares")
+    ] * 4
+
+
+@pytest.mark.parametrize("step", [0.2, 3.0, 176 / 66, 1e-300, 5e-324, 1e-310, 1e300])
+def test_a_quotient_is_near_and_never_out_of_order(step):
+    numbers = sorted(random.Random(1).gauss(0, 1) * step * 2.0**k for k in range(-30, 50))
+    found = [quotient(x, step) for x in numbers if abs(x) < math.inf]
+    assert found == sorted(found)
+    for x, q in zip(numbers, found, strict=False):
+        if abs(x) > 1e-290:
+            assert abs(Fraction(q) / (Fraction(x) / Fraction(step)) - 1) < Fraction(3, 2**53)
+    assert quotient(0.0, step) == 0.0
+    assert quotient(math.inf, step) == math.inf
+
+
+def test_a_unit_s_reach_bounds_its_values():
+    generator = np.random.default_rng(3)
+    for _ in range(200):
+        low, high = np.sort(generator.normal(size=2) * 10.0 ** generator.integers(-9, 9))
+        scale = abs(generator.normal()) * 10.0 ** generator.integers(-9, 9)
+        unit = Standardization(low, high, generator.uniform(low, high), scale)
+        x = np.array([[low], [high], [math.inf], [-math.inf], [math.nan], [generator.normal()]])
+        values = ArrayPersonTable(x, ("x",)).standardized([unit]).matrix()
+        assert np.abs(values).max() == unit.reach
+
+
+@pytest.mark.parametrize("formula", ["x / 0.2", "x / y", "x / (0.1 * 2)", "(x - y) / (y * 2)"])
+@pytest.mark.parametrize("rows", [1, 2, 999])
+def test_formulas_divide_row_by_row(formula, rows):
+    """Also by a literal, and by a column that an engine knows to be the same in all rows."""
+    x = (ONE_DECIMAL[503:] * 3)[:rows]  # 0.3 first: 0.3/0.2 is below 1.5, and 0.3 * 5 is not
+    y = [0.2] * len(x)
+    tree = ast.parse(formula, mode="eval").body
+    exact = np.array([eval(formula, {}, {"x": v, "y": 0.2}) for v in x])
+    x, y = [*x, None, math.inf, math.nan], [*y, 0.2, 0.2, 0.2]
+    table = pa.table({"who": range(len(x)), "x": x, "y": y})
+    constant = pl.from_arrow(table).lazy().with_columns(y=pl.lit(0.2))
+    for source in (table, pl.from_arrow(table), constant, constant.head(rows)):
+        made = person_products(
+            source, person="who", columns=["x", "y"], products=[[tree], []], steps=[1.0, 1.0]
+        )
+        assert made.sums[:rows, 0].tolist() == np.floor(exact + 0.5)[:rows].tolist()
+        assert made.count[rows:].tolist() in ([0.0, 1.0, 0.0], [])
+
+
+def test_means_of_persons_with_as_many_records_each():
+    """The number of records is one value for all persons, and still divides."""
+    x = [v for v in ONE_DECIMAL for _ in range(49)]
+    who = [k for k in range(len(ONE_DECIMAL)) for _ in range(49)]
+    table = pa.table({"who": who, "x": x})
+    exact = np.array([reference.person_value([v] * 49)[0] for v in ONE_DECIMAL])
+    for source in (table, pl.from_arrow(table), pl.from_arrow(table).lazy()):
+        people = pm.read(source, person="who", values="x")
+        assert people.matrix()[:, 0].tobytes() == exact.tobytes()
+
+
+@pytest.mark.parametrize("module", [expressions, frame, products, records, totals])
+def test_engines_are_asked_to_divide_in_one_place_only(module):
+    """Elsewhere an inverse is made in Python, and engines multiply."""
+    tree = ast.parse(Path(module.__file__).read_text())
+    found = []
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name != "divided":
+            found += [
+                node for node in ast.walk(function)
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+            ]  # fmt: skip
+    for node in found:
+        assert ast.unparse(node.left) in ("1", "1.0"), ast.unparse(node)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_tables_in_every_home(seed, tmp_path):
+    """`benchmarks/fuzz_homes.py` tries thousands."""
+    generator = random.Random(seed)
+    table = random_tables.table(generator)
+    asked = random_tables.questions(table, generator)
+    which = ("numpy", ("array", "arrow", "relation", "parquet")[seed % 4], "polars")
+    assert not random_tables.mismatches(table, generator.sample(asked, 8), tmp_path, which)
+
+
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_random_tables_in_memory_and_polars(seed, tmp_path):
+    generator = random.Random(seed)
+    table = random_tables.table(generator)
+    asked = random_tables.questions(table, generator)
+    assert not random_tables.mismatches(table, asked, tmp_path, ("numpy", "lazy"))

@@ -1,0 +1,383 @@
+"""`read`: dirty tables, rosters, schemas and arguments."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import random
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import people_reference as reference
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import privmean as pm
+from privmean.data.person_table import ClipInterval
+
+
+def frame(**columns):
+    return pl.DataFrame(columns, strict=False)
+
+
+def values(people):
+    matrix = people.matrix()
+    return [[None if math.isnan(v) else v for v in row] for row in matrix.tolist()]
+
+
+SMALL = frame(who=["b", "a", None, "a", "c"], x=[1.0, 2.0, 100.0, 4.0, None], y=[1, 2, 3, 4, 5])
+
+
+def test_one_row_a_person_the_mean_of_own_records():
+    people = pm.read(SMALL, person="who", values=["x", "y"])
+    assert people.columns == ("x", "y")
+    assert values(people) == [[3.0, 3.0], [1.0, 1.0], [None, 5.0]]
+
+
+def test_persons_whose_records_are_all_missing_stay():
+    people = pm.read(SMALL, person="who", values="x")
+    assert people.size() == 3
+    assert people.box_sums([ClipInterval(0, 10)])[0].present == 2
+
+
+def test_a_public_roster_adds_null_persons_and_leaves_others_out():
+    for source in (SMALL, SMALL.to_arrow(), duckdb.from_arrow(SMALL.to_arrow())):
+        people = pm.read(source, person="who", values="x", roster=["z", "a", "a", "c"])
+        assert values(people) == [[3.0], [None], [None]]
+        weighted = pm.read(
+            source, person="who", values="x", roster=("z", "a"), estimand="records", cap=1
+        )
+        assert weighted.box_sums([ClipInterval(0, 10)])[0].w == 1
+    ids, x = np.array([3, 1, 3]), np.array([1.0, 2.0, 3.0])
+    assert values(pm.read(x, person=ids, roster=range(1, 4))) == [[2.0], [None], [2.0]]
+
+
+@pytest.mark.parametrize("roster", [["a", None], "abc", 7, [1.5, math.nan]])
+def test_a_roster_must_be_a_list_of_ids(roster):
+    with pytest.raises(pm.ArgumentError, match="roster"):
+        pm.read(SMALL, person="who", values="x", roster=roster)
+
+
+def test_a_roster_of_the_wrong_type_is_refused_without_a_look_at_records():
+    with pytest.raises(pm.ArgumentError, match="roster"):
+        pm.read(SMALL.to_arrow(), person="y", values="x", roster=["one"])
+
+
+def test_the_estimand_is_chosen_and_the_cap_with_it():
+    people = pm.read(SMALL, person="who", values="x", estimand="records", cap=5)
+    assert people.cap == 5
+    assert people.box_sums([ClipInterval(0, 10)])[0].w == 3
+    with pytest.raises(pm.ArgumentError, match="cap"):
+        pm.read(SMALL, person="who", values="x", estimand="records")
+    with pytest.raises(pm.ArgumentError, match="cap"):
+        pm.read(SMALL, person="who", values="x", cap=5)
+    with pytest.raises(pm.ArgumentError, match="cap"):
+        pm.read(SMALL, person="who", values="x", estimand="records", cap=2**21)
+    with pytest.raises(pm.ArgumentError, match="estimand"):
+        pm.read(SMALL, person="who", values="x", estimand="rows")
+
+
+def test_the_resolution_is_public_and_a_power_of_two():
+    people = pm.read(frame(who=[1], x=[0.3]), person="who", values="x", resolution=0.25)
+    assert values(people) == [[0.25]]
+    for wrong in (0.1, 0, math.nan, 2.0**200):
+        with pytest.raises(pm.ArgumentError, match="resolution"):
+            pm.read(SMALL, person="who", values="x", resolution=wrong)
+
+
+def test_infinities_are_limited_like_other_values():
+    table = frame(who=[1, 2, 3, 3], x=[math.inf, -math.inf, 1e300, math.nan])
+    for source in (table, table.to_arrow()):
+        people = pm.read(source, person="who", values="x")
+        assert values(people) == [[2.0**40], [-(2.0**40)], [2.0**40]]
+
+
+def test_sums_wider_than_64_bits_are_right():
+    generator = random.Random(3)
+    rows = [(who, generator.choice([1.0, -0.9]) * 10.0 ** generator.randint(0, 12))
+            for who in range(3) for _ in range(3000)]  # fmt: skip
+    rows += [(9, 1e300)] * 2000
+    table = frame(who=[w for w, _ in rows], x=[x for _, x in rows])
+    exact = [row for _, row, _ in reference.group(rows)]
+    for source in (table, table.to_arrow()):
+        assert values(pm.read(source, person="who", values="x")) == exact
+
+
+@pytest.mark.parametrize("dirty_first", [True, False])
+def test_one_odd_entry_does_not_change_how_others_are_read(tmp_path, dirty_first):
+    clean = [f"p{i},{i}.25" for i in range(50)]
+    odd = ["q,twelve", "r,", "s,nan", "t,1e999", "u,0x10", ",5"]
+    lines = ["who,x", *(odd + clean if dirty_first else clean + odd)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines) + "\n")
+    people = pm.read(path, person="who", values="x")
+    found = values(people)
+    assert people.size() == 55
+    assert [v for (v,) in found[:50]] == sorted(
+        [i + 0.25 for i in range(50)], key=lambda v: str(int(v))
+    )
+    assert found[50:] == [[None], [None], [None], [2.0**40], [None]]
+
+
+def test_broken_lines_of_text_files_never_raise(tmp_path):
+    generator = random.Random(11)
+    pieces = [
+        b"a",
+        b"1",
+        b",",
+        b"\n",
+        b'"',
+        b"\r",
+        b"\xff",
+        b"2.5",
+        b"{",
+        b"}",
+        b":",
+        b'"who"',
+        b"\x00",
+    ]
+    for i in range(15):
+        junk = b"".join(generator.choice(pieces) for _ in range(generator.randrange(100)))
+        csv, lines = tmp_path / f"{i}.csv", tmp_path / f"{i}.jsonl"
+        csv.write_bytes(b"who,x,y\nok,1,2\n" + junk)
+        lines.write_bytes(b'{"who": "ok", "x": 1}\n' + junk)
+        for path in (csv, lines):
+            people = pm.read(path, person="who", values="x")
+            assert people.part(0, 1).box_sums([ClipInterval(-5, 5)])[0].present >= 1
+
+
+def test_short_lines_keep_their_person(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('who,x\na,1\nb\nc,3,4,5\n"d ""e""",6\n')
+    assert values(pm.read(path, person="who", values="x")) == [[1.0], [None], [3.0], [6.0]]
+
+
+def test_formats_delimiters_and_compression(tmp_path):
+    text = "who;x y\n1;1,5\n1;2.5\n2;3\n"
+    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "b.tsv").write_text("who\tx y\n1\t2.5\n2\t3\n")
+    with gzip.open(tmp_path / "c.csv.gz", "wt") as file:
+        file.write("\ufeffwho,x y\n1,2.5\n2,3\n")
+    expected = [[2.5], [3.0]]
+    assert (
+        values(pm.read(tmp_path / "a.csv", person="who", values="x y", delimiter=";")) == expected
+    )
+    assert values(pm.read(tmp_path / "b.tsv", person="who", values="x y")) == expected
+    assert values(pm.read(tmp_path / "c.csv.gz", person="who", values="x y")) == expected
+    with pytest.raises(pm.ArgumentError, match="delimiter"):
+        pm.read(tmp_path / "a.csv", person="who", values="x y", delimiter="||")
+
+
+def test_folders_and_patterns_of_parquet_files(tmp_path):
+    (tmp_path / "inner").mkdir()
+    SMALL.write_parquet(tmp_path / "one [1].parquet")
+    SMALL.write_parquet(tmp_path / "inner" / "two.parquet")
+    one = pm.read(tmp_path / "one [1].parquet", person="who", values="x")
+    assert values(one) == [[3.0], [1.0], [None]]
+    for source in (tmp_path, str(tmp_path / "**" / "*.parquet")):
+        people = pm.read(source, person="who", values="y", estimand="records", cap=9)
+        assert people.box_sums([ClipInterval(0, 9)])[0].w == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("t.csv", ""), ("t.csv", "\n\n"), ("t.csv", ",,\n1,2,3\n"), ("t.parquet", "no")],
+)
+def test_files_without_a_schema_are_refused(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(pm.SchemaError):
+        pm.read(path, person="who", values="x")
+
+
+@pytest.mark.parametrize("name", ["missing.parquet", "t.xlsx", "t", "none*.parquet", "*.csv"])
+def test_paths_that_lead_nowhere(tmp_path, name):
+    with pytest.raises(pm.ArgumentError, match="source"):
+        pm.read(tmp_path / name, person="who", values="x")
+
+
+def test_wildcards_and_near_names():
+    table = frame(id=[1], word_a=[1.0], word_b=[2.0], other=["text"], word_frequency=[3.0])
+    people = pm.read(table, person="id", values="word_?")
+    assert people.columns == ("word_a", "word_b")
+    people = pm.read(table, person="id", values=["word_b", "word_*"])
+    assert people.columns == ("word_b", "word_a", "word_frequency")
+    with pytest.raises(pm.ArgumentError, match="'word_frequency'"):
+        pm.read(table, person="id", values="word_freqency")
+    with pytest.raises(pm.ArgumentError, match="did you mean 'id'"):
+        pm.read(table, person="ID", values="word_a")
+    with pytest.raises(pm.ArgumentError, match="matches no column"):
+        pm.read(table, person="id", values="nothing_*")
+    with pytest.raises(pm.SchemaError, match="'other' of type text"):
+        pm.read(table, person="id", values="*")
+
+
+@pytest.mark.parametrize(
+    "wanted", [[], ["x", "x"], ["who"], [3], 7, None, [f"x{i}" for i in range(1_000_000)]]
+)
+def test_columns_that_make_no_sense(wanted):
+    with pytest.raises(pm.ArgumentError, match="values"):
+        pm.read(SMALL, person="who", values=wanted)
+
+
+def test_doubled_columns_of_a_table():
+    doubled = pd.DataFrame([[1, 2.0, 3.0]], columns=["who", "x", "x"])
+    arrow = pa.table([[1], [2.0], [3.0]], names=["who", "x", "x"])
+    for source in (doubled, arrow):
+        with pytest.raises(pm.SchemaError, match="2 columns are named 'x'"):
+            pm.read(source, person="who", values="x")
+
+
+def test_types_that_cannot_be_averaged_or_name_persons():
+    table = pa.table(
+        {"who": [1], "when": pa.array([0], pa.timestamp("us")), "list": [[1]], "n": [1]}
+    )
+    for column in ("when", "list"):
+        with pytest.raises(pm.SchemaError, match="does not hold numbers"):
+            pm.read(table, person="who", values=column)
+    with pytest.raises(pm.SchemaError, match="cannot name people"):
+        pm.read(table, person="list", values="n")
+    objects = pd.DataFrame({"who": [1, 2], "x": pd.Series([1.5, "2"], dtype=object)})
+    with pytest.raises(pm.SchemaError, match="'x' of type text"):
+        pm.read(objects, person="who", values="x")
+
+
+def test_kinds_of_ids_and_numbers():
+    table = pd.DataFrame(
+        {
+            "float": [2.0, math.nan, 1.0, 2.0],
+            "category": pd.Categorical(["b", None, "a", "b"], categories=["b", "a"]),
+            "object": pd.Series([2, None, "1", "2"], dtype=object),
+            "day": pd.to_datetime(["2020-01-02", None, "2020-01-01", "2020-01-02"]),
+            "flag": [True, False, True, False],
+            "small": np.array([1, 2, 3, 5], dtype=np.uint8),
+        }
+    )
+    for person in ("float", "category", "object", "day"):
+        for source in (table, nw.from_native(table)):
+            assert values(pm.read(source, person=person, values=["flag", "small"])) == [
+                [1.0, 3.0],
+                [0.5, 3.0],
+            ]
+
+
+@pytest.mark.parametrize("persons", [0, 1])
+def test_empty_tables_and_one_person(tmp_path, persons):
+    table = frame(who=[1], x=[2.5]).head(persons)
+    table.write_parquet(tmp_path / "t.parquet")
+    for source in (table, table.lazy(), table.to_arrow(), str(tmp_path / "t.parquet")):
+        people = pm.read(source, person="who", values="x")
+        assert people.size() == persons
+        assert people.log_counts(0, 0.0).sum() == persons
+        assert people.box_sums([ClipInterval(0, 10)])[0].present == persons
+        assert people.pair_counts(0, -5, 5).sum() == 0
+        assert people.matrix().shape == (persons, 1)
+        assert people.part(0, 2).size() == persons
+
+
+def test_arrays():
+    grid = np.arange(6.0).reshape(3, 2)
+    people = pm.read(grid)
+    assert people.matrix() is grid
+    assert people.columns == ("value_0", "value_1")
+    assert pm.read(np.array([1, 2, 3]), values="age").columns == ("age",)
+    masked = np.ma.masked_values([1.0, -9.0, 3.0], -9.0)
+    assert values(pm.read(masked)) == [[1.0], [None], [3.0]]
+    people = pm.read(np.array([1.0, 2.0, 4.0]), person=np.array(["b", "a", "b"]))
+    assert values(people) == [[2.0], [2.5]]
+    weighted = pm.read(np.array([1.0, math.nan]), estimand="records", cap=3)
+    assert weighted.box_sums([ClipInterval(0, 4)])[0].w == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        (np.array(["1", "2"]), {}),
+        (np.array([1.0, None], dtype=object), {}),
+        (np.zeros((2, 2, 2)), {}),
+        (np.zeros(3), {"person": np.array([1, 2])}),
+        (np.zeros(2), {"person": np.array([1j, 2])}),
+        (np.zeros(2), {"values": ["a", "b"]}),
+        (np.zeros(2), {"roster": [1, 2]}),
+        ({"x": [1]}, {"person": "x", "values": "x"}),
+        (SMALL, {"values": "x"}),
+        (SMALL, {"person": ["who"], "values": "x"}),
+    ],
+)
+def test_sources_and_arguments_that_are_refused(source, options):
+    with pytest.raises((pm.ArgumentError, pm.SchemaError)):
+        pm.read(source, **options)
+
+
+def test_an_array_has_no_column_of_persons():
+    with pytest.raises(pm.ArgumentError, match="person='who': is no column: .* array of ids"):
+        pm.mean(np.zeros(3), person="who", epsilon=1)
+
+
+def test_an_engine_s_own_message_never_reaches_the_caller(tmp_path):
+    table = duckdb.sql("SELECT 'secret-name' AS who, error('secret value 12345')::DOUBLE AS x")
+    with pytest.raises(pm.SchemaError) as caught:
+        pm.read(table, person="who", values="x")
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_people_do_not_show_their_rows():
+    table = frame(who=["secret-name"], x=[12345.5])
+    for people in (
+        pm.read(table, person="who", values="x"),
+        pm.read(table.to_arrow(), person="who", values="x", estimand="records", cap=77),
+        pm.read(np.array([12345.5]), estimand="records", cap=77),
+    ):
+        assert "12345" not in repr(people)
+        assert "secret" not in repr(people)
+
+
+def test_nothing_is_left_in_the_caller_s_database(tmp_path):
+    path = tmp_path / "own.duckdb"
+    with duckdb.connect(path) as connection:
+        connection.execute("CREATE TABLE t AS SELECT i % 5 AS who, i AS x FROM range(20) AS r(i)")
+        people = pm.read(connection.table("t"), person="who", values="x")
+        assert people.part(1, 2).size() == 2
+        del people
+        tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        assert tables == [("t",)]
+
+
+def test_the_machine_may_be_limited(tmp_path):
+    source = frame(who=list(range(1000)), x=[1.0] * 1000).to_arrow()
+    people = pm.read(
+        source, person="who", values="x", memory_limit="200MB", threads=1, temp_directory=tmp_path
+    )
+    assert people.size() == 1000
+    del people
+    assert list(tmp_path.iterdir()) == []
+    wrong = [{"threads": 0}, {"temp_directory": "/nowhere"}]
+    wrong += [{"memory_limit": size} for size in ("much", "0GB", "1KB", "2MB")]
+    for option in wrong:
+        with pytest.raises(pm.ArgumentError, match=next(iter(option))):
+            pm.read(source, person="who", values="x", **option)
+
+
+def test_progress_shows_how_far_a_long_query_is_and_nothing_else():
+    import io
+    import threading
+
+    from rich.console import Console
+
+    from privmean.data import read_progress as progress
+
+    class Connection:
+        def query_progress(self):
+            return 42.0
+
+    done = threading.Event()
+    threading.Timer(3 * progress.INTERVAL + progress.PATIENCE, done.set).start()
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    progress._watch(Connection(), done, console)
+    shown = console.file.getvalue()
+    assert "reading records" in shown
+    assert "42%" in shown

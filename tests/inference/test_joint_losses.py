@@ -1,0 +1,263 @@
+"""The privacy loss of the joint releases, by brute force over all pairs of neighbours.
+
+Each release runs on one person in every possible state with a noise source that draws zeros and
+writes down the scales; the loss of a pair of states is the sum of |change|/scale over what was
+released, in exact rationals. The worst pair must cost exactly the epsilon on the bill.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from privmean.central.default_outliers import with_missing
+from privmean.data.person_table import IntervalSums
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.group_spread import group_sensitivity, group_spread
+from privmean.mechanisms.ratio_sums import Answers
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from statistics_kit import drawn_sums
+
+EPSILON = Fraction(3, 7)
+
+
+class Zero:
+    """Draws zeros and remembers the scales asked for."""
+
+    secure = False
+
+    def __init__(self):
+        self.scales = []
+
+    def laplace(self, size, scale):
+        self.scales += [Fraction(scale)] * size
+        return np.zeros(size, dtype=np.int64)
+
+    def gaussian(self, size, scale):
+        self.scales += [float(scale)] * size
+        return np.zeros(size, dtype=np.int64)
+
+
+def person(z=0, above=0, below=0, present=1):
+    return IntervalSums(present, above, below, z, z * z, present, z, present, z, z * z)
+
+
+def states(k, slack=1):
+    """A null, every inside position, and beyond a limit with z at the edge or just inside it."""
+    inside = [person(z) for z in range(-k, k + 1)]
+    beyond = [person(k - j, above=1) for j in range(slack + 1)]
+    beyond += [person(-k + j, below=1) for j in range(slack + 1)]
+    return [person(present=0), *inside, *beyond]
+
+
+def released(sums, k, jumps=(0.0, 0.0), relation=REPLACE_ONE, far=None, absent=0):
+    """Integers released for one person, the scales of their noise in steps, and the bill."""
+    at = Fraction(absent, k)
+    mechanism = ClippedSums(
+        "sums", relation, epsilon=EPSILON, jumps=jumps, apart=far is not None, absent=at
+    )
+    noise, box = Zero(), SimpleNamespace(steps=k)
+    away = None if far is None else [far]
+    (column,) = drawn_sums(mechanism, [box], [sums], noise, far=away)
+    answers = Answers(relation, None, jumps, far is not None)
+    integers, units = answers.integers(box, sums, far or 0), answers.units(k)
+    # small units live on a lattice 2^20 times finer; with noise of zero the integers come back
+    scales = [scale / 2**20 for scale in noise.scales]
+    back = [column.value, column.square, column.weight, column.extra]
+    told = [*column.noise, column.extra_noise]
+    for i, (integer, unit) in enumerate(zip(integers, units, strict=True)):
+        assert told[i] * unit == pytest.approx(float(scales[i]))
+        if relation == REPLACE_ONE or i == 3:
+            assert back[i] * unit == pytest.approx(integer)
+    return list(integers), scales, mechanism.loss_at(k)
+
+
+def worst(rows, scales):
+    pairs = product(rows, rows)
+    return max(
+        sum((abs(Fraction(a - b)) / s for a, b, s in zip(x, y, scales, strict=True)), Fraction(0))
+        for x, y in pairs
+    )
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 16])
+def test_value_square_and_count_cost_exactly_epsilon(k):
+    rows = [released(s, k, (0.0, 0.0)) for s in states(k)]
+    scales, loss = rows[0][1], rows[0][2]
+    assert worst([row[0] for row in rows], scales) == EPSILON == loss.pure
+    # the square is free, and no cheaper: noise below 4K^2/epsilon breaks the bill
+    cheap = [scales[0], scales[1] * Fraction(99, 100), scales[2]]
+    assert worst([row[0] for row in rows], cheap) > EPSILON
+    # so is the number of persons with a value at scale 4/epsilon, and not at 3.9/epsilon
+    assert scales[2] == 4 / EPSILON
+    cheap = [scales[0], scales[1], scales[2] * Fraction(39, 40)]
+    assert worst([row[0] for row in rows], cheap) > EPSILON
+
+
+@pytest.mark.parametrize("jumps", [(0.5, 0.5), (1.0, 0.0), (0.0, 0.8), (0.3, 0.7), (1.5, 1.5)])
+@pytest.mark.parametrize("k", [3, 10])
+def test_tail_share_beside_value_and_square_costs_exactly_epsilon(k, jumps):
+    rows = [released(s, k, jumps) for s in states(k)]
+    scales, loss = rows[0][1], rows[0][2]
+    cost = worst([row[0] for row in rows], scales)
+    assert cost == EPSILON == loss.pure
+    for i in range(len(scales)):  # every one of the scales is needed
+        cheap = list(scales)
+        cheap[i] = cheap[i] * Fraction(9, 10)
+        assert worst([row[0] for row in rows], cheap) > EPSILON
+
+
+def test_jumps_rounded_apart_would_break_the_bill():
+    # a value rounded after adding the jump moves by one step more than the integer jump P
+    k, jumps = 10, (0.34, 0.34)
+    rows = [released(s, k, jumps) for s in states(k)]
+    scales = rows[0][1]
+    apart = [list(row[0]) for row in rows]
+    for row, state in zip(apart, states(k), strict=True):
+        row[0] += state.above - state.below
+    assert worst(apart, scales) > EPSILON
+
+
+@pytest.mark.parametrize("jumps", [(0.0, 0.0), (0.5, 0.5)])
+@pytest.mark.parametrize("absent", [-7, -3, 1, 6])
+def test_persons_without_a_value_beside_the_middle_cost_exactly_epsilon(absent, jumps):
+    k = 8
+    nobody = with_missing(person(present=0), 1, absent)
+    rows = [released(s, k, jumps, absent=absent) for s in [*states(k)[1:], nobody]]
+    scales, loss = rows[0][1], rows[0][2]
+    assert worst([row[0] for row in rows], scales) == EPSILON == loss.pure
+    # the number of persons with a value has 1/(1 - |t|)^2 times the noise that it has in the middle
+    plain = released(person(), k, jumps)[1]
+    assert scales[2] == plain[2] * Fraction(k, k - abs(absent)) ** 2
+    assert [scales[0], scales[1], *scales[3:]] == [plain[0], plain[1], *plain[3:]]
+    cheap = [*scales[:2], scales[2] * Fraction(39, 40), *scales[3:]]
+    assert worst([row[0] for row in rows], cheap) > EPSILON
+
+
+def test_persons_without_a_value_stand_inside_of_the_limits_and_count_fully():
+    for words in ({"absent": Fraction(1)}, {"absent": Fraction(1, 2), "cap": 3}):
+        with pytest.raises(ValueError, match="stand"):
+            Answers(REPLACE_ONE, **words)
+    with pytest.raises(ValueError, match="stand"):
+        Answers(ADD_REMOVE, absent=Fraction(1, 2))
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 16])
+def test_number_of_persons_set_apart_is_free_beside_value_square_and_count(k):
+    apart = IntervalSums(1, 1, 0, 0, k * k, 1, 0, 1, 0, k * k)
+    found = [released(s, k, far=0) for s in states(k)] + [released(apart, k, far=1)]
+    rows, scales, loss = [item[0] for item in found], found[0][1], found[0][2]
+    assert scales[3] == 2 / EPSILON
+    assert worst(rows, scales) == EPSILON == loss.pure
+    cheap = [*scales[:3], scales[3] * Fraction(39, 40)]
+    assert worst(rows, cheap) > EPSILON
+    # with the square of the middle, or at the limit itself, the number would cost more
+    for other in (person(0, above=1), person(k, above=1)):
+        assert worst([*rows[:-1], released(other, k, far=1)[0]], scales) > EPSILON
+
+
+def test_persons_set_apart_have_a_cell_of_their_own_under_add_remove():
+    row, scales, _ = released(person(present=0), 4, far=1, relation=ADD_REMOVE)
+    assert row == [0, 0, 0, 1]  # somebody far joins: nothing else moves
+    assert scales[3] == 1 / EPSILON
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 9])
+def test_partition_costs_exactly_epsilon_under_add_remove(k):
+    def cells(sums):
+        return released(sums, k, relation=ADD_REMOVE)
+
+    base, scales, loss = cells(person(present=0))
+    assert base == [0, 0, 0]
+    assert loss.pure == EPSILON
+    for z in range(-k, k + 1):
+        row, _, _ = cells(person(z))
+        assert sum(row) == 4 * k * k
+        assert min(row) >= 0
+        assert worst([row, base], scales) == EPSILON  # adding anyone costs the same
+    assert worst([cells(person(k))[0], base], [s * Fraction(9, 10) for s in scales]) > EPSILON
+
+
+def gaussian_table(columns, k, mu, rows):
+    """Integers of every state (the same in all columns) and deviations, in lattice steps."""
+    mechanism = ClippedSums("sums", REPLACE_ONE, columns, mu=mu)
+    table = []
+    for s in rows:
+        noise = Zero()
+        flat = [item for _ in range(columns) for item in Answers(REPLACE_ONE).integers(None, s)]
+        made = mechanism.gaussian(Answers(REPLACE_ONE), [k] * columns)
+        table.append([x << b for x, b in zip(flat, made.bits, strict=True)])
+        assert made.draw(flat, noise) == tuple(table[-1])
+    return np.array(table, float), np.array(noise.scales), mechanism.losses[0].mu
+
+
+def spent(table, scales):
+    gaps = (table[:, None, :] - table[None, :, :]) / scales
+    return math.sqrt((gaps**2).sum(axis=2).max())
+
+
+@pytest.mark.parametrize("mu", [0.1, 2.5])
+def test_gaussian_value_square_and_count_cost_at_most_the_billed_mu(mu):
+    table, scales, billed = gaussian_table(1, 40, mu, states(40, slack=0))
+    assert billed == pytest.approx(mu)
+    assert 0.999 * billed <= spent(table, scales) <= billed * (1 + 1e-12)
+    for i in (1, 2):  # a twin with less noise on the square or the count is over the bill
+        less = scales.copy()
+        less[i] *= 0.97
+        assert spent(table, less) > billed
+
+
+def test_several_gaussian_columns_cost_the_billed_mu_together():
+    table, scales, billed = gaussian_table(5, 11, 0.7, [person(z) for z in (-11, 0, 11)])
+    assert spent(table, scales) == pytest.approx(billed, rel=1e-11)
+
+
+def test_matrix_of_second_moments_is_free_beside_a_vector():
+    # |y| <= 1: |y - y'|^2 + lambda^2/1 |yy' - y'y''|_F^2 with lambda^2 = 1/2 is at most 4
+    g = np.random.default_rng(1)
+    largest = 0.0
+    for d in (1, 2, 3):
+        y = g.normal(size=(400, d))
+        y /= np.linalg.norm(y, axis=1, keepdims=True)
+        y *= g.choice([1.0, 0.9, 0.5, 0.0], 400)[:, None]
+        gram = y @ y.T
+        size = np.sum(y**2, axis=1)
+        apart = size[:, None] + size[None] - 2 * gram
+        frobenius = size[:, None] ** 2 + size[None] ** 2 - 2 * gram**2
+        largest = max(largest, float((apart + frobenius / 2).max()))
+        assert (apart + 0.51 * frobenius).max() <= 4.01
+    assert largest <= 4 + 1e-12
+    c = np.linspace(-1, -0.9, 1001)  # on the sphere: 2 - 2c + lambda^2 * 2 (1 - c^2)
+    assert (2 - 2 * c + 0.5 * 2 * (1 - c**2)).max() <= 4 + 1e-12
+    assert (2 - 2 * c + 0.51 * 2 * (1 - c**2)).max() > 4
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_group_spread_sensitivity_by_brute_force(size):
+    k = 6
+    reach = k * (size - 1)
+    change = max(
+        abs((rest + a) ** 2 // size - (rest + b) ** 2 // size)
+        for rest in range(-reach, reach + 1)
+        for a in range(-k, k + 1)
+        for b in range(-k, k + 1)
+    )
+    allowed = group_sensitivity(k, size)
+    assert change <= allowed
+    assert change >= 0.9 * (allowed - 2)
+    if size == 1:  # 4 - 4/n_g alone would give no noise at all
+        assert 4 * k * k - 4 * k * k // size < change
+
+
+def test_group_spread_pays_its_share():
+    noise = Zero()
+    sizes = [3] * 20
+    spread = group_spread([2] * 20, sizes, steps=5, epsilon=EPSILON, noise=noise)
+    assert spread.loss.pure == EPSILON
+    assert noise.scales == [(spread.loss.sensitivity * 2**20) / EPSILON]  # on a lattice of 2^-20
+    assert spread.total * 25 == pytest.approx(20 * (4 // 3))

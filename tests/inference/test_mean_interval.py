@@ -1,0 +1,240 @@
+"""Coverage, statuses and equivariance of intervals for one mean."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import statistics_kit
+from privmean.errors import ArgumentError
+from privmean.inference.clipped_intervals import ColumnIntervals
+from privmean.inference.laplace_normal import half_length
+from privmean.inference.mean_interval import (
+    ClippingBiasBound,
+    ClipUnits,
+    NoisySums,
+    clipped_interval,
+    ends_of,
+    half_of,
+    no_interval,
+    noise_interval,
+)
+from privmean.inference.outlier_check import TAIL_SEEN, TOO_THICK, OutlierCheck
+
+TAUS = np.concatenate([[0.0], np.geomspace(0.02, 80, 90)])
+HALVES = {alpha: np.array([half_length(t, alpha) for t in TAUS]) for alpha in (0.1, 0.05)}
+
+
+def simulated_coverage(epsilon, tau, theta, alpha, kappa, draws=200_000, seed=3):
+    """Coverage for z of mean theta, with noise units u = 2/(n epsilon) and V = (tau u)^2 n known.
+
+    The noise of the variance is that of the released square and of the squared mean.
+    """
+    g = np.random.default_rng(seed)
+    lap, other = g.laplace(size=draws), g.laplace(size=draws)
+    error = lap + tau * g.normal(size=draws)  # of the mean, in noise units
+    # tau^2 estimated: V/(n u^2) has noise (square - 2 theta v) 2 epsilon/b_v with b_v = 2
+    estimate = np.maximum(tau**2 + epsilon * (other - theta * lap), 0.0) + kappa * epsilon
+    half = np.interp(np.sqrt(estimate), TAUS, HALVES[alpha])
+    return int((np.abs(error) <= half).sum()), draws
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.05])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+def test_coverage_keeps_its_level_although_the_variance_is_noisy(epsilon, alpha):
+    worst = 1.0
+    for tau in (0.0, 0.5, 1.0, 2.0, 4.0, 12.0):
+        for theta in (-0.9, 0.0, 0.6):
+            hits, draws = simulated_coverage(epsilon, tau, theta, alpha, kappa=1.0)
+            worst = min(worst, hits / draws)
+            statistics_kit.assert_rate_at_least(hits, draws, 1 - alpha - 0.0015)
+    assert worst <= 1 - alpha + 0.005  # the margin is not idle
+
+
+def test_without_the_margin_coverage_is_lost_at_large_epsilon():
+    lost = [simulated_coverage(5.0, tau, 0.0, 0.05, kappa=0.0)[0] for tau in (0.5, 1.0, 2.0)]
+    assert min(lost) / 200_000 < 0.92
+
+
+def test_interval_of_clipped_values_covers_end_to_end():
+    g = np.random.default_rng(8)
+    n, epsilon, runs = 800, 1.0, 1000
+    for draw in (lambda k: g.normal(size=k), lambda k: np.exp(g.normal(size=k)) / 3 - 1):
+        big = np.clip(draw(2_000_000), -1, 1)
+        truth = big.mean()
+        hits = blind = 0
+        for _ in range(runs):
+            z = np.clip(draw(n), -1, 1)
+            sums = NoisySums(
+                z.sum() + g.laplace(0, 2 / epsilon),
+                (z**2).sum() + g.laplace(0, 4 / epsilon),
+                n,
+                2 / epsilon,
+                4 / epsilon,
+            )
+            half = half_of(sums, 0.95)
+            hits += abs(sums.mean - truth) <= half
+            blind += abs(sums.mean - truth) <= 1.0 * math.sqrt(z.var() / n)
+        statistics_kit.assert_rate_at_least(hits, runs, 0.94)
+        statistics_kit.assert_rate_at_most(hits, runs, 0.985)
+        assert blind < 0.8 * runs
+
+
+def test_design_effect_restores_what_related_persons_lose():
+    g = np.random.default_rng(9)
+    groups, size, icc, runs = 40, 25, 0.2, 800
+    n = groups * size
+    effect = 1 + (size - 1) * icc
+    plain = wide = 0
+    for _ in range(runs):
+        shared = np.repeat(g.normal(size=groups) * math.sqrt(icc), size)
+        z = np.clip((shared + g.normal(size=n) * math.sqrt(1 - icc)) / 4, -1, 1)
+        sums = NoisySums(z.sum() + g.laplace(0, 2), (z**2).sum() + g.laplace(0, 4), n, 2, 4)
+        plain += abs(sums.mean) <= half_of(sums, 0.95)
+        wide += abs(sums.mean) <= half_of(sums, 0.95, effect)
+    assert plain < 0.75 * runs
+    statistics_kit.assert_rate_at_least(wide, runs, 0.925)
+
+
+def test_noise_interval_is_exact_for_any_data():
+    g = np.random.default_rng(10)
+    draws, level = 40_000, 0.9
+    sums = NoisySums(0.0, 0.0, 100, 2.0, 4.0)
+    half = noise_interval(sums, ClipUnits(0, 1, (-1, 1)), level=level).upper[0]
+    statistics_kit.assert_rate(
+        int((np.abs(g.laplace(0, 2 / 100, draws)) <= half).sum()), draws, level
+    )
+
+
+def test_a_noisy_number_of_persons_is_inverted_not_trusted():
+    g = np.random.default_rng(11)
+    n, epsilon, runs = 300, 0.3, 400
+    hits = naive = 0
+    for _ in range(runs):
+        z = np.where(g.random(n) < 0.95, -1.0, 1.0) * 0.944
+        a = (1 + z) / 2
+        cells = np.array([(a**2).sum(), (2 * a * (1 - a)).sum(), ((1 - a) ** 2).sum()])
+        high, middle, low = cells + g.laplace(0, 1 / epsilon, 3)
+        count = high + middle + low
+        sums = NoisySums(
+            high - low, high + low - middle, count, 1 / epsilon, 2 / epsilon, partition=True
+        )
+        lower, upper = ends_of(sums, 0.95)
+        truth = -0.944 * 0.9
+        hits += lower <= truth <= upper
+        trusted = NoisySums(high - low, high + low - middle, count, 0.01, 0.01)
+        naive += abs(trusted.mean - truth) <= half_of(trusted, 0.95)
+    statistics_kit.assert_rate_at_least(hits, runs, 0.93)
+    assert naive < hits
+
+
+def test_nulls_that_are_seen_are_left_out_and_cost_length():
+    public = NoisySums(-400.0, 380.0, 1000, 2.0, 4.0)
+    ratio = NoisySums(-400.0, 380.0, 1000, 2.0, 4.0, count_scale=4.0)
+    low, high = ends_of(public, 0.95)
+    low2, high2 = ends_of(ratio, 0.95)
+    assert high2 - low2 > high - low
+    assert low2 < ratio.mean < high2
+
+
+def test_allowance_bounds_the_bias_for_random_discrete_tails():
+    """|mean - clipped mean| <= reach * share beyond, for laws with mean excess at most reach."""
+    g = np.random.default_rng(12)
+    for _ in range(300):
+        x = np.concatenate([g.normal(size=50), 1 + g.exponential(2.0, 5), -1 - g.exponential(1, 3)])
+        lower, upper = -1.0, 1.0
+        beyond = (x > upper) | (x < lower)
+        excess = np.concatenate([x[x > upper] - upper, lower - x[x < lower]])
+        above, below = x[x > upper] - upper, lower - x[x < lower]
+        reach = max(above.mean() if len(above) else 0, below.mean() if len(below) else 0)
+        bias = abs(x.mean() - np.clip(x, lower, upper).mean())
+        assert bias <= reach * beyond.mean() + 1e-12
+        assert len(excess) == beyond.sum()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.008])
+def test_interval_for_the_mean_covers_when_the_tail_is_as_heavy_as_assumed(share):
+    """Everybody beyond the limit exceeds it by exactly the stated reach: the worst allowed bias."""
+    g = np.random.default_rng(13)
+    n, runs, reach, count_scale = 1000, 300, 1.0, 4.0
+    truth = share * (1 + reach)
+    hits = bare = 0
+    for _ in range(runs):
+        z = np.clip(g.normal(0, 0.3, n), -1, 1)
+        beyond = g.random(n) < share
+        z[beyond] = 1.0
+        sums = NoisySums(z.sum() + g.laplace(0, 2), (z**2).sum() + g.laplace(0, 4), n, 2.0, 4.0)
+        counted = beyond.sum() + g.laplace(0, count_scale)
+        low, high = ends_of(sums, 0.95, 1.0, ClippingBiasBound(reach * counted, count_scale, reach))
+        hits += low <= truth <= high
+        bare += abs(sums.mean - truth) <= half_of(sums, 0.95)
+    statistics_kit.assert_rate_at_least(hits, runs, 0.945)
+    if share > 0.005:
+        assert bare < 0.9 * runs
+
+
+def test_allowance_is_floored_and_widens_both_ends():
+    sums = NoisySums(100.0, 300.0, 1000, 2.5, 5.0)
+    ends = [
+        ends_of(sums, 0.95, 1.0, ClippingBiasBound(total, 6.0, 1.0)) for total in (0.0, 5.0, 20.0)
+    ]
+    assert ends[0][0] > ends[1][0] > ends[2][0]
+    assert ends[0][1] < ends[1][1] < ends[2][1]
+    assert ends[2][1] - ends[0][1] >= 20.0 / 1000
+    negative = ends_of(sums, 0.95, 1.0, ClippingBiasBound(-30.0, 6.0, 1.0))
+    zero = ends_of(sums, 0.95, 1.0, ClippingBiasBound(0.0, 6.0, 1.0))
+    assert negative == zero
+
+
+def test_statuses_and_targets():
+    sums = NoisySums(100.0, 300.0, 1000, 2.5, 5.0)
+    maker = ColumnIntervals(
+        sums,
+        ClipUnits(0.0, 2.0, (-2.0, 2.0)),
+        allowance=ClippingBiasBound(1.0, 6.0, 1.0),
+        check=OutlierCheck(1000, 1.0, 6.0),
+    )
+    assert maker.interval(0.95, None).target == "mean"
+    assert "may go unseen" in maker.interval(0.95, None).assumption
+    assert maker.interval(0.95, "clipped").target == "clipped mean"
+    assert maker.interval(0.95, "clipped mean") == maker.interval(0.95, "clipped")
+    inner, outer = maker.interval(0.95, "clipped"), maker.interval(0.95, "mean")
+    assert inner.parts.keys() < outer.parts.keys()
+    seen = ColumnIntervals(
+        sums, allowance=ClippingBiasBound(30.0, 6.0, 1.0), check=OutlierCheck(1000, 30.0, 6.0)
+    )
+    assert seen.interval(0.95, None).status == TAIL_SEEN
+    assert "about 30 persons" in seen.interval(0.95, None).assumption
+    thick = ColumnIntervals(
+        sums, allowance=ClippingBiasBound(90.0, 6.0, 1.0), check=OutlierCheck(1000, 90.0, 6.0)
+    )
+    shown = thick.interval(0.95, None)
+    assert (shown.status, shown.target) == (TOO_THICK, "clipped mean")
+    assert "give bounds" in shown.advice
+    with pytest.raises(ArgumentError, match="counted"):
+        ColumnIntervals(sums).interval(0.95, "mean")
+    with pytest.raises(ArgumentError, match="choose one"):
+        maker.interval(0.95, "median")
+    nothing = ColumnIntervals(None, status="failed")
+    assert nothing.interval(0.9, None).upper == (math.inf,)
+    assert nothing.noise_interval(0.9).lower == (-math.inf,)
+    assert no_interval(0.95, bounds=(0.0, 1.0)).upper == (1.0,)
+
+
+def test_intervals_move_with_shift_and_scale():
+    sums = NoisySums(100.0, 300.0, 1000, 2.0, 4.0)
+    one = clipped_interval(sums, ClipUnits(0.0, 1.0, (-1, 1)), level=0.95)
+    two = clipped_interval(sums, ClipUnits(5.0, 4.0, (1, 9)), level=0.95)
+    assert two.lower[0] == pytest.approx(5 + 4 * one.lower[0])
+    assert two.upper[0] == pytest.approx(5 + 4 * one.upper[0])
+
+
+def test_gaussian_law_uses_normal_quantiles():
+    sums = NoisySums(0.0, 250.0, 1000, 30.0, 18.0, law="gaussian")
+    half = half_of(sums, 0.95)
+    sd = math.sqrt(250.0 + 1.5 * 18.0)
+    assert half == pytest.approx(1.959964 * math.hypot(sd, 30.0) / 1000, rel=1e-6)
+    assert ndtr(1.959964) == pytest.approx(0.975)

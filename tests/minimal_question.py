@@ -1,0 +1,38 @@
+"""The smallest question there can be: what `test_smallest_question.py` adds to privmean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from privmean.central.bounded import BoundedMean
+from privmean.data.table import RecordMeans
+from privmean.privacy.budget import Neighbors
+
+if TYPE_CHECKING:
+    from privmean.data.table import Table
+    from privmean.privacy.budget import Budget
+    from privmean.release.release import Release
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The mean of persons' own means in one column of grades, which are from 1 to 6."""
+
+    kind: ClassVar[str] = "grade"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
+
+    value: Annotated[str, "Column of grades."]
+
+    @property
+    def summary(self) -> RecordMeans:
+        return RecordMeans((self.value,))
+
+    def estimator(self, columns: int, cap: int | None, budget: Budget) -> BoundedMean:
+        return BoundedMean((1.0, 6.0))
+
+    def prepared(self, table: Table | None) -> Grade:
+        return self
+
+    def told(self, release: Release) -> Release:
+        return release

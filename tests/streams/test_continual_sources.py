@@ -1,0 +1,270 @@
+"""Sources of events, the ledger, flushing and withhold-release on the command line."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from cli_runner import shell
+from privmean.errors import ArgumentError
+from privmean.privacy.ledger import Ledger
+from privmean.streams import record_sources as sources
+from privmean.streams.record_lines import Reader
+
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+BASE = [
+    "stream", "--person", "p", "--value", "v", *BUDGET, "--max-participations", "4",
+    "--min-separation", "2", "--steps", "60", "--bounds", "0", "10",
+]  # fmt: skip
+STATED = ("--append", "--moved", "--no-replay", "--complete")
+ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
+
+
+def jsonl(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def shown(result):
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture(name="feed")
+def feeder(tmp_path, monkeypatch):
+    def feed(text, *arguments):
+        path = tmp_path / "input"
+        path.write_text(text)
+        with path.open("rb") as file:
+            monkeypatch.setattr(sources, "stdin", file.fileno)
+            return shell(*arguments)
+
+    return feed
+
+
+# --- a file that grows -------------------------------------------------------------------------
+
+
+def test_a_file_is_followed_as_it_grows(tmp_path):
+    path, out = tmp_path / "events", tmp_path / "out"
+    path.write_text(jsonl(ROWS[:10]))
+
+    def append():
+        for part in (ROWS[10:20], ROWS[20:]):
+            time.sleep(0.4)
+            with path.open("a") as file:
+                file.write(jsonl(part))
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    arguments = [*BASE, "--state", tmp_path / "s", "--output", out, "--follow", path]
+    result = shell(*arguments, "--idle", "2")
+    writer.join()  # well within the two seconds of rest
+    assert result.exit_code == 0, result.stderr
+    held = out.read_bytes()
+    assert json.loads(held.splitlines()[-1])["arrivals"] >= 28
+    # again, with more: what was read is skipped
+    with path.open("a") as file:
+        file.write(jsonl([{"p": "z", "v": 1}]) + '{"p": "half')
+    again = shell(*arguments, "--idle", "0")
+    assert "left for the next run" in again.stderr
+    assert out.read_bytes().startswith(held)
+    assert len(out.read_bytes().splitlines()) == len(held.splitlines()) + 1
+
+
+def test_what_following_refuses(tmp_path):
+    assert shell(*BASE, "--follow", tmp_path).exit_code == 2
+    (tmp_path / "e").write_text("")
+    assert shell(*BASE, "--follow", tmp_path / "e", "--parts", tmp_path).exit_code == 2
+    assert shell(*BASE, "--idle", "3").exit_code == 2
+    path = tmp_path / "short"
+    path.write_text(jsonl(ROWS))
+    source = sources.GrowingFile(path, Reader("p", ("v",)), None)
+    with sources.Interrupts() as interrupts:
+        batches = source.batches(interrupts, {})
+        assert len(next(batches)[0]) == 30
+        path.write_text("")
+        with pytest.raises(ArgumentError, match="became shorter"):
+            next(batches)
+
+
+# --- Kafka -------------------------------------------------------------------------------------
+
+
+def test_kafka_needs_its_extra_and_a_topic(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "confluent_kafka", None)
+    result = shell(*BASE, "--kafka", "localhost:9092/events", "--idle", "0")
+    assert result.exit_code == 2
+    assert "privmean[kafka]" in result.stderr
+    assert shell(*BASE, "--kafka", "localhost:9092").exit_code == 2
+    assert shell(*BASE, "--kafka", "localhost:9092/events", "--format", "csv").exit_code == 2
+
+
+def test_messages_of_a_topic_are_read_once(tmp_path):
+    """Against the mock cluster of the client library (librdkafka), which speaks the protocol."""
+    kafka = pytest.importorskip("confluent_kafka")
+    producer = kafka.Producer(
+        {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0}
+    )
+    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
+
+    def send(rows):
+        for row in rows:
+            producer.produce("events", value=json.dumps(row).encode())
+        assert producer.flush(10) == 0
+
+    send(ROWS[:20])
+    arguments = [*BASE, "--state", tmp_path / "s", "--idle", "3"]
+    arguments += ["--kafka", f"{broker.host}:{broker.port}/events"]
+    first = shown(shell(*arguments))
+    assert first[-1]["arrivals"] == 20
+    send([{"p": "new", "v": 3}, {"p": "newer", "v": 4}, {"v": 1}])
+    second = shown(shell(*arguments, "--no-replay"))
+    assert second[-1]["arrivals"] == 22
+    assert shown(shell(*arguments))[: len(first)] == first
+
+
+# --- windows, periods, groups, flushing ---------------------------------------------------------
+
+
+def test_windows_and_half_lives(feed):
+    for option, value in (("--window", "5"), ("--half-life", "3")):
+        found = shown(feed(jsonl(ROWS), *BASE, option, value))
+        assert len(found) > 20
+    assert found[-1]["records"] > 20
+    assert shown(feed(jsonl(ROWS), *BASE, "--window", "5"))[-1]["records"] == 5
+
+
+def test_a_mean_each_day(feed):
+    rows = [{"p": f"u{i % 7}", "v": 1, "t": f"2026-01-{1 + i // 10:02d}"} for i in range(30)]
+    days = ["--period", "day", "--time-column", "t", "--window", "1", "--persons-a-period", "7"]
+    found = shown(feed(jsonl(rows), *BASE, *days, "--flush"))
+    assert [item["period"] for item in found] == ["2026-01-01", "2026-01-03"]  # two days apart
+    assert feed(jsonl(rows), *BASE, "--period", "day").exit_code == 2
+    late = feed(jsonl([*rows, rows[0]]), *BASE, *days)
+    assert "1 of a time that was over" in late.stderr
+
+
+def test_a_mean_for_each_group(feed, tmp_path):
+    rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
+    arguments = [*BASE, "--by", "g", "--groups", "2", "--state", tmp_path / "s"]
+    first = feed(jsonl(rows[:11]), *arguments)
+    assert {item["group"] for item in shown(first)} == {"a", "b"}
+    longer = feed(jsonl(rows), *arguments)
+    assert longer.stdout.startswith(first.stdout)
+    assert len(shown(longer)) == 20
+    assert feed(jsonl(rows), *arguments, "--no-replay").stdout == ""
+    assert "in 2 groups" in longer.stderr
+    assert feed(jsonl(rows), *BASE, "--groups", "2").exit_code == 2
+    assert feed(jsonl(rows[5:]), *arguments).exit_code == 2  # another input
+
+
+def test_flush_releases_what_waits(feed, tmp_path):
+    rows = [{"p": "a", "v": 1}] * 3
+    plain = shown(feed(jsonl(rows), *BASE))
+    assert plain[-1]["waiting"] == 0
+    assert len(plain) == 1
+    flushed = shown(feed(jsonl(rows), *BASE, "--state", tmp_path / "s", "--flush"))
+    assert flushed[-1]["records"] == 3
+    assert flushed[0]["noise_sd"] == plain[0]["noise_sd"]
+    assert len(shown(feed(jsonl(rows), *BASE, "--state", tmp_path / "s", "--flush"))) == len(
+        flushed
+    )
+
+
+# --- the ledger --------------------------------------------------------------------------------
+
+
+def test_a_ledger_is_charged_once_a_stream(feed, tmp_path):
+    Ledger(tmp_path / "book", epsilon=2.5, delta=1e-5)
+    arguments = [*BASE, "--state", tmp_path / "s", "--ledger", tmp_path / "book"]
+    feed(jsonl(ROWS[:9]), *arguments, "--label", "ratings")
+    assert feed(jsonl(ROWS), *arguments, "--label", "ratings").exit_code == 0
+    (entry,) = Ledger.open(tmp_path / "book").entries
+    assert entry.label == "ratings"
+    assert entry.amount.epsilon == pytest.approx(1.0)
+    # another stream is another charge, and a third one too much
+    for name, code in (("t", 0), ("u", 2)):
+        other = [*BASE, "--state", tmp_path / name, "--ledger", tmp_path / "book"]
+        result = feed(jsonl(ROWS), *other)
+        assert result.exit_code == code
+    assert result.stdout == ""
+    assert feed(jsonl(ROWS), *BASE, "--label", "x").exit_code == 2
+
+
+def test_a_stream_that_began_without_a_ledger_is_charged_when_one_is_named(feed, tmp_path):
+    Ledger(tmp_path / "book", epsilon=1.5, delta=1e-5)
+    stated = [*BASE, "--state", tmp_path / "s"]
+    feed(jsonl(ROWS[:9]), *stated)
+    for more in ([], ["--append", "--flush"]):
+        source = "" if more else jsonl(ROWS[:9])
+        assert feed(source, *stated, "--ledger", tmp_path / "book", *more).exit_code == 0
+        assert len(Ledger.open(tmp_path / "book").entries) == 1
+
+
+# --- withhold-release ---------------------------------------------------------------------------
+
+
+WITHHOLD = [
+    "withhold", "--person", "p", "--value", "v", *BUDGET, "--max-records", "8", "--bounds", "0:10",
+]  # fmt: skip
+
+
+def test_withhold_on_the_command_line(feed, tmp_path):
+    arguments = [*WITHHOLD, "--state", tmp_path / "s"]
+    first = feed(jsonl(ROWS[:17]), *arguments)
+    assert [item["arrivals"] for item in shown(first)] == list(range(1, 18))
+    longer = feed(jsonl(ROWS), *arguments)
+    assert longer.stdout.startswith(first.stdout)
+    assert len(shown(longer)) == 30
+    assert "withheld" in longer.stderr
+    assert "withhold-release" in longer.stderr
+    assert feed(jsonl(ROWS), *arguments, "--no-replay").stdout == ""
+    more = feed(jsonl([{"p": "z", "v": 2}]), *arguments, "--append")
+    assert [item["arrivals"] for item in shown(more)] == [31]
+    last = shown(longer)[-1]
+    assert last["records"] + last["waiting"] == 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--output", "none/out"], "--output='none/out': is in no folder"),
+        (["--output", "other"], "holds releases that the state does not"),
+        (["--plot", "none/x.png"], "--plot='none/x.png': is in no folder"),
+        (["--html", "."], "--html='.': is a folder"),
+        (["--html", "x.html", "--by", "p"], "is of one mean"),
+        (["--by", "p", "--groups", "0"], "groups=0: must be at least 1"),
+        (["--format", "csv"], "does not name 'p'"),
+        *(([said], f"{said}=True: goes with --state") for said in STATED),
+    ],
+)
+def test_wrong_use_of_a_stream_spends_nothing(feed, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").write_text('{"step": 1}\n')
+    Ledger("book", epsilon=1, delta=1e-5)
+    result = feed(jsonl(ROWS), *BASE, "--ledger", "book", *arguments)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert not Ledger.open("book").entries
+
+
+def test_withhold_charges_a_ledger_and_refuses(feed, tmp_path):
+    Ledger(tmp_path / "book", epsilon=1.5, delta=1e-5)
+    arguments = [*WITHHOLD, "--state", tmp_path / "s", "--ledger", tmp_path / "book"]
+    for _ in range(2):
+        assert feed(jsonl(ROWS), *arguments).exit_code == 0
+    assert len(Ledger.open(tmp_path / "book").entries) == 1
+    assert feed(jsonl(ROWS), *WITHHOLD, "--ledger", tmp_path / "book").exit_code == 2
+    for wrong in (
+        ["--bounds", "high"],
+        ["--bounds", "0:1", "--bounds", "0:2"],
+        ["--max-records", "0"],
+    ):
+        assert feed(jsonl(ROWS), *WITHHOLD, *wrong).exit_code == 2
+    assert feed(jsonl(ROWS), *[item for item in WITHHOLD if item != "--bounds"]).exit_code != 0
+
+
+def test_every_command_of_a_stream_is_listed():
+    from privmean.cli.app import COMMANDS
+
+    assert {"stream", "withhold"} <= set(COMMANDS)

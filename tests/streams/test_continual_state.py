@@ -1,0 +1,375 @@
+"""Restarts: whatever happens between two steps, nothing changes and nothing is forgotten."""
+
+import contextlib
+import json
+import os
+import random
+import resource
+
+import numpy as np
+import pytest
+from continual_reference import Scripted, Silent
+
+import killing
+from forked_process import forked
+from killing import Count, Running, Withholding
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.noise.exact import ExactNoise
+from privmean.noise.simulated import SimulatedNoise
+from privmean.storage import append_log as durable
+from privmean.streams import MeanStream, WithholdRelease
+from privmean.streams import record_sources as sources
+from privmean.streams.buffered_toeplitz import Buffered
+from privmean.streams.state_file import StateFile
+from privmean.streams.strategies import Banded, BandedInverse, MeanToeplitz
+
+SETTINGS = {
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "max_participations": 5,
+    "min_separation": 4,
+    "steps": 200,
+    "bounds": (0.0, 10.0),
+}
+STRATEGIES = [
+    Buffered((0.25, 0.07), (0.6, 0.96)),
+    Banded(MeanToeplitz(), 4),
+    BandedInverse(MeanToeplitz(), 5),
+    None,
+]
+
+
+def events(count=120):
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 9, count).tolist(), rng.normal(5, 3, count)
+
+
+def lines(released):
+    return [json.dumps(item.to_dict()) for item in released]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=["buffers", "banded", "inverse", "chosen"])
+@pytest.mark.parametrize("extra", [{}, {"filler": True}, {"release_every": 5, "filler": True}])
+def test_stopping_anywhere_changes_no_bit(tmp_path, strategy, extra):
+    settings = {**SETTINGS, "strategy": strategy, **extra}
+    ids, values = events()
+    whole = MeanStream(noise=Scripted(1), **settings)
+    expected = lines(whole.extend(ids, values))
+    noise, got = Scripted(1), []
+    for cut in range(0, 120, 17):
+        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
+            got += lines(part.extend(ids[cut : cut + 17], values[cut : cut + 17]))
+            assert lines(part.releases()) == got
+            assert part.waiting <= 40
+    assert got == expected
+    with MeanStream(noise=noise, state=tmp_path / "s", **settings) as last:
+        assert last.steps == whole.steps
+        assert last.records == whole.records
+        assert json.dumps(last.latest.to_dict()) == expected[-1]
+        assert lines(last.releases(after=whole.steps - 2)) == expected[-2:]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_waiting_rows_keep_their_order_over_restarts(tmp_path, seed):
+    """More rows may pass than one step takes; those that could pass first still do."""
+    settings = {**SETTINGS, "strategy": STRATEGIES[0], "release_every": 3, "min_separation": 2}
+    settings["max_participations"] = 30
+    rng = np.random.default_rng(seed)
+    ids = np.minimum(rng.geometric(0.4, 150), 6).tolist()
+    values = rng.normal(5, 3, 150)
+    expected = lines(MeanStream(noise=Scripted(1), **settings).extend(ids, values))
+    noise, got = Scripted(1), []
+    for cut in range(0, 150, 5):
+        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
+            got += lines(part.extend(ids[cut : cut + 5], values[cut : cut + 5]))
+    assert got == expected
+
+
+def test_rows_of_many_columns_come_back_bit_for_bit(tmp_path):
+    settings = {**SETTINGS, "bounds": None, "clip_radius": 2.0, "dimension": 33}
+    settings["strategy"] = STRATEGIES[0]
+    rng = np.random.default_rng(3)
+    ids, rows = rng.integers(0, 9, 40).tolist(), rng.normal(size=(40, 33))
+    noise, got = Scripted(4), []
+    for cut in (0, 13, 14):
+        upto = {0: 13, 13: 14, 14: 40}[cut]
+        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
+            got += lines(part.extend(ids[cut:upto], rows[cut:upto]))
+    with MeanStream(noise=noise, state=tmp_path / "s", **settings) as last:
+        assert lines(last.releases()) == got
+    assert got == lines(MeanStream(noise=Scripted(4), **settings).extend(ids, rows))
+
+
+def test_a_stop_before_the_radius_is_found(tmp_path):
+    settings = {**SETTINGS, "bounds": None, "search_persons": 30, "min_separation": 1}
+    settings["strategy"] = STRATEGIES[0]
+    ids, values = list(range(60)), np.random.default_rng(1).normal(0, 8, 60)
+    expected = lines(MeanStream(noise=Scripted(2), **settings).extend(ids, values))
+    noise, got = Scripted(2), []
+    for cut in (0, 13, 29, 30, 31, 47):
+        upto = {0: 13, 13: 29, 29: 30, 30: 31, 31: 47, 47: 60}[cut]
+        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
+            got += lines(part.extend(ids[cut:upto], values[cut:upto]))
+    assert got == expected
+    assert len(got) == 60
+
+
+class Crash(BaseException):
+    pass
+
+
+class Dying:
+    """The operating system, until the process dies at its call number `at` that changes a file."""
+
+    CHANGES = ("write", "pwrite", "fsync", "ftruncate", "rename")
+
+    def __init__(self, at, kind):
+        self.left, self.kind, self.dead = at, kind, False
+
+    def __getattr__(self, name):
+        call = getattr(os, name)
+        return (lambda *a: self._change(name, call, a)) if name in self.CHANGES else call
+
+    def _change(self, name, call, arguments):
+        if self.dead:
+            raise Crash
+        self.left -= 1
+        self.dead = self.left == -1
+        if self.dead and self.kind == "before":
+            raise Crash
+        if self.dead and self.kind == "within" and name == "write":
+            arguments = (arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+        result = call(*arguments)
+        if self.dead:
+            raise Crash
+        return result
+
+
+@pytest.mark.parametrize("kind", ["before", "within", "after"])
+@pytest.mark.parametrize("slack", [10**9, -(10**9)], ids=["appended", "written anew"])
+def test_a_crash_at_any_change_of_the_file(tmp_path, monkeypatch, kind, slack):
+    """Die before, within or after every single call of a batch: all or nothing is on disk."""
+    monkeypatch.setattr("privmean.streams.state_file.SLACK", slack)
+    settings = {**SETTINGS, "strategy": STRATEGIES[0]}
+    ids, values = events(30)
+    at, found = 0, set()
+    crashed = True
+    while crashed:
+        path = tmp_path / f"s{at}"
+        with MeanStream(noise=Silent(), state=path, **settings) as running:
+            first = lines(running.extend(ids[:15], values[:15]))
+        running = MeanStream(noise=Silent(), state=path, **settings)
+        crashed = False
+        with monkeypatch.context() as patched:
+            dying = Dying(at, kind)
+            patched.setattr("privmean.storage.append_log.os", dying)
+            patched.setattr("privmean.storage.file_io.os", dying)
+            patched.setattr("privmean.storage.last_seen.os", dying)
+            try:
+                second = lines(running.extend(ids[15:], values[15:]))
+            except Crash:
+                crashed = True
+        if crashed:
+            with pytest.raises(PrivmeanError, match="open its state file again"):
+                running.update("x", 1.0)
+        running.close()
+        with MeanStream(noise=Silent(), state=path, **settings) as again:
+            stored = lines(again.releases())
+            assert stored[: len(first)] == first
+            found.add(again.arrivals)
+            if again.arrivals == 30:
+                assert len(stored) == again.steps > len(first)
+            else:
+                assert again.arrivals == 15
+                assert stored == first
+                again.extend(ids[15:], values[15:])
+            used = {name: person.used for name, person in again._schedule.queue.people.items()}
+            final = lines(again.releases())
+        if not crashed:
+            assert stored == first + second
+        if at == 0:
+            reference_final, reference_used = final, used
+        assert final == reference_final
+        assert used == reference_used
+        at += 1
+    assert found == ({30} if kind == "after" else {15, 30})
+    assert at > (3 if slack > 0 else 12)
+
+
+def test_wrong_arguments_leave_no_file(tmp_path):
+    with pytest.raises(ArgumentError):
+        MeanStream(noise=Silent(), state=tmp_path / "s", **{**SETTINGS, "epsilon": -1.0})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_process_at_a_time(tmp_path):
+    first = MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS)
+    with pytest.raises(ArgumentError, match="is in use"):
+        MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS)
+    first.close()
+    MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS).close()
+
+
+def test_other_settings_and_other_files_are_refused(tmp_path):
+    MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS).close()
+    with pytest.raises(ArgumentError, match="other settings"):
+        MeanStream(noise=Silent(), state=tmp_path / "s", **{**SETTINGS, "epsilon": 2.0})
+    with pytest.raises(ArgumentError, match="same kind"):
+        MeanStream(noise=ExactNoise(), state=tmp_path / "s", **SETTINGS)
+    (tmp_path / "text").write_text("not a state file, only text that is long enough to be seen")
+    with pytest.raises(ArgumentError, match="not a stream file"):
+        MeanStream(noise=Silent(), state=tmp_path / "text", **SETTINGS)
+    kwargs = {"max_records": 4, "bounds": (0.0, 1.0), "epsilon": 1.0, "delta": 1e-6}
+    WithholdRelease(noise=Silent(), state=tmp_path / "w", **kwargs).close()
+    with pytest.raises(ArgumentError, match="not a stream file"):
+        StateFile.open(tmp_path / "w")
+
+
+def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
+    from privmean.streams import plan
+
+    a = plan(**SETTINGS, strategy=STRATEGIES[0])
+    MeanStream.from_plan(a, noise=Silent(), state=tmp_path / "s").close()
+    MeanStream.from_plan(a, noise=Silent(), state=tmp_path / "s").close()
+    MeanStream.resume(tmp_path / "s", noise=Silent()).close()
+    with pytest.raises(ArgumentError, match="does not exist"):
+        MeanStream.resume(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "empty").touch()
+    with pytest.raises(ArgumentError, match="is empty"):
+        MeanStream.resume(tmp_path / "empty")
+    b = plan(**{**SETTINGS, "epsilon": 0.5}, strategy=STRATEGIES[0])
+    with pytest.raises(ArgumentError, match="another plan"):
+        MeanStream.from_plan(b, noise=Silent(), state=tmp_path / "s")
+
+
+def test_the_state_is_for_its_owner_alone_and_marks_simulation(tmp_path):
+    path = tmp_path / "s"
+    with MeanStream(noise=SimulatedNoise(1), state=path, **SETTINGS) as running:
+        assert not running.update("a", 3.0)[0].secure
+        running.mark = {"read": 3}
+    assert os.stat(path).st_mode & 0o077 == 0
+    with MeanStream(noise=SimulatedNoise(1), state=path, **SETTINGS) as running:
+        assert running.mark == {"read": 3}
+        assert running.latest.to_dict()["secure"] is False
+
+
+def test_state_does_not_grow_with_the_stream_unless_history_is_kept(tmp_path):
+    sizes = {}
+    for history in (True, False):
+        path = tmp_path / str(history)
+        settings = {**SETTINGS, "steps": None, "max_participations": 1000}
+        settings["strategy"] = STRATEGIES[0]
+        with MeanStream(noise=Silent(), state=path, history=history, **settings) as running:
+            for _ in range(2):
+                running.extend(list(range(10)) * 100, np.ones(1000))
+            assert len(list(running.releases())) == (2000 if history else 1)
+        sizes[history] = path.stat().st_size
+    assert sizes[False] < 60_000 < sizes[True]
+
+
+# --- forces from outside ------------------------------------------------------------------------
+
+
+def until_full(stream, person, value):
+    try:
+        return stream.update(person, value)
+    except PrivmeanError as problem:
+        if "the disk is full; nothing of this batch" not in str(problem):
+            raise
+        raise StopIteration from None
+
+
+def test_a_full_disk_is_named_and_the_state_stays_good(tmp_path):
+    settings = {**SETTINGS, "strategy": STRATEGIES[0]}
+    ids, values = events()
+    with MeanStream(state=tmp_path / "s", **settings) as stream:
+        first = lines(stream.extend(ids[:20], values[:20]))
+
+    def child():
+        limit = (tmp_path / "s").stat().st_size + 2000
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        with MeanStream(state=tmp_path / "s", **settings) as stream:
+            with contextlib.suppress(StopIteration):
+                for person, value in zip(ids[20:], values[20:], strict=True):
+                    shown.extend(lines(until_full(stream, person, value)))
+            with pytest.raises(PrivmeanError, match="open its state file again"):
+                stream.update("x", 1.0)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        (tmp_path / "shown").write_text("\n".join(shown))
+
+    shown = first
+    with forked(child):
+        pass
+    shown = (tmp_path / "shown").read_text().split("\n")
+    assert len(shown) > len(first)
+    with MeanStream(state=tmp_path / "s", **settings) as stream:
+        assert lines(stream.releases()) == shown
+        at = stream.arrivals
+        assert 20 < at < 120
+        shown += lines(stream.extend(ids[at:], values[at:]))
+        assert [json.loads(line)["step"] for line in shown] == list(range(1, stream.steps + 1))
+
+
+KILLS = 8
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder, rng: Running(folder, rng, 40 * KILLS, 1),
+        lambda folder, rng: Running(folder, rng, 60 * KILLS, 5),
+        lambda folder, rng: Withholding(folder, rng, 40 * KILLS),
+    ],
+    ids=["each", "every fifth", "withhold"],
+)
+def test_killed_again_and_again(tmp_path, monkeypatch, make):
+    """kill -9 at random moments: the state and its copies keep what was published, unchanged."""
+    monkeypatch.setattr(sources, "CHUNK", sources.CHUNK)  # as it was, afterwards
+    rng, count = random.Random(5), Count()
+    killing.run(make(tmp_path, rng), tmp_path, rng, KILLS, count)
+    assert count.kills >= 1  # a quick machine is done before most of them
+    assert count.steps > 20
+    assert sum(count.copies.values()) > 2 * count.kills
+    assert all(count.refused[kind] == count.torn[kind] for kind in ("the file", "all files"))
+    assert (count.ahead, count.two, count.lost) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("pieces", [1, 40])
+def test_killed_amid_an_entry(tmp_path, monkeypatch, pieces):
+    """Half an entry stays: the original goes on, its copies of that moment are refused, no others.
+
+    An entry written bytewise is often cut by a kill; one that is written at once hardly ever.
+    """
+    real = durable.write_all
+
+    def in_pieces(handle, data):
+        for at in range(0, len(data), pieces):
+            real(handle, data[at : at + pieces])
+
+    monkeypatch.setattr(durable, "write_all", in_pieces)
+    monkeypatch.setattr(sources, "CHUNK", sources.CHUNK)
+    rng, count = random.Random(2), Count()
+    killing.run(Withholding(tmp_path, rng, 40 * KILLS), tmp_path, rng, KILLS, count)
+    assert all(count.refused[kind] == count.torn[kind] for kind in ("the file", "all files"))
+    assert (count.ahead, count.two, count.lost) == (0, 0, 0)
+
+
+def test_a_copy_of_half_an_entry_is_taken_once_its_original_was_opened(tmp_path):
+    path, copy = tmp_path / "s", tmp_path / "copy"
+    settings = {**SETTINGS, "strategy": STRATEGIES[0]}
+    with MeanStream(noise=Silent(), state=path, **settings) as stream:
+        told = lines(stream.extend(["a", "b"], np.array([1.0, 2.0])))
+    whole = path.read_bytes()
+    with MeanStream(noise=Silent(), state=path, **settings) as stream:
+        stream.extend(["c"], np.array([3.0]))
+    path.write_bytes(path.read_bytes()[: len(whole) + 50])  # its writer was killed here
+    (tmp_path / "s.seen").unlink()
+    copy.write_bytes(path.read_bytes())
+    with pytest.raises(ArgumentError, match="end is cut off.* open the original once first"):
+        MeanStream(noise=Silent(), state=copy, moved=True, **settings)
+    with MeanStream(noise=Silent(), state=path, **settings) as stream:
+        assert lines(stream.releases()) == told
+    copy.write_bytes(path.read_bytes())
+    with MeanStream(noise=Silent(), state=copy, moved=True, **settings) as stream:
+        assert lines(stream.releases()) == told

@@ -1,0 +1,520 @@
+"""MeanStream: what is enforced, what is released, what is promised."""
+
+import math
+
+import numpy as np
+import pytest
+from continual_reference import Scripted, Silent
+
+from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
+from privmean.mechanisms.stream_radius import RadiusSearch
+from privmean.noise.simulated import SimulatedNoise
+from privmean.privacy.budget import Budget
+from privmean.privacy.compose import total_delta
+from privmean.privacy.gdp import gaussian_delta
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.ledger import Ledger
+from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease, plan
+from privmean.streams.buffered_toeplitz import Buffered
+from privmean.streams.prefix_sums import NoisyPrefixSums, PrefixMechanism
+from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
+from statistics_kit import Z, assert_variance, epsilon_lower_bound
+
+QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
+BASE = {
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "max_participations": 4,
+    "min_separation": 3,
+    "strategy": QUICK,
+    "bounds": (0.0, 10.0),
+}
+
+
+def stream(noise=None, **changes):
+    settings = {**BASE, **changes}
+    return MeanStream(noise=noise or Silent(), **settings)
+
+
+def exact(released):
+    return [float(item) for item in released]
+
+
+# --- the released mean ------------------------------------------------------------------------
+
+
+def test_without_noise_it_is_the_running_mean():
+    values = [3.0, 4.0, 8.0, 1.0]
+    released = stream().extend("abcd", values)
+    means = np.cumsum(values) / np.arange(1, 5)
+    assert exact(released) == pytest.approx(means, abs=1e-4)
+    assert [item.step for item in released] == [1, 2, 3, 4]
+    assert [item.records for item in released] == [1, 2, 3, 4]
+
+
+def test_one_by_one_equals_many_at_once():
+    rng = np.random.default_rng(0)
+    ids, values = rng.integers(0, 9, 60).tolist(), rng.normal(5, 2, 60)
+    whole = stream(Scripted(1)).extend(ids, values)
+    single = stream(Scripted(1))
+    parts = [item for who, x in zip(ids, values, strict=True) for item in single.update(who, x)]
+    assert [a.to_dict() for a in whole] == [b.to_dict() for b in parts]
+
+
+def test_persons_wait_and_are_capped():
+    running = stream(min_separation=3, max_participations=2)
+    assert len(running.update("a", 1.0)) == 1
+    assert running.update("a", 2.0) == []  # waits for two steps of others
+    assert running.waiting == 1
+    assert running.update("a", 3.0) == []  # third one: dropped
+    assert running.waiting == 1
+    assert len(running.update("b", 4.0)) == 1
+    released = running.update("c", 5.0)
+    assert [item.step for item in released] == [3, 4]  # c, then the waiting record of a
+    assert exact(released)[-1] == pytest.approx((1 + 4 + 5 + 2) / 4, abs=1e-4)
+    assert running.latest.records == 4
+
+
+def test_fillers_let_time_go_on():
+    running = stream(min_separation=4, filler=True)
+    released = running.extend("aaaaa", [2.0, 4.0, 6.0, 8.0, 10.0])
+    assert [item.step for item in released] == [1, 2, 3, 4, 5]
+    assert [item.records for item in released] == [1, 1, 1, 1, 2]
+    assert exact(released) == pytest.approx([2, 2, 2, 2, 3], abs=1e-4)
+    # the noise of a filler step is real noise: the sums go on
+    noisy = stream(Scripted(3), min_separation=4, filler=True)
+    sds = [item.noise_sd for item in noisy.extend("aaaa", [1.0] * 4)]
+    assert sds == sorted(sds)
+
+
+def test_batches_are_one_step():
+    running = stream(release_every=4, min_separation=1)
+    released = running.extend("abcdabcd", [1, 2, 3, 4, 5, 6, 7, 8])
+    assert [(item.step, item.arrivals, item.records) for item in released] == [(1, 4, 4), (2, 8, 8)]
+    assert exact(released) == pytest.approx([2.5, 4.5], abs=1e-4)
+    # a person is in a step once: the second record waits for the next one
+    again = stream(release_every=4, min_separation=1).extend("aabb", [1.0, 9.0, 3.0, 5.0])
+    assert [item.records for item in again] == [2, 4]
+    assert exact(again) == pytest.approx([2.0, 4.5], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("value", "mean"),
+    [
+        (None, 5.0),
+        (float("nan"), 5.0),
+        (float("inf"), 10.0),
+        (float("-inf"), 0.0),
+        ("not a number", 5.0),
+        (10**400, 10.0),
+        (-(10**400), 0.0),
+        ([1.0, 2.0], 5.0),
+        (1e150, 10.0),
+        (-1e150, 0.0),
+        (1e300, 10.0),
+        ("7.5", 7.5),
+        (True, 1.0),
+    ],
+)
+def test_any_value_takes_its_step(value, mean):
+    released = stream().update("a", value)
+    assert len(released) == 1
+    assert released[0].records == 1
+    assert float(released[0]) == pytest.approx(mean, abs=1e-4)
+
+
+def test_public_facts_never_depend_on_values():
+    rng = np.random.default_rng(4)
+    ids = rng.integers(0, 8, 120).tolist()
+    hostile = [None, float("nan"), 1e308, -1e308, "x", [], float("-inf"), 10**5000]
+    seen = []
+    for values in (
+        rng.normal(size=120).tolist(),
+        [hostile[i % len(hostile)] for i in range(120)],
+        [0.0] * 120,
+    ):
+        running = stream(Scripted(5), steps=100, filler=True)
+        released = running.extend(ids, values)
+        seen.append(
+            [(r.step, r.arrivals, r.records, r.waiting, r.noise_sd, r.half_width) for r in released]
+        )
+        assert running.guarantee.verify()
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_rows_of_several_columns_are_clipped_to_a_ball():
+    running = stream(bounds=None, clip_radius=5.0, center=[1.0, 1.0], dimension=2)
+    released = running.extend("abc", [[1.0, 2.0], [31.0, 41.0], None])
+    assert released[0].estimate == pytest.approx([1, 2], abs=1e-4)
+    assert released[1].estimate * 2 == pytest.approx([1 + 4, 2 + 5], abs=1e-4)
+    assert released[2].estimate * 3 == pytest.approx([1 + 4 + 1, 2 + 5 + 1], abs=1e-4)
+    with pytest.raises(TypeError):
+        float(released[0])
+    assert "noise_radius" in released[0].to_dict()
+
+
+def test_estimates_are_clamped_to_the_region():
+    loud = stream(Scripted(6)).extend("abcdef", [5.0] * 6)
+    free = stream(Scripted(6), clamp=False).extend("abcdef", [5.0] * 6)
+    assert any(not 0 <= float(item) <= 10 for item in free)
+    for a, b in zip(loud, free, strict=True):
+        assert float(a) == pytest.approx(min(max(float(b), 0.0), 10.0), abs=1e-4)
+        assert a.noise_sd == b.noise_sd  # a clamped estimate is not a precise one
+
+
+def test_nothing_is_shown_too_early():
+    running = stream(first_release=3)
+    assert [item.step for item in running.extend("abcd", [1.0] * 4)] == [3, 4]
+    assert stream(filler=True).extend([None, None], [1.0, 2.0]) == []
+    running = stream(filler=True, release_every=2, max_participations=1)
+    running.extend("aa", [4.0, 5.0])
+    assert running.latest.records == 1
+
+
+def test_missing_ids_do_not_count():
+    running = stream()
+    released = running.extend(["a", None, float("nan"), "b"], [1.0, 9.0, 9.0, 3.0])
+    assert exact(released) == pytest.approx([1.0, 2.0], abs=1e-4)
+    assert running.arrivals == 2
+    # one person, however the id is written
+    running = stream(max_participations=1)
+    assert len(running.extend([5, 5.0, np.float64(5), "5", np.int64(5)], [1.0] * 5)) == 1
+
+
+def test_the_horizon_ends_the_stream():
+    running = stream(steps=3)
+    assert len(running.extend("abcdef", [1.0] * 6)) == 3
+    assert running.finished
+    assert running.arrivals == 3
+    with pytest.raises(InfeasibleError, match="horizon of 3 steps"):
+        running.update("g", 1.0)
+
+
+def test_what_may_raise_is_public():
+    with pytest.raises(ArgumentError, match="values"):
+        stream().extend("ab", [1.0])
+    with pytest.raises(ArgumentError, match="rows of 1"):
+        stream().extend("ab", np.ones((2, 3)))
+    running = stream()
+    running.close()
+    assert running.update("a", 1.0)  # without a file there is nothing to close
+
+
+# --- noise, bands and the bill ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", [QUICK, Banded(MeanToeplitz(), 3)], ids=["buffers", "banded"])
+def test_noise_has_the_stated_deviation(strategy):
+    finals = {5: [], 19: []}
+    stated = {}
+    p = plan(**{**BASE, "strategy": strategy, "max_participations": 100})
+    for seed in range(600):
+        running = MeanStream.from_plan(p, noise=SimulatedNoise(seed), clamp=False)
+        released = running.extend(list(range(20)), [5.0] * 20)
+        for at, found in finals.items():
+            found.append(float(released[at]) - 5.0)
+            stated[at] = released[at].noise_sd
+    for at, found in finals.items():
+        assert_variance(found, stated[at] ** 2)
+        assert p.noise_sd(20)[at] == pytest.approx(stated[at], rel=1e-6)
+        with pytest.raises(AssertionError):  # a scale that is 30 % off would be noticed
+            assert_variance(found, (1.3 * stated[at]) ** 2)
+
+
+def test_zero_out_needs_half_the_noise():
+    full, half = plan(**BASE), plan(**BASE, neighbors="zero-out")
+    assert half.noise_sd(9) == pytest.approx(full.noise_sd(9) / 2, rel=1e-4)
+    assert half.guarantee.relation == "zero-out"
+    assert half.mechanism.loss.mu == pytest.approx(full.mechanism.loss.mu, rel=1e-6)
+
+
+def test_known_noise_levels():
+    # sigma of epsilon 1, delta 1e-6 is 4.2247; a [0, 1] value moves by 1 under replacement
+    p = plan(
+        epsilon=1.0,
+        delta=1e-6,
+        max_participations=16,
+        min_separation=512,
+        steps=8192,
+        bounds=(0.0, 1.0),
+        strategy=Banded(MeanToeplitz(), 512),
+    )
+    unit = 4.2247 * 5.1272
+    assert p.noise_sd(8192)[0] == pytest.approx(unit, rel=1e-4)
+    rmse = math.sqrt(float((p.noise_sd(8192) ** 2).mean()))
+    assert rmse == pytest.approx(4.2247 * 0.084107, rel=1e-4)
+
+
+def test_noise_is_proportional_to_any_radius():
+    for radius in (0.3, 1.0, 40.0, 1e-5, 123456.789):
+        p = plan(**{**BASE, "bounds": None, "clip_radius": radius})
+        assert p.ball().steps == 1 << p.lattice.row_bits
+        expected = plan(**{**BASE, "bounds": None, "clip_radius": 1.0}).noise_sd(7) * radius
+        assert p.noise_sd(7) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}, {"epsilon": 0.05, "delta": 1e-9}]
+)
+@pytest.mark.parametrize("bounds", [(0.0, 10.0), None])
+def test_the_bill_composes_to_the_budget(budget, bounds):
+    settings = {**BASE, "epsilon": None, "delta": 0.0, **budget, "bounds": bounds}
+    p = plan(**settings)
+    guarantee = p.guarantee
+    assert guarantee.verify()
+    assert Guarantee.from_dict(guarantee.to_dict()).verify()
+    limit = Budget(**budget)
+    spent = guarantee.spent()
+    allowed = limit.epsilon if limit.rho is None else limit.rho
+    assert 0.85 * allowed <= spent <= allowed * (1 + 1e-9)
+    if bounds is not None and limit.rho is None:
+        # independently: the analytic Gaussian of the ratio of sensitivity to scale
+        loss = p.mechanism.loss
+        delta = gaussian_delta(loss.sensitivity / loss.scale, limit.epsilon)
+        assert delta == pytest.approx(limit.delta, rel=1e-4)
+        assert total_delta(guarantee.mechanisms, limit.epsilon) <= limit.delta * (1 + 1e-12)
+    assert "participation" not in guarantee.public
+    assert "fixed public times" in guarantee.note
+
+
+def test_bands():
+    running = stream(Scripted(7), steps=20)
+    released = running.extend(list(range(20)), [5.0] * 20)
+    last = released[-1]
+    assert last.half_width == pytest.approx(1.959964 * last.noise_sd)
+    assert running.band(last) > last.half_width
+    endless = stream(Scripted(7))
+    later = endless.extend(list(range(20)), [5.0] * 20)[-1]
+    assert endless.band(later, 0.99) > endless.band(later, 0.9) > later.half_width
+
+
+# --- an audit ------------------------------------------------------------------------------------
+
+
+def advantage(scale_factor, strategy, runs=1500, seed=8):
+    """Samples of the optimal statistic <C(X-X'), Y>/||C(X-X')||/sigma for a worst pair, n = 16."""
+    p = plan(**{**BASE, "strategy": strategy, "steps": 16, "min_separation": 4})
+    m = p.mechanism
+    mechanism = PrefixMechanism(m.lattice, 1, m.movement, m.scale * scale_factor)
+    most = 1 << m.lattice.row_bits
+    rows = {}
+    for sign in (1, -1):
+        z = np.zeros((16, 1), dtype=np.int64)
+        z[[0, 4, 8, 12]] = sign * most
+        rows[sign] = z
+    clean = {
+        sign: NoisyPrefixSums(mechanism, Silent()).advance(z).sums[:, 0] for sign, z in rows.items()
+    }
+    # from released sums back to noisy rows: x = diff(sums), y = C x
+    column = m.lattice.strategy.column(16)
+    c = np.array([[column[t - s] if t >= s else 0.0 for s in range(16)] for t in range(16)])
+    direction = c @ np.diff(clean[1] - clean[-1], prepend=0.0)
+    direction /= np.linalg.norm(direction)
+    sigma = m.noise_step  # of the honest plan
+    found = {}
+    for sign, z in rows.items():
+        noise = SimulatedNoise(seed + (sign > 0))
+        draws = [NoisyPrefixSums(mechanism, noise).advance(z).sums[:, 0] for _ in range(runs)]
+        y = np.diff(np.array(draws), axis=1, prepend=0.0) @ c.T
+        found[sign] = y @ direction / sigma
+    return found, m.loss.mu
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [QUICK, Banded(MeanToeplitz(), 4), Identity()],
+    ids=["buffers", "banded", "identity"],
+)
+def test_distinguishing_worst_neighbours(strategy):
+    found, mu = advantage(1.0, strategy)
+    shift = found[1].mean() - found[-1].mean()
+    error = math.sqrt(2 / len(found[1]))
+    assert_variance(found[1], 1.0)
+    assert shift <= mu + Z * error
+    assert shift >= 0.9 * mu - Z * error
+    bound = epsilon_lower_bound(
+        int((found[1] > 0.5).sum()), int((found[-1] > 0.5).sum()), len(found[1]), 1e-6
+    )
+    assert bound <= 1.0
+
+
+def test_the_audit_catches_a_broken_twin():
+    found, mu = advantage(0.2, QUICK)  # five times too little noise
+    centred = found[1] - found[1].mean()
+    ratio = (found[1].mean() - found[-1].mean()) / centred.std()
+    assert ratio > mu + Z * math.sqrt(2 / len(centred)) * 2
+    cut = (found[1].mean() + found[-1].mean()) / 2 + 0.3
+    hits = [int((found[sign] > cut).sum()) for sign in (1, -1)]
+    assert epsilon_lower_bound(*hits, len(centred), 1e-6) > 1.0
+
+
+# --- an unknown region ---------------------------------------------------------------------------
+
+
+def test_the_radius_is_found_once_and_billed():
+    running = stream(SimulatedNoise(9), bounds=None, search_persons=300, min_separation=1)
+    assert running.region is None
+    rng = np.random.default_rng(10)
+    values = rng.normal(0, 20, 400)
+    assert running.extend(list(range(299)), values[:299]) == []
+    assert running.waiting == 299
+    released = running.extend(list(range(299, 400)), values[299:])
+    assert [item.step for item in released] == list(range(1, 401))
+    assert 25 <= running.region.radius <= 90
+    names = [loss.name for loss in running.guarantee.mechanisms]
+    assert names == ["clipping radius", "noisy rows of the stream"]
+    assert running.guarantee.verify()
+
+
+def test_rows_after_the_radius_within_one_batch_are_clipped():
+    one = stream(Silent(), bounds=None, search_persons=40, min_separation=1)
+    values = [1.0] * 40 + [1e9] * 3
+    released = one.extend(list(range(43)), values)
+    radius = one.region.radius
+    assert float(released[-1]) == pytest.approx((40 * min(1, radius) + 3 * radius) / 43, rel=1e-3)
+
+
+def test_radius_search_is_exact_without_noise_and_ignores_dirt():
+    search = RadiusSearch.priced(1, 100)
+    rows = np.array([[1.0]] * 90 + [[float("nan")]] * 5 + [[float("inf")]] * 5)
+    assert search.limit == 5
+    assert search.choose(rows, Silent()) == 1.0
+    assert search.choose(rows * 1e30, Silent()) == 2.0**40
+
+
+def test_radius_search_loss_against_exact_law():
+    """Worst neighbours under the exact law of the stopping index, summed over the limit's noise."""
+    epsilon, grid = 1.0, 6
+    a = math.exp(-epsilon / 2)
+    support = np.arange(-60, 61)
+    mass = (1 - a) / (1 + a) * a ** np.abs(support)
+
+    def law(counts, limits):
+        total = np.zeros(grid + 1)
+        for noise, chance in limits:
+            alive = chance
+            for i, count in enumerate(counts):
+                stop = mass[count + support <= noise].sum()
+                total[i] += alive * stop
+                alive *= 1 - stop
+            total[grid] += alive
+        return total
+
+    noisy_limit = list(zip(support, mass, strict=True))
+    worst = broken = 0.0
+    for base in ([0] * grid, [5, 4, 3, 2, 1, 0], [2] * grid):
+        for moved in range(1, grid + 1):
+            other = [count + (i < moved) for i, count in enumerate(base)]
+            p, q = law(base, noisy_limit), law(other, noisy_limit)
+            worst = max(worst, float(np.abs(np.log(p / q)).max()))
+            p, q = law(base, [(0, 1.0)]), law(other, [(0, 1.0)])
+            broken = max(broken, float(np.abs(np.log(p / q)).max()))
+    assert 0.5 * epsilon < worst <= epsilon
+    assert broken > epsilon  # the twin whose limit has no noise
+
+
+# --- arguments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "argument"),
+    [
+        ({"delta": 0.0}, "delta"),
+        ({"epsilon": None}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"max_participations": 0}, "max_participations"),
+        ({"min_separation": 0.5}, "min_separation"),
+        ({"bounds": (1.0, 0.0)}, "bounds"),
+        ({"bounds": (0.0, 1.0), "clip_radius": 1.0}, "bounds"),
+        ({"bounds": (0.0, 1.0), "dimension": 2}, "bounds"),
+        ({"bounds": None, "clip_radius": -1.0}, "clip_radius"),
+        ({"bounds": None, "clip_radius": 1e300}, "clip_radius"),
+        ({"bounds": None, "center": 3.0}, "center"),
+        ({"bounds": None, "clip_radius": 1.0, "center": [1.0, 2.0]}, "center"),
+        ({"neighbors": "add-remove"}, "neighbors"),
+        ({"steps": 0}, "steps"),
+        ({"release_every": 0}, "release_every"),
+        ({"goal": "speed"}, "goal"),
+        ({"level": 1.0}, "level"),
+        ({"first_release": 0}, "first_release"),
+    ],
+)
+def test_arguments(changes, argument):
+    with pytest.raises(ArgumentError) as problem:
+        stream(**changes)
+    assert problem.value.argument == argument
+
+
+def test_endless_strategies_only_without_a_horizon():
+    with pytest.raises(InfeasibleError):
+        stream(strategy=PrefixRoot())
+    assert stream(strategy=PrefixRoot(), steps=50).plan.lattice.taps
+    chosen = plan(**{**BASE, "strategy": None})
+    assert chosen.lattice.most_steps is None or chosen.lattice.most_steps == 2**32
+    assert "least predicted error" in chosen.why
+    assert chosen.describe()["strategy"]["rmse"] > 0
+
+
+def test_a_failed_batch_closes_the_stream():
+    class Broken(Silent):
+        def gaussian(self, size, scale):
+            raise OSError("no entropy")
+
+    running = stream(Broken())
+    with pytest.raises(OSError, match="entropy"):
+        running.update("a", 1.0)
+    with pytest.raises(PrivmeanError, match="stopped within a batch"):
+        running.update("b", 1.0)
+
+
+NO_STREAM = {
+    "noise": ["x", 1], "state": [7, b"x", "", "\ud800", "a\0b", []], "strategy": ["identity", 1],
+    "goal": [np.array(["rmse", "final"])], "center": [np.ones(2)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_STREAM)
+def test_what_makes_no_stream_is_refused_by_name(name):
+    given = {"epsilon": 1, "delta": 1e-6, "max_participations": 2, "min_separation": 2}
+    for wrong in NO_STREAM[name]:
+        with pytest.raises(ArgumentError, match=name if name != "center" else "bounds"):
+            MeanStream(**given, steps=8, bounds=(0, 1), **{name: wrong})
+        if name in ("noise", "state"):
+            with pytest.raises(ArgumentError, match=name):
+                WithholdRelease(
+                    epsilon=1, delta=1e-6, max_records=2, bounds=(0, 1), **{name: wrong}
+                )
+
+
+def test_what_is_no_list_of_events_is_refused_without_showing_it(tmp_path):
+    given = {"epsilon": 1, "delta": 1e-6, "max_participations": 2, "min_separation": 2}
+    stream = MeanStream(**given, steps=8, bounds=(0, 1))
+    for ids, values in ((["a"], 0.123), (7, [0.5])):
+        with pytest.raises(ArgumentError, match="is no list") as refused:
+            stream.extend(ids, values)
+        assert "0.123" not in str(refused.value)
+    for ledger in (None, 7, tmp_path / "none"):
+        with pytest.raises(ArgumentError, match="ledger"):
+            stream.charge(ledger)
+    book = Ledger(tmp_path / "book", epsilon=1, delta=1e-6)
+    stream.charge(tmp_path / "book", label="by its path")
+    assert [entry.label for entry in book.entries] == ["by its path"]
+    for wrong in (None, 5, True):
+        with pytest.raises(ArgumentError, match="bounds"):
+            WithholdRelease(epsilon=1, delta=1e-6, max_records=2, bounds=wrong)
+
+
+def test_a_first_release_beyond_the_last_step_is_refused(tmp_path):
+    """Else the whole budget goes into a stream that never shows anything."""
+    how = {
+        "epsilon": 1, "delta": 1e-6, "max_participations": 1, "min_separation": 1, "bounds": (0, 1),
+        "steps": 8,
+    }  # fmt: skip
+    for make in (MeanStream, lambda **more: GroupMeanStream(groups=2, **more)):
+        with pytest.raises(ArgumentError, match="first_release=9: lies beyond the 8 steps"):
+            make(**how, first_release=9, state=tmp_path / "s")
+        assert not (tmp_path / "s").exists()
+    MeanStream(**how, first_release=8, state=tmp_path / "s").close()
+    for _ in range(2):  # the refused one has let go of the state
+        with pytest.raises(ArgumentError, match="first_release"):
+            MeanStream.resume(tmp_path / "s", first_release=9)

@@ -1,0 +1,276 @@
+"""Floors, circles, private names and draws of noise: read from the syntax trees, late imports and
+those for type checkers included. No exceptions."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+ROOT = "privmean"
+FACE = ROOT  # the names that users type: may name every room, and no room imports it
+
+# from the ground up; rooms of one floor stand side by side and know nothing of each other
+FLOORS = (
+    (
+        "errors",
+        "_version",
+        "rows",
+        "search",
+        "plain",
+        "late",
+        "noted",
+        "nouns",
+        "frames",
+        "identity",
+        "dtypes",
+        "spelled",
+        "strict_json",
+        "stored_values",
+    ),
+    ("validate", "disk", "examples", "chained"),
+    ("durable",),
+    ("privacy", "noise"),
+    ("people", "provenance"),
+    ("mechanisms",),
+    ("intervals",),
+    ("outcome", "stored"),
+    ("released", "release_agreement"),
+    ("summary", "noise_account"),
+    ("pictures",),
+    ("release",),
+    ("road", "signing", "verified_study", "verified_numbers"),
+    ("central", "verification"),
+    ("models",),
+    ("questions",),
+    ("asking",),
+    ("study",),
+    ("auditing",),
+    ("cli",),
+    ("__main__",),
+)
+
+
+def up_to(last):
+    """The rooms of all floors up to that of `last`."""
+    most = next(k for k, rooms in enumerate(FLOORS) if last in rooms)
+    return {name for floor in FLOORS[: most + 1] for name in floor}
+
+
+# apart: a room, and all that it may import
+APART = {
+    "continual": {
+        "errors", "dtypes", "validate", "disk", "durable", "plain", "late", "privacy", "noise",
+        "people", "mechanisms", "intervals",
+    },
+    "local": {
+        "errors", "dtypes", "validate", "durable", "noted", "identity", "_version", "noise",
+        "intervals", "late", "spelled", "strict_json",
+    },
+    "experimental": up_to("mechanisms"),
+    "auditing": up_to("study") | {"continual", "local"},
+    "published": up_to("models"),
+}  # fmt: skip
+OVER_ALL = {
+    "asking",
+    "auditing",
+    "cli",
+}  # may use the rooms that stand apart; none of them uses `published`
+DRAWS = {"laplace", "gaussian", "argmax", "below", "bernoulli", "bits64", "draw"}
+# local's clients randomize by integer coins; the audit draws on tables that it makes up; one of two
+# servers has a share and no people, so that no curator can stand before it
+DRAWING = {"mechanisms", "noise", "local", "auditing", "experimental"}
+
+
+class House:
+    """The modules of a tree, what they import and what they call."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self.trees = {name: ast.parse(text) for name, text in files.items()}
+        self.imports = {name: list(self._imported(name)) for name in self.trees}
+
+    @classmethod
+    def at(cls, source: Path) -> House:
+        files = {}
+        for path in sorted((source / ROOT).rglob("*.py")):
+            parts = path.relative_to(source).with_suffix("").parts
+            files[".".join(parts).removesuffix(".__init__")] = path.read_text()
+        return cls(files)
+
+    def _imported(self, name):
+        """(module, name or None) of every import of the tree's own modules."""
+        for node in ast.walk(self.trees[name]):
+            if isinstance(node, ast.Import):
+                for item in node.names:
+                    if item.name.split(".")[0] == ROOT:
+                        yield item.name, None
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{name}: relative import"
+                if node.module and node.module.split(".")[0] == ROOT:
+                    for item in node.names:
+                        full = f"{node.module}.{item.name}"
+                        yield (full, None) if full in self.trees else (node.module, item.name)
+
+    def edges(self):
+        return {(name, to) for name, found in self.imports.items() for to, _ in found}
+
+    # --- the rules, each a list of what breaks it -------------------------------------------------
+    def upward(self):
+        level = {room: k for k, rooms in enumerate(FLOORS) for room in rooms}
+        for name, to in sorted(self.edges()):
+            here, there = room(name), room(to)
+            if here == there or name == FACE:
+                continue
+            words = f"{name} -> {to}"
+            if here not in level and here not in APART:
+                yield f"{words}: {here} is on no floor"
+            elif there == "published" or to == FACE:
+                yield words
+            elif here in APART:
+                if there not in APART[here]:
+                    yield words
+            elif there in APART:
+                if here not in OVER_ALL:
+                    yield words
+            elif there not in level or level[there] >= level[here]:
+                yield words
+
+    def circles(self):
+        """Modules that reach themselves, as Tarjan's components of more than one module."""
+        graph = {name: [] for name in self.trees}
+        for name, to in sorted(self.edges()):
+            if name not in (FACE, to) and to in graph:
+                graph[name].append(to)
+        index, low, stack, found = {}, {}, [], []
+
+        def visit(name):
+            index[name] = low[name] = len(index)
+            stack.append(name)
+            for to in graph[name]:
+                if to not in index:
+                    visit(to)
+                    low[name] = min(low[name], low[to])
+                elif to in stack:
+                    low[name] = min(low[name], index[to])
+            if low[name] == index[name]:
+                at = stack.index(name)
+                found.append(stack[at:])
+                del stack[at:]
+
+        for name in graph:
+            if name not in index:
+                visit(name)
+        return [sorted(item) for item in found if len(item) > 1]
+
+    def private(self):
+        for name, found in self.imports.items():
+            for module, item in found:
+                for part in (*module.split("."), item or ""):
+                    hidden = part.startswith("_") and not part.startswith("__")
+                    if hidden and part != "_version":
+                        yield f"{name} -> {module}.{item}"
+            named = {item for _, item in found} | {to.split(".")[-1] for to, _ in found}
+            for node in ast.walk(self.trees[name]):
+                if (
+                    isinstance(node, ast.Attribute)
+                    and node.attr.startswith("_")
+                    and not node.attr.startswith("__")
+                    and isinstance(node.value, ast.Name)
+                    and node.value.id in named
+                ):
+                    yield f"{name}: {node.value.id}.{node.attr}"
+
+    def draws(self):
+        for name, tree in self.trees.items():
+            if room(name) in DRAWING:
+                continue
+            for node in ast.walk(tree):
+                called = node.func if isinstance(node, ast.Call) and node.args else None
+                if not isinstance(called, ast.Attribute) or called.attr not in DRAWS:
+                    continue
+                if not harmless(called.value):
+                    yield f"{name}:{node.lineno}: .{called.attr}("
+
+
+def room(name):
+    return name.split(".")[1] if name != ROOT else ROOT
+
+
+def harmless(value):
+    """NumPy's argmax of public or released numbers; a class that makes a mechanism."""
+    return isinstance(value, ast.Name) and (value.id == "np" or value.id[:1].isupper())
+
+
+@pytest.fixture(scope="module")
+def house():
+    return House.at(SOURCE)
+
+
+def test_the_trees_are_those_of_the_package(house):
+    assert len(house.trees) > 200
+    assert (f"{ROOT}.road", f"{ROOT}.mechanisms.curator") in house.edges()
+    drawn = House({name: HOUSE_TEXT for name in [f"{ROOT}.central.one"]})
+    assert list(drawn.draws())
+
+
+def test_floors(house):
+    assert list(house.upward()) == []
+
+
+def test_no_circle(house):
+    assert house.circles() == []
+
+
+def test_no_private_name_crosses_a_module(house):
+    assert list(house.private()) == []
+
+
+def test_nothing_is_drawn_outside_the_mechanisms(house):
+    assert list(house.draws()) == []
+
+
+# --- the test can fail: one broken tree a rule ---------------------------------------------------
+
+HOUSE_TEXT = "def f(noise):\n    return noise.laplace(3, 2)\n"
+LATE = "def f():\n    from privmean.api.run_question import asked\n"
+TYPES = (
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from privmean.central.b import B\n"
+)
+EMPTY = {f"{ROOT}.{name}": "" for name in ("asking.road", "central.a", "central.b", "published")}
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "rule"),
+    [
+        ("central.a", LATE, House.upward),
+        ("mechanisms.a", TYPES, House.upward),
+        ("noise.a", "from privmean.privacy.privacy_events import Loss\n", House.upward),
+        ("people.a", "import privmean.mechanisms.curator\n", House.upward),
+        ("local.a", "from privmean.privacy.privacy_events import Loss\n", House.upward),
+        ("continual.a", "from privmean.pipeline import execute\n", House.upward),
+        ("central.a", "from privmean.streams import plan\n", House.upward),
+        ("cli.a", "from privmean.published import AsPublished\n", House.upward),
+        ("central.a", "from privmean import mean\n", House.upward),
+        ("elsewhere.a", "from privmean.errors import ArgumentError\n", House.upward),
+        ("central.a", "from privmean.central.b import _hidden\n", House.private),
+        ("central.a", "from privmean.central import b\nb._hidden()\n", House.private),
+        ("central.a", HOUSE_TEXT, House.draws),
+        ("models.a", "def f(self):\n    self._noise.gaussian(1, 2.0)\n", House.draws),
+        ("questions.a", "def f(x, step, noise):\n    return step.draw(x, noise)\n", House.draws),
+        ("continual.a", "def f(noise, x):\n    noise.argmax(x, 1)\n", House.draws),
+        ("published.a", "def f(noise):\n    noise.below(2, 3)\n", House.draws),
+    ],
+)
+def test_a_broken_tree_is_seen(module, text, rule):
+    assert list(rule(House({**EMPTY, f"{ROOT}.{module}": text})))
+    assert not list(rule(House({**EMPTY, f"{ROOT}.{module}": "import numpy as np\n"})))
+
+
+@pytest.mark.parametrize(
+    "back", ["from privmean.central.a import A\n", LATE.replace("asking.road", "central.a")]
+)
+def test_a_circle_is_seen(back):
+    assert House({f"{ROOT}.central.a": TYPES, f"{ROOT}.central.b": back}).circles()
+    assert not House({f"{ROOT}.central.a": TYPES, f"{ROOT}.central.b": ""}).circles()
