@@ -22,7 +22,7 @@ endif
 
 DOCS := $(VENV)-docs
 
-.PHONY: demo test audit-long docs lowest review two-servers lint types unit fuzz vectors test-js test-spark engines reproduce bench peers size golden clean
+.PHONY: demo test audit-long docs outputs changelog lowest review two-servers lint types unit fuzz vectors test-js test-spark engines reproduce bench peers size golden clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -45,6 +45,15 @@ demo: $(RUNS)
 	$(BIN)/python examples/demo.py
 
 test: lint types unit
+
+# pages show what their code prints with noise of a fixed seed, and the README a picture of it
+outputs: $(READY)
+	$(BIN)/python docs/site-tools/refresh_outputs.py
+	$(BIN)/python docs/site-tools/readme_picture.py
+
+# a release: make changelog VERSION=0.3.0 DATE=2027-01-31 moves changelog.d/*.md into CHANGELOG.md
+changelog: $(READY)
+	$(BIN)/python changelog.d/assemble.py $(VERSION) $(DATE)
 
 docs: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
@@ -92,8 +101,8 @@ review: $(READY)
 	$(BIN)/python benchmarks/review.py
 
 lint: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks examples docs/site-tools
-	$(BIN)/ruff check src tests benchmarks examples docs/site-tools
+	$(BIN)/ruff format --check src tests benchmarks examples docs/site-tools changelog.d
+	$(BIN)/ruff check src tests benchmarks examples docs/site-tools changelog.d
 
 types: $(READY)
 	$(BIN)/mypy --num-workers 2

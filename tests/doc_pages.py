@@ -6,8 +6,10 @@ of `sh` are commands. A comment on the line before a block says what is differen
     <!-- not run: why -->       an illustration
     <!-- file: study.toml -->   the block is written to that file
     <!-- status: 3 -->          every command of the block ends with that exit status
+    <!-- output: seed 1 -->     what the code before it prints with noise of that seed
 
-Commands of pip and make are looked up (extras, targets), not run.
+Commands of pip and make are looked up (extras, targets), not run. Outputs are written by
+docs/site-tools/refresh_outputs.py and compared by tests/test_shown_outputs.py.
 """
 
 from __future__ import annotations
@@ -20,17 +22,21 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from privmean import SimulatedNoise, pipeline
 from privmean.cli.app import run
+from privmean.study import run_study
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 RUN = ("python", "sh")
 SHOWN = ("text", "json", "toml")  # output, and files
 NO_ESTIMATE = 3  # exit status of a release without an estimate
-MARK = re.compile(r"<!-- (not run|file|status): (.+) -->")
+MARK = re.compile(r"<!-- (not run|file|status|output): (.+) -->")
 FENCE = re.compile(r"```(\S*)\s*")
 
 
@@ -40,12 +46,17 @@ class Block:
     line: int
     kind: str
     text: str
-    mark: str = ""  # "not run", "file" or "status"
+    mark: str = ""  # "not run", "file", "status" or "output"
     said: str = ""
 
     @property
     def runs(self) -> bool:
         return self.kind in RUN and self.mark != "not run"
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the noise of an output block."""
+        return int(self.said.removeprefix("seed ")) if self.mark == "output" else None
 
 
 def pages() -> list[Path]:
@@ -77,28 +88,71 @@ def commands(text: str) -> list[str]:
     return [line for line in map(str.strip, joined.splitlines()) if line and line[0] != "#"]
 
 
+def prose(page: Path) -> str:
+    """A page without its blocks and comments."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+
+
 def run_page(page: Path) -> int:
     """Run a page in the current folder; returns how many blocks ran."""
     names: dict[str, Any] = {}
-    ran = 0
-    for block in blocks(page):
-        if block.mark == "file":
-            Path(block.said).write_text(block.text + "\n")
-        if not block.runs:
-            continue
-        ran += 1
-        place = f"{block.page}:{block.line}"
-        if block.kind == "python":
-            source = "\n" * block.line + block.text  # errors name the line of the page
-            exec(compile(source, str(page), "exec"), names)
-            continue
-        wanted = int(block.said) if block.mark == "status" else 0
-        for command in commands(block.text):
+    return sum(run_block(block, names) for block in blocks(page))
+
+
+def run_block(block: Block, names: dict[str, Any]) -> bool:
+    """Run one block in the current folder, with the names of the blocks before it."""
+    if block.mark == "file":
+        Path(block.said).write_text(block.text + "\n")
+    if not block.runs:
+        return False
+    place = f"{block.page}:{block.line}"
+    if block.kind == "python":
+        source = "\n" * block.line + block.text  # errors name the line of the page
+        exec(compile(source, place, "exec"), names)
+        return True
+    wanted = int(block.said) if block.mark == "status" else 0
+    for command in commands(block.text):
+        status, shown = run_command(command)
+        if status == NO_ESTIMATE and not wanted:  # by chance, in a few of 1000: not twice
             status, shown = run_command(command)
-            if status == NO_ESTIMATE and not wanted:  # by chance, in a few of 1000: not twice
-                status, shown = run_command(command)
-            assert status == wanted, f"{place}: {command}: {shown}"
-    return ran
+        assert status == wanted, f"{place}: {command}: {shown}"
+    return True
+
+
+class _ShownNoise(SimulatedNoise):
+    """Noise of a seed that does not mark the release: an output shows what a reader would see."""
+
+    @property
+    def secure(self) -> bool:
+        return True
+
+
+def shown_outputs(page: Path) -> list[tuple[Block, str]]:
+    """Run a page in the current folder; each output block with what it has to show."""
+    names: dict[str, Any] = {}
+    found = []
+    every = blocks(page)
+    for block, after in zip(every, [*every[1:], Block(page.name, 0, "", "")], strict=True):
+        printed = io.StringIO()
+        with contextlib.ExitStack() as stack:
+            for module in (pipeline, run_study):
+                noise = partial(_ShownNoise, after.seed or 0)
+                stack.enter_context(mock.patch.object(module, "ExactNoise", noise))
+            stack.enter_context(contextlib.redirect_stdout(printed))
+            run_block(block, names)
+        if after.seed is not None:
+            found.append((after, printed.getvalue().rstrip("\n")))
+    return found
+
+
+def with_outputs(page: Path) -> str:
+    """The text of a page with its output blocks written anew."""
+    lines = page.read_text().splitlines()
+    for block, text in reversed(shown_outputs(page)):
+        end = lines.index("```", block.line)
+        lines[block.line : end] = text.splitlines()
+    return "\n".join(lines) + "\n"
 
 
 def run_command(command: str) -> tuple[int, str]:

@@ -223,7 +223,7 @@ def test_no_text_has_a_sentence_of_its_own():
 
 
 def test_the_table_of_the_page_on_epsilon_is_computed():
-    page = (ROOT / "docs" / "budget.md").read_text()
+    page = (ROOT / "docs" / "choose-epsilon.md").read_text()
     lines = re.findall(r"^\| ([\d.]+) \| ([\d.]+%) \| ([\d.]+%) \| ([\d.]+%) \|", page, re.M)
     assert len(lines) == 6
     for epsilon, one, presence, values in lines:

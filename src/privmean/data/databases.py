@@ -91,7 +91,7 @@ def _checked(address: str) -> str:
         parts = urlsplit(address)
         secret = parts.password is not None or SECRET & {*parse_qs(parts.query)}
     except ValueError:
-        raise ArgumentError("source", place, "is no address", "see docs/engines.md") from None
+        raise ArgumentError("source", place, "is no address", "see docs/data-sources.md") from None
     if secret:
         raise ArgumentError(
             "source",
