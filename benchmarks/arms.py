@@ -63,7 +63,7 @@ def seen(way: str, sizes: tuple[int, int], epsilon: float, effect: float, runs: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--print", action="store_true", help="keep docs/benchmarks.md as it is")
+    parser.add_argument("--print", action="store_true", help="keep the stored results")
     said = parser.parse_args()
     rows: list[list[object]] = []
     for sizes in SIZES:

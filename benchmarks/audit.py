@@ -1,4 +1,4 @@
-"""The audit of everything with many neighbours: the first table of docs/audit.md.
+"""The audit of everything with many neighbours.
 
     python benchmarks/audit.py [--runs 100000] [--processes 2]
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import privmean as pm
 from privmean.auditing.coverage import APART, Coverage, everything
-from report import PAGE, publish, table
+from report import publish, table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from auditing import status_words
@@ -39,7 +39,7 @@ def main() -> int:
         f"{report.seconds:.0f} s.\n\n{covered}\n\n{mechanisms}\n\n{others}"
     )
     command = f"python benchmarks/audit.py --runs {said.runs}"
-    publish("audit", "The audit", text, command=command, on=PAGE.with_name("audit.md"))
+    publish("audit", "The audit", text, command=command)
     return 0 if report else 1
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/audit_calls.py [--replays 100000] [--minutes 60]
 
-Goes on where it stopped: what was counted stands in benchmarks/results/audit_calls.json. Exit
+Goes on where it stopped: what was counted stands in benchmarks/results/audit-calls.json. Exit
 status 1 if anything was violated.
 """
 
@@ -18,12 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from report import PAGE, publish
+from report import RESULTS, publish
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-RESULTS = Path(__file__).resolve().parent / "results" / "audit_calls.json"
-AUDIT = PAGE.with_name("audit.md")
+FILE = RESULTS / "audit-calls.json"
 FEW = 30  # people; a call that needs more has its own number
 EACH, DEAR = 40, 5  # neighbors of one recorded call, and of one that takes long
 LONG = ("regression", "study", "saying")
@@ -31,20 +30,13 @@ FAST, OTHERS = "Polars", 7  # all but one call in seven: its engine needs no con
 
 
 def started() -> dict[str, Any]:
-    if RESULTS.exists():
-        found: dict[str, Any] = json.loads(RESULTS.read_text())
+    if FILE.exists():
+        found: dict[str, Any] = json.loads(FILE.read_text())["data"]
         return found
     return {
         "round": 0, "sources": {}, "relations": {}, "budgets": {}, "violations": [],
         "largest_loss_over_declared": 0.0,
     }  # fmt: skip
-
-
-def kept(state: dict[str, Any]) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    beside = RESULTS.with_suffix(".new")
-    beside.write_text(json.dumps(state, indent=1) + "\n")
-    os.replace(beside, RESULTS)
 
 
 def total(state: dict[str, Any], word: str) -> float:
@@ -64,42 +56,42 @@ def main() -> int:
     every, names = call_list.every_call(), list(SOURCES)
     listed = [case for case in every if call_list.CALLS[case.call].rows is None]
     state["processors"] = os.cpu_count()
-    with tempfile.TemporaryDirectory() as folder:
-        while total(state, "replays") < said.replays and time.monotonic() < end:
-            at = state["round"]
-            state["round"] = at + 1
-            # all calls in turn; a stride that has no factor in common visits all terms and tables
-            case = listed[(at * 389) % len(listed)]
-            turn, rest = divmod(at, OTHERS)
-            name = FAST if rest else names[(turn + turn // len(names)) % len(names)]
-            own = state["sources"].setdefault(
-                name, {"recorded": 0, "refused": 0, "replays": 0, "processor_seconds": 0.0}
-            )
-            start, found = time.process_time(), Findings()
-            source = partial(_source, SOURCES[name], Path(folder))
-            for persons in (FEW, 0):
-                made = call_list.called(case, at, source, persons)
-                if made.record(found):
-                    own["recorded"] += 1
-                    dear = made.where.startswith(LONG) or name != FAST
-                    made.follow(DEAR if dear else EACH, found)
-                    break
-            else:
-                own["refused"] += 1
-            for word, asked in (("relations", case.relation), ("budgets", _kind(case.said))):
-                counts = state.setdefault(word, {})
-                counts[asked] = counts.get(asked, 0) + found.runs
-            own["replays"] += found.runs
-            own["processor_seconds"] += time.process_time() - start
-            shares = [float(item.largest) for item in found.mechanisms.values()]
-            state["largest_loss_over_declared"] = max(
-                [state["largest_loss_over_declared"], *shares]
-            )
-            state["violations"] += [f"{name}, {x.where}: {x.what}" for x in found.violations]
-            kept(state)
-    text = report(state)
-    print(text)
-    publish("calls", "Whole calls", text, command="python benchmarks/audit_calls.py", on=AUDIT)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            while total(state, "replays") < said.replays and time.monotonic() < end:
+                at = state["round"]
+                state["round"] = at + 1
+                # all calls in turn; a stride without a common factor visits all terms and tables
+                case = listed[(at * 389) % len(listed)]
+                turn, rest = divmod(at, OTHERS)
+                name = FAST if rest else names[(turn + turn // len(names)) % len(names)]
+                own = state["sources"].setdefault(
+                    name, {"recorded": 0, "refused": 0, "replays": 0, "processor_seconds": 0.0}
+                )
+                start, found = time.process_time(), Findings()
+                source = partial(_source, SOURCES[name], Path(folder))
+                for persons in (FEW, 0):
+                    made = call_list.called(case, at, source, persons)
+                    if made.record(found):
+                        own["recorded"] += 1
+                        dear = made.where.startswith(LONG) or name != FAST
+                        made.follow(DEAR if dear else EACH, found)
+                        break
+                else:
+                    own["refused"] += 1
+                for word, asked in (("relations", case.relation), ("budgets", _kind(case.said))):
+                    counts = state.setdefault(word, {})
+                    counts[asked] = counts.get(asked, 0) + found.runs
+                own["replays"] += found.runs
+                own["processor_seconds"] += time.process_time() - start
+                shares = [float(item.largest) for item in found.mechanisms.values()]
+                state["largest_loss_over_declared"] = max(
+                    [state["largest_loss_over_declared"], *shares]
+                )
+                state["violations"] += [f"{name}, {x.where}: {x.what}" for x in found.violations]
+    finally:  # what was counted is kept where it was stopped
+        command = "python benchmarks/audit_calls.py"
+        publish("audit-calls", "Whole calls", report(state), command=command, data=state)
     return int(bool(state["violations"]))
 
 

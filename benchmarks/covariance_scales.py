@@ -11,19 +11,15 @@ is what `assume=Covariance(...)` takes; `nothing` is told nothing.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import privmean as pm
-from report import table
+from report import publish, table
 
-RESULTS = Path(__file__).resolve().parent / "results" / "covariance_scales.json"
 SD, MEAN, PEOPLE = np.array([0.5, 10.0, 1e4]), np.array([3.0, 40.0, 3e4]), 3000
 WAYS: dict[str, dict[str, Any]] = {
     "same": {"assume": pm.Covariance(SD**2, scales="same"), "method": "anisotropic"},
@@ -56,20 +52,23 @@ def main() -> None:
     ]
     head = ["told", "method", "sd 0.5", "sd 10", "sd 10000", "box holds all means"]
     ratio = float(rms["same"][0] / rms["chosen"][0])
-    print(f"Errors in standard errors (rms), {runs} runs, {os.cpu_count()} cores; the smallest")
-    print(f"column's error in its own units over that of the method chosen: {ratio:.0f}")
-    print(table(head, rows))
     facts = {
         "runs": runs,
         "people": PEOPLE,
-        "cores": os.cpu_count(),
         "processor_seconds": round(time.process_time() - start, 1),
         "errors": {name: item.round(3).tolist() for name, item in rms.items()},
         "held": held,
         "methods": methods,
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(facts, indent=1) + "\n")
+    words = "RMS errors in standard errors. The error of the first column under `same` is "
+    words += f"{ratio:.0f} times that of the chosen method."
+    publish(
+        "covariance-scales",
+        f"Columns of different scales, {runs} runs",
+        f"{words}\n\n{table(head, rows)}",
+        command=f"python benchmarks/covariance_scales.py --runs {runs}",
+        data=facts,
+    )
 
 
 if __name__ == "__main__":

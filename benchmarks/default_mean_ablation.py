@@ -82,7 +82,7 @@ RULES = {
     "hidden side opened": ((default_limits, "first_step", _not_hidden),),
     "nearer limit moves too": ((default_limits, "moved", _farther_only),),
     "second count": ((default_limits, "falls_slowly", lambda *_: False),),
-    "what rounds leave behind": ((left_behind, "missed", lambda *_: None),),
+    "what rounds leave behind": ((left_behind, "find_overlooked", lambda *_: None),),
     "step back": ((default_limits, "LEFT_BEHIND", 10.0),),
     "widening": ((default_limits, "WIDEN", 0.0),),
     "trust 2 scales below N = 1500 (1)": ((default_limits, "LEAN_TRUST", 1.0),),

@@ -151,10 +151,10 @@ WAYS = {
     "a count for half its price": (DefaultMean(), ((default_column, "CHECK", 0.1),)),
     "a count for half as much more": (DefaultMean(), ((default_column, "CHECK", 0.3),)),
     "chosen where nothing is seen": (
-        DefaultMean(), ((default_column, "locate", _chosen_where_nothing_is_seen),),
+        DefaultMean(), ((default_column, "find_region", _chosen_where_nothing_is_seen),),
     ),
     "one look, then chosen, from N = 1100": (
-        DefaultMean(), ((default_column, "locate", _chosen_after_a_look),),
+        DefaultMean(), ((default_column, "find_region", _chosen_after_a_look),),
     ),
     "chosen first": (DefaultMean(limits="selection"), ()),
     "chosen first, all have a value": (DefaultMean(limits="selection", complete=True), ()),

@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the Parquet tables")
     parser.add_argument("--store", type=Path, help="file that keeps the cells")
     parser.add_argument("--against", type=Path, help="a file of cells to show before these")
-    parser.add_argument("--publish", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--publish", action="store_true", help="store the results")
     a = parser.parse_args()
     named = {"asked": ASKED, "few": FEW}.get(a.set, ())
     chosen = {"nine": NINE, "more": MORE}.get(a.set, {k: {**NINE, **MORE}[k] for k in named})

@@ -84,7 +84,7 @@ def means(law: str, n: int, epsilon: float, way: str, runs: int) -> tuple[float,
 def groups(law: str, n: int, epsilon: float, way: str, runs: int) -> tuple[float, ...]:
     draw, mean = LAWS[law]
     said = np.zeros(3)
-    never = mock.patch.object(tails, "narrow", is_narrow if way == WAYS[1] else lambda *_: False)
+    never = mock.patch.object(tails, "is_narrow", is_narrow if way == WAYS[1] else lambda *_: False)
     with never:
         for run in range(runs):
             g = np.random.default_rng([run, n])

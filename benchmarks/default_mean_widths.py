@@ -24,7 +24,7 @@ from unittest import mock
 import numpy as np
 
 from default_mean_laws import EPSILON, MORE, Law, columns_of
-from inference import Population
+from intervals import Population
 from plans import planned
 from privmean.central import default_bounds as default_limits
 from privmean.central import default_column

@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "people"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "data"))
 
 import people_tables
 import random_tables

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import time
 from collections import Counter
-from pathlib import Path
 
 from privmean.data.text_format import TextFormat
 from privmean.streams.record_lines import Reader
+from report import publish, table
 
-RESULT = Path(__file__).parent / "results" / "event_lines.json"
 PIECES = [
     b"nan", b".5", b"1,5", b"1,2,3", b",", b",,", b"-Infinity", b"1e999", b'"', b'""', b'"x', b'x"',
     b'","', b'"a","b', b"'", b"{", b"}", b"[", b"]", b":", b"\\", b"\\\\", b"\xff", b"null", b"",
@@ -118,18 +116,14 @@ def main() -> None:
     start = time.process_time()
     pairs, moved, lost = compared(said.lines, said.seed)
     took = time.process_time() - start
-    print(f"{'form':<28}{'order':<27}{'pairs':>7}{'moved':>7}{'lost':>7}")
-    for key in pairs:
-        form, order = key.split("; ")
-        print(f"{form:<28}{order:<27}{pairs[key]:>7}{moved[key]:>7}{lost[key]:>7}")
-    print(f"all: {pairs.total()} pairs, {moved.total()} moved, {lost.total()} lost")
-    print(f"{took / pairs.total() * 1e6:.0f} microseconds a pair, {os.cpu_count()} cores")
-    rows = [
-        {"case": key, "pairs": pairs[key], "moved": moved[key], "lost": lost[key]} for key in pairs
-    ]
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(
-        json.dumps({"lines": said.lines, "seed": said.seed, "rows": rows}, indent=1) + "\n"
+    rows = [[*key.split("; "), pairs[key], moved[key], lost[key]] for key in pairs]
+    words = f"All: {pairs.total()} pairs, {moved.total()} moved, {lost.total()} lost; "
+    words += f"{took / pairs.total() * 1e6:.0f} microseconds per pair."
+    publish(
+        "event-lines",
+        "Lines of event files with one hostile field",
+        f"{words}\n\n{table(['form', 'order', 'pairs', 'moved', 'lost'], rows)}",
+        command=f"python benchmarks/event_lines.py --lines {said.lines} --seed {said.seed}",
     )
 
 

@@ -1,4 +1,4 @@
-"""From a file to a number: hostile neighbours of a table in every home (a table in docs/audit.md).
+"""From a file to a number: hostile neighbours of a table in every home.
 
     python benchmarks/file_to_number.py [--cases 1000] [--processes 2]
 
@@ -18,11 +18,10 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from report import PAGE, publish, table
+from report import publish, table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-AUDIT = PAGE.with_name("audit.md")
 HEADER = [
     "home", "neighbours", "violations", "largest loss/declared", "answers of engines",
     "most rows of one", "answers that are no whole numbers", "processor time",
@@ -68,7 +67,7 @@ def main() -> int:
     )
     command = f"python benchmarks/file_to_number.py --cases {cases}"
     publish(
-        "files", "From a file to a number", words + table(HEADER, rows), command=command, on=AUDIT
+        "file-to-number", "From a file to a number", words + table(HEADER, rows), command=command
     )
     return int(wrong > 0)
 

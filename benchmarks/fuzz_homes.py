@@ -27,7 +27,7 @@ from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "people"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "data"))
 
 import random_tables
 

@@ -167,7 +167,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=10_000, help="hostile lines a format")
     parser.add_argument("--seed", type=int, help="without it, a fresh one")
-    parser.add_argument("--publish", action="store_true", help="keep the table in the docs")
+    parser.add_argument("--publish", action="store_true", help="store the results")
     options = parser.parse_args()
     seed = secrets.randbits(32) if options.seed is None else options.seed
     print(f"seed {seed}")

@@ -321,7 +321,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", help="names of tables (all of them)")
     parser.add_argument("--epsilons", nargs="*", type=float, default=[0.5, 1.0, 2.0])
     parser.add_argument("--only", choices=["errors", "coverage"])
-    parser.add_argument("--print", action="store_true", help="keep docs/benchmarks.md as it is")
+    parser.add_argument("--print", action="store_true", help="keep the stored results")
     said = parser.parse_args()
     chosen = [s for s in studies(said.data) if not said.tables or s.name in said.tables]
     text = []

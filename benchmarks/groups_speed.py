@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--persons", type=int, default=1_000_000)
     parser.add_argument("--groups", type=int, nargs="*", default=[50, 10_000])
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--print", action="store_true", help="keep docs/benchmarks.md as it is")
+    parser.add_argument("--print", action="store_true", help="keep the stored results")
     said = parser.parse_args()
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -213,7 +213,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--questions", nargs="*", default=list(QUESTIONS), choices=list(QUESTIONS))
     parser.add_argument("--laws", nargs="*", default=list(LAWS), choices=list(LAWS))
-    parser.add_argument("--print", action="store_true", help="keep docs/benchmarks.md as it is")
+    parser.add_argument("--print", action="store_true", help="keep the stored results")
     said = parser.parse_args()
     rows: list[list[object]] = []
     low: list[list[object]] = []

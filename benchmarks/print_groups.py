@@ -14,9 +14,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from report import as_installed, python, table
+from report import as_installed, publish, python, table
 
-RESULTS = Path(__file__).resolve().parent / "results" / "print_groups.json"
 MAKE = """
 import duckdb
 duckdb.sql('''COPY (SELECT hash(i) % {persons} AS who,
@@ -73,7 +72,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, nargs="*", default=[20, 200])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--before", type=Path, help="sources of the version to compare with")
-    parser.add_argument("--print", action="store_true", help="keep the results file as it is")
+    parser.add_argument("--print", action="store_true", help="keep the stored results")
     said = parser.parse_args()
     versions = {"now": None} | ({"before": said.before} if said.before else {})
     rows: list[list[object]] = []
@@ -106,18 +105,14 @@ def main() -> None:
     head.append("shown")
     words = f"{said.records:.0e} records of {said.persons:.0e} people in a Parquet file"
     words += ", columns of 3,000 people; least "
-    words += f"processor seconds, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}."
-    print(f"{words}\n\n{table(head, rows)}")
-    if not said.print:
-        command = f"python benchmarks/print_groups.py --runs {said.runs}"
-        command += " --before SRC" if said.before else ""
-        asked_for = {kind for kind, *_ in asked}
-        if RESULTS.exists():  # what was not asked for stays
-            rows_before = json.loads(RESULTS.read_text())["rows"]
-            kept = [row for row in rows_before if not asked_for & set(row)] + kept
-        facts = {"command": command, "cores": os.cpu_count(), "rows": kept}
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(facts, indent=1) + "\n")
+    words += f"processor seconds, load {os.getloadavg()[0]:.1f}."
+    text = f"{words}\n\n{table(head, rows)}"
+    if said.print:
+        print(text)
+        return
+    command = f"python benchmarks/print_groups.py --runs {said.runs}"
+    command += " --before SRC" if said.before else ""
+    publish("print-groups", "Seconds of a print of many rows", text, command=command, data=kept)
 
 
 if __name__ == "__main__":

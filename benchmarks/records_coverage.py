@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1500, 4000])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 2.0])
-    parser.add_argument("--print", action="store_true", help="keep docs/benchmarks.md as it is")
+    parser.add_argument("--print", action="store_true", help="keep the stored results")
     said = parser.parse_args()
     rows: list[list[object]] = []
     for law in LAWS:

@@ -1,9 +1,14 @@
-"""Prints a benchmark's table and keeps its last run in docs/benchmarks.md."""
+"""Prints a benchmark's tables and stores its last run in benchmarks/results/.
+
+The site renders the stored runs as an appendix: docs/site-tools/appendix.py.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import re
 import resource
 import statistics
 import subprocess
@@ -13,10 +18,9 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
-
-
+RESULTS = Path(__file__).resolve().parent / "results"
 TRIAL = bool(os.environ.get("BENCHMARKS_TRIAL"))  # whether scripts show only that they still run
 
 
@@ -71,17 +75,47 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def publish(section: str, title: str, text: str, *, command: str, on: Path = PAGE) -> None:
-    """Print `text` and replace the section named `section` of docs/benchmarks.md (or the page `on`)
-    by it."""
+def cells(line: str) -> list[str]:
+    """Return the cells of one line of a Markdown table."""
+    return [cell.strip() for cell in line.strip()[1:-1].split(" | ")]
+
+
+def parts(text: str) -> list[Any]:
+    """Split Markdown into texts and tables; a table has columns and rows of cells."""
+    made: list[Any] = []
+    for block in text.strip().split("\n\n"):
+        lines = block.strip().splitlines()
+        if len(lines) > 1 and re.fullmatch(r"\|[-| :]+\|", lines[1]):
+            made.append({"columns": cells(lines[0]), "rows": [cells(row) for row in lines[2:]]})
+        else:
+            made.append(block.strip())
+    return made
+
+
+def encoded(part: Any) -> str:
+    """Return JSON of a part, one line per row of a table."""
+    if isinstance(part, str):
+        return json.dumps(part, ensure_ascii=False)
+    columns = json.dumps(part["columns"], ensure_ascii=False)
+    rows = ",\n   ".join(json.dumps(row, ensure_ascii=False) for row in part["rows"])
+    return f'{{"columns": {columns}, "rows": [\n   {rows}]}}'
+
+
+def store(record: dict[str, Any], path: Path) -> None:
+    """Write a record; its `content` is a list of parts."""
+    fields = {key: json.dumps(item, indent=1, ensure_ascii=False) for key, item in record.items()}
+    fields["content"] = "[\n  " + ",\n  ".join(map(encoded, record["content"])) + "\n ]"
+    lines = ",\n".join(f' "{key}": {item}' for key, item in fields.items())
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"{{\n{lines}\n}}\n")
+
+
+def publish(name: str, title: str, text: str, *, command: str, data: Any = None) -> None:
+    """Print `text` and store it as benchmarks/results/`name`.json, with `data` if given."""
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {date.today()}"
-    body = f"## {title}\n\n`{command}` ({machine})\n\n{text.strip()}\n"
-    print(body)
-    start, end = f"<!-- begin {section} -->", f"<!-- end {section} -->"
-    page = on.read_text() if on.exists() else "# Benchmarks\n\nThe last run of each script.\n"
-    if start in page:
-        head, rest = page.split(start, 1)
-        page = head + start + "\n" + body + end + rest.split(end, 1)[1]
-    else:
-        page = page.rstrip() + f"\n\n{start}\n{body}{end}\n"
-    on.write_text(page)
+    print(f"## {title}\n\n`{command}` ({machine})\n\n{text.strip()}\n")
+    record: dict[str, Any] = {"title": title, "command": command, "machine": machine}
+    record["content"] = parts(text)
+    if data is not None:
+        record["data"] = data
+    store(record, RESULTS / f"{name}.json")

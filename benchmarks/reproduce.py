@@ -1,4 +1,4 @@
-"""Runs every benchmark, one after the other; each publishes its table to docs/benchmarks.md.
+"""Runs every benchmark, one after the other; each stores its tables in benchmarks/results/.
 
     python benchmarks/reproduce.py [--quick] [NAME ...]
 

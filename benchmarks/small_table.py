@@ -41,7 +41,7 @@ TABLES = {"73,000 records": (73_000, 7_300), "1e7 records": (10**7, 10**6)}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--print", action="store_true", help="keep docs/benchmarks.md as it is")
+    parser.add_argument("--print", action="store_true", help="keep the stored results")
     options = parser.parse_args()
     head = ["", "least wall s", "least processor s", "median ratio, processor"]
     texts = []

@@ -11,11 +11,8 @@ counts rows as if they were independent; `people` is the default; `icc` is told 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +20,8 @@ import numpy as np
 from privmean.noise.simulated import SimulatedNoise
 from privmean.streams import MeanStream, plan
 from privmean.streams import confidence_bands as bands
-from report import table
+from report import publish, table
 
-RESULTS = Path(__file__).resolve().parent / "results" / "stream_intervals.json"
 HEAVY = np.minimum(np.ceil(np.random.default_rng(5).pareto(1.2, 300) + 1).astype(int), 64)
 CASES = {
     "2000 x 1": (np.ones(2000, dtype=int), 0.8, 0.3),
@@ -86,18 +82,20 @@ def main() -> None:
         longer = item["half_width"]["people"] / item["half_width"]["records"]
         rows.append([name, f"{item['noise_sd']:.4f}", *cells, f"{longer:.2f}"])
     head = ["people x records", "noise sd", *KINDS, "people over records"]
-    print(f"Coverage of 95 % intervals (mean half width), {runs} runs, {os.cpu_count()} cores")
-    print(table(head, rows))
     facts = {
         "epsilon": EPSILON,
         "delta": DELTA,
         "bounds": BOUNDS,
-        "cores": os.cpu_count(),
         "processor_seconds": round(time.process_time() - start, 1),
         "cases": found,
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(facts, indent=1) + "\n")
+    publish(
+        "stream-intervals",
+        f"Coverage of 95% intervals of streams (mean half width), {runs} runs",
+        table(head, rows),
+        command=f"python benchmarks/stream_intervals.py --runs {runs}",
+        data=facts,
+    )
 
 
 if __name__ == "__main__":

@@ -7,15 +7,15 @@ scales on, or where the counts before the limit fall off slowly; people far beyo
 themselves. Now: from three noise scales on, for both counts. Ok: the part of the shown releases
 that say "ok". Silent: the release says "ok", and its 95 % interval misses the mean of the very
 table. False alarm: the release does not say "ok", though fewer people than one noise scale lie
-beyond the limits. True alarm: it does not say "ok", and more people lie there.
+beyond the limits. True alarm: it does not say "ok", and more people lie there. The second table
+counts each status among the releases without people beyond the limits, and with them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -32,10 +32,9 @@ from privmean.errors import InfeasibleError
 from privmean.inference.outlier_check import OutlierCheck
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
-from report import table
+from report import publish, table
 from study_laws import COLUMNS, DATA, OTHER_COLUMNS, person_means
 
-RESULTS = Path(__file__).resolve().parent / "results" / "tail_status.json"
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0)
 LATE, THINNEST, EXCESS = 5.0, 0.8, 1.0  # of the earlier rule
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -112,8 +111,11 @@ class Tally:
         return Tally(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def measured(draw: Draw, epsilon: float, runs: int, seed: int) -> Tally:
-    """What both rules say of the same releases."""
+def measured(
+    draw: Draw, epsilon: float, runs: int, seed: int, statuses: Counter[tuple[bool, str]]
+) -> Tally:
+    """What both rules say of the same releases; `statuses` counts those of the rule now, by whether
+    people lie beyond the limits."""
     found, tally = default_column._found, Tally()
     seen: list[WidenedBounds] = []
 
@@ -138,6 +140,7 @@ def measured(draw: Draw, epsilon: float, runs: int, seed: int) -> Tally:
             now, last = release.status == "ok", seen[0].last
             ok = earlier(release.intervals.check, is_slow(seen[0])), now
             beyond = int(((x < last.limits[0]) | (x > last.limits[1])).sum())
+            statuses[beyond >= last.scale, release.status] += 1
             alarms = (not now and beyond < last.scale, not now and beyond >= last.scale)
             tally = tally.plus(Tally(1, *ok, *(item and miss for item in ok), *alarms))
     return tally
@@ -163,11 +166,12 @@ def main() -> None:
         "coded columns": CODED,
     }
     rows, stored = [], []
+    by_status: list[list[object]] = []
     for kind, draws in kinds.items():
         for epsilon in EPSILONS:
-            whole = Tally()
+            whole, statuses = Tally(), Counter[tuple[bool, str]]()
             for place, (name, draw) in enumerate(draws.items()):
-                cell = measured(draw, epsilon, said.runs, place)
+                cell = measured(draw, epsilon, said.runs, place, statuses)
                 whole = whole.plus(cell)
                 stored.append({"kind": kind, "column": name, "epsilon": epsilon, **asdict(cell)})
             n = max(whole.shown, 1)
@@ -177,11 +181,22 @@ def main() -> None:
                 *(f"{x / n:.2%}" for x in (whole.silent_before, whole.silent_now)),
                 *(f"{x / n:.1%}" for x in (whole.false_alarms, whole.true_alarms)),
             ])  # fmt: skip
+            for seen in (False, True):
+                shares = {name: x for (there, name), x in statuses.items() if there == seen}
+                total = sum(shares.values())
+                words = [f"{name} {x / total:.1%}" for name, x in sorted(shares.items())]
+                by_status.append([kind, epsilon, "yes" if seen else "no", total, ", ".join(words)])
     head = ["columns", "epsilon", "shown", "ok, earlier", "ok, now", "silent, earlier",
             "silent, now", "false alarms", "true alarms"]  # fmt: skip
-    print(table(head, rows), f"\n{said.runs} releases a cell; {os.cpu_count()} cores")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"runs": said.runs, "cells": stored}, indent=1) + "\n")
+    publish(
+        "tail-status",
+        f"Statuses of the default mean, {said.runs} releases per cell",
+        table(head, rows)
+        + "\n\n"
+        + table(["columns", "epsilon", "people beyond the limits", "shown", "statuses"], by_status),
+        command=f"python benchmarks/tail_status.py --runs {said.runs}",
+        data={"runs": said.runs, "cells": stored},
+    )
 
 
 if __name__ == "__main__":

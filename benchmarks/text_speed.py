@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--before", required=True, help="folder `src` of the other version")
     parser.add_argument("--records", type=float, default=5e6)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--publish", action="store_true", help="keep the table in the docs")
+    parser.add_argument("--publish", action="store_true", help="store the results")
     options = parser.parse_args()
     ours = str(Path(__file__).resolve().parent.parent / "src")
     records = int(options.records)

@@ -11,7 +11,6 @@ others the table says why they may pass. `--every 10` tries every tenth edit.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -22,8 +21,6 @@ from typing import Any
 from report import publish, table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
-FILE = Path(__file__).resolve().parent / "results" / "verify_edits.json"
 
 
 def tried(every: int) -> tuple[dict[str, dict[str, Any]], float]:
@@ -86,19 +83,17 @@ def main() -> None:
     ]  # fmt: skip
     result = {
         "every": every,
-        "cores": os.cpu_count(),
         "processor_seconds_an_edit": round(seconds, 5),
         "classes": found,
     }
     text = table(["leaf", "edits", "refused", "accepted", "refused share", "why it may pass"], rows)
     if every == 1:
-        FILE.parent.mkdir(exist_ok=True)
-        FILE.write_text(json.dumps(result, indent=1) + "\n")
         publish(
-            "verify edits",
+            "verify-edits",
             "Edits of stored releases whose digests were made anew",
             text,
             command="python benchmarks/verify_edits.py",
+            data=result,
         )
     else:
         print(text)

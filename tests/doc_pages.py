@@ -60,8 +60,8 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """README and every page that people wrote; docs/benchmarks.md is written by programs."""
-    return [ROOT / "README.md", *sorted(set(DOCS.glob("*.md")) - {DOCS / "benchmarks.md"})]
+    """README and every page of docs/; the appendix is made when the site is built."""
+    return [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:
