@@ -81,7 +81,7 @@ def test_jobs_of_an_audit_catch_every_twin(base, name):
 
 # --- the harness has twins, too -----------------------------------------------------------------
 def group_sums() -> Job:
-    return next(job for job in tapes().asking["GroupSums"] if job.call)
+    return next(job for job in tapes().asking["GroupSums"] if job.case)
 
 
 def test_without_a_call_coverage_names_what_is_missing():
@@ -106,6 +106,6 @@ def test_a_blind_audit_finds_no_twin(blind):
         "no comparison": ("privmean.auditing.calls.measured", lambda *_: 0),
     }
     with twin(GroupSums, "scale 1 % too small"):
-        made = Job(job.call, None, "", NEIGHBOURS, job.seed)
+        made = Job(job.case, "", NEIGHBOURS, job.seed)
         with mock.patch(off[blind][0], off[blind][1]):
             assert audits.work(made, None).count == 0

@@ -15,10 +15,8 @@ import math
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -26,22 +24,10 @@ import numpy as np
 from privmean.auditing.adversarial_tables import STRANGE, edges
 from privmean.auditing.equality import same, steady
 from privmean.auditing.findings import Findings
-from privmean.auditing.fixed_noise import Answer, Asked, Draws
-from privmean.auditing.measure_loss import troubles
-from privmean.auditing.recording_table import Asking, watched
-from privmean.auditing.replay import few, measured, name_of
-from privmean.auditing.transcript import (
-    Branch,
-    Compared,
-    Parted,
-    Transcript,
-    given,
-    held,
-    parted,
-    recorded,
-)
+from privmean.auditing.fixed_noise import Answer, Asked
+from privmean.auditing.replay import inspected, measured
+from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.engines import framed
-from privmean.data.person_table import PersonTable
 from privmean.errors import PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
@@ -92,65 +78,6 @@ class Table:
         """In memory, where reading takes least time: as a Polars frame, if it is installed."""
         found = framed(self.columns(), self.names, self.texts)
         return self.arrays() if found is None else found
-
-
-class Taped(Draws):
-    """Noise of a call. branch: the disjoint part of people that it answers about."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(SimulatedNoise(seed))
-        self.branch: Branch = ()
-        self._splits = count()
-
-    def parts(self, number: int) -> list[Taped]:
-        """The same for so many disjoint parts of people."""
-        at, parts = next(self._splits), [copy(self) for _ in range(number)]
-        for index, part in enumerate(parts):
-            part.branch = (*self.branch, at, index)
-        return parts
-
-    def watching(self, people: PersonTable) -> PersonTable:
-        """The same people; what is asked of them must not follow private values."""
-        found: PersonTable = watched(people, self.heard)
-        return found
-
-    def heard(self, asking: Asking) -> None:
-        raise NotImplementedError
-
-
-class Recording(Taped):
-    """Noise that writes a tape."""
-
-    def __init__(self, tape: Transcript, seed: int) -> None:
-        super().__init__(seed)
-        self._tape = tape
-
-    def answer(self, mechanism: Answer, exact: Answer) -> Answer:
-        return recorded(self._tape, mechanism, exact, self.noise, self.branch)
-
-    def heard(self, asking: Asking) -> None:
-        self._tape.events.append(asking)
-
-
-class Replaying(Taped):
-    """Noise that gives the answers of a tape."""
-
-    def __init__(self, tape: Transcript, found: Compared, seed: int) -> None:
-        super().__init__(seed)
-        self._events, self._found = iter(tape.events), found
-
-    def answer(self, mechanism: Answer, exact: Answer) -> Answer:
-        exact = held(exact)  # which may ask people more
-        return given(next(self._events, None), mechanism, exact, self._found, self.branch)
-
-    def heard(self, asking: Asking) -> None:
-        item = next(self._events, None)
-        if not same(item, asking):
-            raise parted(self._found, str(asking), item)
-
-    def finish(self) -> None:
-        if not self._found.difference and next(self._events, None) is not None:
-            self._found.difference = "less is asked"
 
 
 Ask = Callable[[Any, Any, Any], Any]  # a source, noise, a ledger: a release
@@ -246,28 +173,25 @@ class Called:
 
     def record(self, found: Findings) -> bool:
         """Whether the call was answered. What is refused is not recorded as a run."""
-        noise = Recording(self.tape, self.seed)
+        noise = Recording(self.tape, SimulatedNoise(self.seed))
         self.shown, self.made = seen(self.ask, self.source(self.table), noise)
         if self.shown["refused"]:
             if "trace" in self.shown:  # no refusal: what fails on some tables tells of them
                 found.violated(self.where, f"fails: {self.shown['refused'].split(':')[0]}")
             else:
-                found.refused[self.where] = self.shown["refused"]
+                found.refused[self.where] = "no plan for this budget, these neighbors, this table"
             return False
         found.recorded += 1
         if noise.requests:
             found.violated(self.where, "noise is drawn beside every mechanism")
-        for _, item in few(self.tape.answers):
-            for words in troubles(item.mechanism, item.exact):
-                found.mechanism(name_of(item.mechanism)).violations += 1
-                found.violated(self.where, f"{name_of(item.mechanism)}: {words}")
+        inspected(self.tape.answers, self.where, found)
         return True
 
     def replay(self, other: Table, what: str, found: Findings, every: bool = True) -> Fraction:
         """The same call on a neighbor; the largest share of a loss."""
         found.runs += 1
         compared = Compared()
-        noise = Replaying(self.tape, compared, self.seed)
+        noise = Replaying(self.tape, compared)
         shown: dict[str, str] = {}
         with contextlib.suppress(Parted):
             known = None if every else (self.made, self.shown)

@@ -211,23 +211,21 @@ def _drawing() -> frozenset[str]:
 
 
 class Fixed(FromBits):
-    """Noise of a given number of scales in every draw, and about one scale more in one of them.
+    """Noise that is given: in every draw `times` scales and `steps` whole steps; `at` counts the
+    draws of all requests, and that draw gets one scale more, in whole steps, at least 1."""
 
-    times: the noise in scales; step: which draw (counted over all requests) gets one more: one
-    scale in whole steps, at least 1.
-    """
-
-    def __init__(self, times: float = 0.0, step: int | None = None) -> None:
-        self._times, self._step, self._done = Fraction(times), step, 0
+    def __init__(self, times: float = 0.0, steps: int = 0, at: int | None = None) -> None:
+        self._times, self._steps, self._at, self._done = Fraction(times), steps, at, 0
 
     @property
     def secure(self) -> bool:
         return False
 
     def _draw(self, size: int, scale: Fraction | float) -> Integers:
-        drawn = np.full(size, round(self._times * Fraction(scale)), dtype=np.int64)
-        if self._step is not None and 0 <= self._step - self._done < size:
-            drawn[self._step - self._done] += max(1, round(Fraction(scale)))
+        steps = round(self._times * Fraction(scale)) + self._steps
+        drawn = np.full(size, steps, dtype=np.int64)
+        if self._at is not None and 0 <= self._at - self._done < size:
+            drawn[self._at - self._done] += max(1, round(Fraction(scale)))
         self._done += size
         return drawn
 

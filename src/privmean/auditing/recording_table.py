@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from privmean.auditing.fixed_noise import Answer
-from privmean.data.group_pairs import GroupPairTable
 from privmean.data.person_table import PersonTable
-from privmean.models.panel import PanelTable
 
 UNTOLD = ("columns", "cap", "counts")  # public, or asked by nobody before a curator
 OTHERS = ("standardized", "part")  # questions that give people again
@@ -48,10 +46,3 @@ class RecordingTable:
             return answer
 
         return asked
-
-
-def watched(people: PersonTable, tell: Callable[[Asking], None]) -> Answer:
-    """These people, watched; panels and pairs as they are: their calls are replayed whole."""
-    return (
-        people if isinstance(people, PanelTable | GroupPairTable) else RecordingTable(people, tell)
-    )
