@@ -114,7 +114,10 @@ def violations(name: str) -> int:
     for *_, mechanism, exact, other in sorted(pairs, key=size):
         try:
             tried(mechanism, exact, [other], name, found)
-        except (ValueError, IndexError):  # what it is a part of takes its lines apart, and one is missing
+        except (
+            ValueError,
+            IndexError,
+        ):  # what it is a part of takes its lines apart, and one is missing
             found.violated(name, "cannot be asked")
         if found.count:
             break

@@ -37,7 +37,9 @@ PERSON = "person"
 MANY = 20  # records of a hostile person
 CLIMBING = 0.5  # of the neighbours start from the dearest so far
 EVERY = 5  # for one neighbor in so many every text is made; for others the release is compared
-FORMS = ("json", "text", "rows", "details", "frame")
+FORMS = {
+    "json": "to_dict", "text": "__str__", "rows": "rows", "details": "details", "frame": "to_frame",
+}  # fmt: skip
 TEXTS = ("", "another", "\U0010ffff", "a")
 
 
@@ -52,6 +54,10 @@ class Table:
     texts: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
     order: int = 0
+
+    def put(self, who: Answer, own: tuple[Record, ...]) -> Table:
+        """The same table with these records of one person."""
+        return replace(self, people={**self.people, who: own})
 
     def columns(self) -> dict[str, list[Any]]:
         """Every record of everybody, column by column; None where there is none."""
@@ -95,10 +101,11 @@ def seen(
         {"rho": 100.0} if getattr(ask, "rho", False) else {"epsilon": 100.0, "delta": 0.1}
     )
     ledger = Ledger(**large)
-    out, err, told, made = io.StringIO(), io.StringIO(), _Told(), None
-    log = logging.getLogger("privmean")
+    out, err, told, made = io.StringIO(), io.StringIO(), io.StringIO(), None
+    log, handler = logging.getLogger("privmean"), logging.StreamHandler(told)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     before = log.level, log.disabled
-    log.addHandler(told)
+    log.addHandler(handler)
     log.setLevel(logging.DEBUG)
     log.disabled = False
     shown: dict[str, str] = {"refused": ""}
@@ -113,48 +120,27 @@ def seen(
                 shown["refused"] = f"{type(problem).__name__}: {problem}"
                 if not isinstance(problem, PrivmeanError):
                     shown["trace"] = "".join(traceback.format_exception(problem)[-3:])
-    log.removeHandler(told)
+    log.removeHandler(handler)
     log.setLevel(before[0])
     log.disabled = before[1]
     shown["warned"] = "\n".join(f"{item.category.__name__}: {item.message}" for item in warned)
-    shown |= {"out": out.getvalue(), "err": err.getvalue(), "log": "\n".join(told.lines)}
+    shown |= {"out": out.getvalue(), "err": err.getvalue(), "log": told.getvalue()}
     shown["ledger"] = "\n".join(map(repr, ledger.entries))
     return {name: steady(text) for name, text in shown.items()}, made
 
 
 def faces(made: Asked) -> dict[str, str]:
-    """Every form of a release."""
-    forms: dict[str, Callable[[], str]] = {
-        "json": lambda: _json(made),
-        "text": lambda: str(made),
-        "rows": lambda: repr(made.rows()) if hasattr(made, "rows") else "",
-        "details": lambda: str(made.details()) if hasattr(made, "details") else "",
-        "frame": lambda: _frame(made),
-    }
-    return {name: form() for name, form in forms.items()}
-
-
-def _json(made: Asked) -> str:
-    return json.dumps(made.to_dict(), allow_nan=False) if hasattr(made, "to_dict") else ""
-
-
-def _frame(made: object) -> str:
-    if not hasattr(made, "to_frame"):
-        return ""
-    try:
-        found = made.to_frame()
-    except ImportError:
-        return ""
-    return f"{[str(kind) for kind in found.dtypes]}\n{found.to_csv()}"
-
-
-class _Told(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(f"{record.levelname} {record.getMessage()}")
+    """Every form of a release as text, "" where it has none."""
+    found = dict.fromkeys(FORMS, "")
+    for name, method in FORMS.items():
+        with contextlib.suppress(ImportError):  # a frame needs pandas
+            form: Any = getattr(made, method, str)()
+            if name == "json":
+                form = json.dumps(form, allow_nan=False)
+            elif hasattr(form, "to_csv"):
+                form = f"{[*map(str, form.dtypes)]}\n{form.to_csv()}"
+            found[name] = str(form)
+    return found
 
 
 @dataclass
@@ -207,9 +193,9 @@ class Called:
             found.violated(self.where, f"{what}: {compared.difference}")
         return measured(self.tape.answers, compared, self.where, found)
 
-    def follow(self, runs: int, found: Findings, seed: int | None = None) -> None:
+    def follow(self, runs: int, found: Findings) -> None:
         """So many neighbours, and those that lie near the dearest of them."""
-        rng = np.random.default_rng(self.seed if seed is None else seed)
+        rng = np.random.default_rng(self.seed)
         numbers = [*STRANGE, *edges(self.tape)]
         dearest, best = Fraction(-1), cast("Near | None", None)
         for turn in range(runs):
@@ -242,44 +228,36 @@ def neighbour(
         known = _some(table, name, rng) if way < 0.4 else numbers
         return float(known[int(rng.integers(len(known)))])
 
-    def record(kept: Record | None = None) -> Record:
-        made = tuple(entry(name) for name in table.names)
-        if kept is None:
-            return made
-        pairs = zip(table.names, made, kept, strict=True)
-        return tuple(old if name in table.public else new for name, new, old in pairs)
-
     def own(kept: tuple[Record, ...]) -> tuple[Record, ...]:
-        if table.public:
-            return tuple(record(item) for item in kept)
-        size = int(rng.choice([1, 1, 2, 3, MANY]))
-        made = tuple(record() for _ in range(size))
-        return made[:1] * size if rng.random() < 0.3 else made
+        if not table.public:
+            kept = ((None,) * len(table.names),) * int(rng.choice([1, 1, 2, 3, MANY]))
+        made = [
+            tuple(old if name in table.public else entry(name) for name, old in named)
+            for named in (zip(table.names, record, strict=True) for record in kept)
+        ]
+        alike = not table.public and rng.random() < 0.3
+        return tuple(made[:1] * len(made) if alike else made)
 
     if start is not None:  # a step of the climb: one entry, one record more or less, the order
         changed = [who for who, has in start[0].people.items() if table.people.get(who) != has]
         if changed:
             who = changed[0]
             return _stepped(start[0], who, entry, rng), start[1]
+    who = ids[int(rng.integers(min(8, len(ids)) if rng.random() < 0.5 else len(ids)))]
     if relation == REPLACE_ONE:
-        who = ids[
-            int(rng.integers(min(8, len(ids))) if rng.random() < 0.5 else rng.integers(len(ids)))
-        ]
-        return replace(table, people={**table.people, who: own(table.people[who])}), "replaced"
+        return table.put(who, own(table.people[who])), "replaced"
     if rng.random() < 0.4 and len(ids) > 1:
-        who = ids[int(rng.integers(len(ids)))]
         rest = {one: has for one, has in table.people.items() if one != who}
         return replace(table, people=rest), "left"
-    new = _unused(ids, rng)
-    joined = {new: own(())} if rng.random() < 0.5 else {}
-    people = {**joined, **table.people, **({} if joined else {new: own(())})}
+    new = {_unused(ids, rng): own(())}
+    people = {**new, **table.people} if rng.random() < 0.5 else {**table.people, **new}
     return replace(table, people=people), "joined"
 
 
 def _stepped(
     table: Table, who: Answer, entry: Callable[[str], Any], rng: np.random.Generator
 ) -> Table:
-    own = list(table.people[who])
+    own, order = list(table.people[who]), table.order
     way, at = rng.random(), int(rng.integers(len(own)))
     free = [k for k, name in enumerate(table.names) if name not in table.public]
     if table.public or way < 0.6:
@@ -290,8 +268,8 @@ def _stepped(
     elif way < 0.9 and len(own) > 1:
         del own[at]
     else:
-        return replace(table, people={**table.people, who: tuple(own)}, order=1 + int(at))
-    return replace(table, people={**table.people, who: tuple(own)})
+        order = 1 + at
+    return replace(table.put(who, tuple(own)), order=order)
 
 
 def _some(table: Table, name: str, rng: np.random.Generator) -> list[Any]:

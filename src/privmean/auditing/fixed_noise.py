@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from privmean.noise.noise_source import Flags, FromBits, Integers, Noise, Words
 
@@ -153,7 +154,7 @@ class Draws:
         self.requests.append(made)
         return made, self.again is not None
 
-    def _added(self, law: str, size: int, scale: Fraction | float) -> Added:
+    def _added(self, law: str, size: int, scale: Fraction | float) -> Integers:
         made, fixed = self._note(law, size, scale)
         made.operands.extend([None] * size)
         if fixed:
@@ -161,15 +162,14 @@ class Draws:
         else:
             values = getattr(self.noise, law)(size, scale).tolist()
             made.sums.extend(values)
-        return Drawn([Met.of(x, made, k, fixed=fixed) for k, x in enumerate(values)])
+        drawn = Drawn([Met.of(x, made, k, fixed=fixed) for k, x in enumerate(values)])
+        return cast("Integers", drawn)
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        drawn: Integers = self._added("laplace", size, scale)
-        return drawn
+        return self._added("laplace", size, scale)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        drawn: Integers = self._added("gaussian", size, scale)
-        return drawn
+        return self._added("gaussian", size, scale)
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         made, fixed = self._note("argmax", len(scores), scale)
@@ -178,23 +178,20 @@ class Draws:
             made.sums.append(self.noise.argmax(scores, scale))
         return int(made.sums[0])
 
-    def _words(self, law: str, size: int, bound: Fraction | int, *more: object) -> Added:
+    def _words(self, law: str, size: int, bound: Fraction | int, *more: object) -> npt.NDArray[Any]:
         made, fixed = self._note(law, size, bound)
         if not fixed:
             made.sums.append(getattr(self.noise, law)(size, *more))
-        return made.sums[0].copy()
+        return cast("npt.NDArray[Any]", made.sums[0].copy())
 
     def bits64(self, size: int) -> Words:
-        drawn: Words = self._words("bits64", size, 0)
-        return drawn
+        return self._words("bits64", size, 0)
 
     def below(self, size: int, bound: int) -> Integers:
-        drawn: Integers = self._words("below", size, bound, bound)
-        return drawn
+        return self._words("below", size, bound, bound)
 
     def bernoulli(self, size: int, probability: Fraction) -> Flags:
-        drawn: Flags = self._words("bernoulli", size, probability, probability)
-        return drawn
+        return self._words("bernoulli", size, probability, probability)
 
 
 def _drawing() -> frozenset[str]:

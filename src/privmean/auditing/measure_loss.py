@@ -156,27 +156,19 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
 
 def numbers(value: object) -> Iterator[Fraction]:
     """The finite numbers of an answer, in order."""
-    if isinstance(value, bool | str) or value is None:
-        return
-    if isinstance(value, int | float | np.integer | np.floating):
-        plain = value.item() if isinstance(value, np.generic) else value
-        if math.isfinite(plain):
-            yield Fraction(plain)
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
-        yield from (Fraction(item) for item in value[np.isfinite(value)].tolist())
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    items: Iterable[Any] = ()
+    if isinstance(value, Mapping):
+        items = value.values()
+    elif isinstance(value, tuple | list):
+        items = value
     elif is_dataclass(value):
-        for field in fields(value):
-            yield from numbers(getattr(value, field.name))
-    else:
-        items: Iterable[Any] = ()
-        if isinstance(value, np.ndarray):
-            items = value.ravel().tolist()
-        elif isinstance(value, Mapping):
-            items = value.values()
-        elif isinstance(value, tuple | list):
-            items = value
-        for item in items:
-            yield from numbers(item)
+        items = (getattr(value, field.name) for field in fields(value))
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        yield Fraction(value)
+    for item in items:
+        yield from numbers(item)
 
 
 def flat(exact: object) -> Added:

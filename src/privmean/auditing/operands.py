@@ -158,17 +158,16 @@ def _compared(draws: Sequence[tuple[Fraction, list[Any]]]) -> Fraction:
     limit and what is compared with it, of which nothing but the place of the first hit is seen.
     Counts that move in one direction alone cost once, others twice (Lyu, Su and Li 2017)."""
     runs: list[tuple[Fraction, Fraction, list[Any]]] = []
-    single = all(len(moved) == 1 for _, moved in draws)
-    for at, (scale, moved) in enumerate(draws):
-        if single and at:
-            limit, least, known = runs[0]
-            runs[0] = limit, min(least, scale), known + moved
-        elif single or len(moved) == 1:
-            runs.append((scale, scale, []))
-        elif runs and not runs[-1][2]:
-            runs[-1] = runs[-1][0], scale, moved
-        else:  # the limit comes with the counts
-            runs.append((scale, scale, moved[1:]))
+    first, rest = draws[0][0], draws[1:]
+    if all(len(moved) == 1 for _, moved in draws):  # a limit, then one count after another
+        least = min((scale for scale, _ in rest), default=first)
+        runs.append((first, least, [change for _, moved in rest for change in moved]))
+    else:
+        limit = None
+        for scale, moved in draws:
+            if len(moved) > 1:  # where no limit came first, it comes with the counts
+                runs.append((limit or scale, scale, moved if limit else moved[1:]))
+            limit = scale if len(moved) == 1 else None
     total = Fraction(0)
     for limit, scale, moved in runs:
         size = Fraction(max(map(abs, moved), default=0))

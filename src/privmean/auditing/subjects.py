@@ -175,6 +175,4 @@ SUBJECTS: tuple[Subject, ...] = (
 
 def budget_of(said: Said, relation: Relation) -> Budget:
     """The budget that a line of the list names."""
-    words = dict(said)
-    epsilon, rho = words.get("epsilon"), words.get("rho")
-    return Budget(epsilon=epsilon, delta=words.get("delta", 0.0), rho=rho, neighbors=relation)
+    return Budget(**dict(said), neighbors=relation)

@@ -10,7 +10,7 @@ Source: record and replay of mechanism calls as in Cebere, Erb, Desfontaines, Be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -20,13 +20,51 @@ from typing import Any
 from privmean.auditing.equality import same
 from privmean.auditing.fixed_noise import Answer, Draws
 from privmean.auditing.operands import Answered, Branch, Paid, paid
-from privmean.auditing.recording_table import Asking, RecordingTable
 from privmean.data.group_pairs import GroupPairTable
 from privmean.data.person_table import PersonTable
 from privmean.mechanisms.curator import Mechanism
 from privmean.models.panel import PanelTable
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
+
+UNTOLD = ("columns", "cap", "counts")  # public, or asked by nobody before a curator
+OTHERS = ("standardized", "part")  # questions that give people again
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One question to people. whom: how these people were made of the first ones."""
+
+    whom: tuple[object, ...]
+    question: str
+    arguments: tuple[object, ...]
+
+    def __str__(self) -> str:
+        return f"people.{self.question}"
+
+
+class RecordingTable:
+    """The same people; `tell` hears every question before it is answered."""
+
+    def __init__(
+        self, people: PersonTable, tell: Callable[[Asking], None], whom: tuple[object, ...] = ()
+    ) -> None:
+        self._people, self._tell, self._whom = people, tell, whom
+
+    def __getattr__(self, name: str) -> Answer:
+        found = getattr(self._people, name)
+        if name in UNTOLD or not callable(found):
+            return found
+
+        def asked(*given: object, **words: object) -> Answer:
+            said = tuple(tuple(x) if isinstance(x, list) else x for x in (*given, *words.values()))
+            self._tell(Asking(self._whom, name, said))
+            answer = found(*given, **words)
+            if name in OTHERS:
+                return RecordingTable(answer, self._tell, (*self._whom, (name, *said)))
+            return answer
+
+        return asked
 
 
 class Parted(BaseException):
