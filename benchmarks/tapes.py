@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from privmean.auditing.adversarial_tables import STRANGE, edges
 from privmean.auditing.call_list import CALLS, TERMS, CallCase, called
-from privmean.auditing.calls import Called, neighbour, seen
+from privmean.auditing.calls import STRANGE, Called, edges, neighbour, seen
 from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import ADDITIVE, Draws, Fixed, Request

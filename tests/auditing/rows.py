@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from privmean.auditing.adversarial_tables import STRANGE, edges
 from privmean.auditing.call_list import plan_of
+from privmean.auditing.calls import STRANGE, edges
 from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
 from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings

@@ -22,6 +22,7 @@ from privmean.auditing.call_list import (
     Call,
     CallCase,
     Rows,
+    Terms,
     every_call,
     run_call,
     table_for,
@@ -30,14 +31,13 @@ from privmean.auditing.calls import Table as Records
 from privmean.auditing.calls import own_records
 from privmean.auditing.direct import audit_direct
 from privmean.auditing.findings import Findings
-from privmean.auditing.subjects import ANY, BOTH, Said, budget_of
+from privmean.auditing.subjects import ANY, BOTH, budget_of
 from privmean.data.public_shape import require_persons
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import relation_of
 
 if TYPE_CHECKING:
-    from privmean.privacy.budget import Relation
     from privmean.questions.base import Estimator, Question
 
 RUNS, OWN_RUNS, THOROUGH = 5_000, 2_000, 100_000
@@ -145,14 +145,13 @@ def _one(
     seed: int,
     terms: dict[str, Any],
 ) -> list[Job]:
-    said, relations = _said(terms)
-    cases, name = [], getattr(question, "kind", type(question).__name__)
+    said, name = _said(terms), getattr(question, "kind", type(question).__name__)
+    cases = []
     for kind, people, rows in list(_tables(question, source, person, seed)):
         require_persons(len(people.people))
-        for words, relation in product(said, relations):
-            only = ((words, relation),)
-            call = Call(name, (question,), persons=len(people.people), terms=only, rows=rows)
-            cases.append(CallCase(call, words, relation, kind, people))
+        for one in said:
+            call = Call(name, (question,), persons=len(people.people), terms=(one,), rows=rows)
+            cases.append(CallCase(call, *one, kind, people))
     each = max(1, -(-runs // len(cases)))
     return [
         Job(case, runs=min(MOST_EACH, each - at), seed=seed + at)
@@ -161,21 +160,19 @@ def _one(
     ]
 
 
-def _said(terms: dict[str, Any]) -> tuple[tuple[Said, ...], tuple[Relation, ...]]:
-    """The budgets and the relations to audit."""
-    known = {"epsilon", "delta", "rho", "neighbors"}
+def _said(terms: dict[str, Any]) -> Terms:
+    """The budgets and the relations to audit. A budget of 0 is said, too, and refused here."""
+    known = ("epsilon", "delta", "rho", "neighbors")
     for name, value in terms.items():
         if name not in known:
             raise ArgumentError(name, value, "is no word of audit", f"it takes {sorted(known)}")
     given = {name: value for name, value in terms.items() if value is not None}
     named = given.pop("neighbors", None)
-    relations: tuple[Relation, ...] = BOTH if named is None else (relation_of(named),)
-    if not given:
-        return ANY, relations
-    # a budget of 0 is said, too, and refused here
-    words = tuple((name, given[name]) for name in ("epsilon", "delta", "rho") if name in given)
-    budget_of(words, relations[0])
-    return (words,), relations
+    budgets = (tuple(given.items()),) if given else ANY
+    found = tuple(product(budgets, BOTH if named is None else (relation_of(named),)))
+    for one in found:
+        budget_of(*one)
+    return found
 
 
 def _tables(

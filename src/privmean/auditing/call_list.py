@@ -252,14 +252,13 @@ def asking(made: Estimator | Question, said: Said, relation: Relation, persons: 
 
 @dataclass(frozen=True)
 class Call:
-    """One question, or several as a study; public: columns that a neighbor keeps. terms: the
+    """One question, or a study of several; public: columns that a neighbor keeps. terms: the
     budgets and relations it is asked under. kind: of the table, where it is asked of one alone.
     rows: of an estimator, which is asked of one row per person. weight: of its neighbors among all
     (those that take long get fewer)."""
 
     name: str
     questions: tuple[Any, ...]
-    study: bool = False
     public: tuple[str, ...] = ()
     persons: int = PERSONS
     terms: Terms = TERMS
@@ -280,7 +279,7 @@ class Call:
             from privmean.study.study import Study
 
             table = source if isinstance(source, Read) else Read(source, person="person")
-            if not self.study:
+            if len(self.questions) == 1:
                 return ask(table, self.questions[0], noise=noise, ledger=ledger, **terms)
             study = Study(table, **terms)
             for k, question in enumerate(self.questions):
@@ -318,9 +317,9 @@ def _calls() -> Iterator[Call]:
     for name, (kind, words, table, said) in SAYING.items():
         question = _made(kind, words)
         terms = tuple(product((said,), BOTH))
-        yield Call(f"saying {name}", (question,), False, kept(question), RARE, terms, table)
+        yield Call(f"saying {name}", (question,), kept(question), RARE, terms, table)
     for name, questions in STUDIES.items():
-        yield Call(f"study, {name}", tuple(_made(*item) for item in questions), study=True)
+        yield Call(f"study, {name}", tuple(_made(*item) for item in questions))
     for one in SUBJECTS:
         for columns in one.dimensions:
             rows = Rows(tuple(f"c{k}" for k in range(columns)), one.cap)

@@ -17,14 +17,15 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import islice, product
 from typing import Any, cast
 
 import numpy as np
 
-from privmean.auditing.adversarial_tables import STRANGE, edges
 from privmean.auditing.equality import same, steady
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Answer, Asked
+from privmean.auditing.measure_loss import numbers
 from privmean.auditing.replay import inspected, measured
 from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.engines import framed
@@ -41,6 +42,12 @@ FORMS = {
     "json": "to_dict", "text": "__str__", "rows": "rows", "details": "details", "frame": "to_frame",
 }  # fmt: skip
 TEXTS = ("", "another", "\U0010ffff", "a")
+# infinities, the largest and the smallest doubles, edges of logarithmic bins
+STRANGE = (
+    math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 2.0**40, -(2.0**40),
+    math.nextafter(2.0**40, 0), 2.0**-40, math.nextafter(2.0**-40, 0), 1e18, -1e18, 1.0, -1.0,
+)  # fmt: skip
+MOST_EDGES = 400
 
 
 @dataclass(frozen=True)
@@ -206,6 +213,22 @@ class Called:
                 dearest, best = share, (other, what)
 
 
+def edges(tape: Transcript) -> list[float]:
+    """Numbers that the recorded run asked with (limits, origins, centres and radii around them),
+    and their neighbours among the doubles."""
+    found: dict[float, None] = {}
+    for item in tape.answers:
+        asked = [float(number) for number in islice(numbers(item.mechanism), 64)]
+        found |= dict.fromkeys(asked)
+        for first, second in product(asked[:8], asked[:8]):
+            found |= {first + second: None, first - second: None}
+        if len(found) > MOST_EDGES:
+            break
+    listed = [item for item in found if math.isfinite(item)][:MOST_EDGES]
+    beside = [math.nextafter(item, way) for item in listed for way in (-math.inf, math.inf)]
+    return listed + beside
+
+
 Near = tuple[Table, str]
 
 
@@ -326,19 +349,16 @@ def built(
 
 def columns_of(question: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns of numbers and of texts that a question reads."""
+
+    def said(*words: str) -> list[str]:
+        given = [getattr(question, word, None) or () for word in words]
+        return [name for item in given for name in ((item,) if isinstance(item, str) else item)]
+
+    numbers, texts = said("values", "value", "before", "time"), said("by", "arms")
     model = getattr(question.summary, "model", None)
     if model is not None:
-        texts = tuple(model.texts)
-        numbers = tuple(name for name in model.columns if name not in texts)
-    else:
-        one = [getattr(question, word, None) for word in ("values", "value", "before", "time")]
-        two = [getattr(question, word, None) for word in ("by", "arms")]
-        numbers, texts = (
-            tuple(x for item in said if item for x in ((item,) if isinstance(item, str) else item))
-            for said in (one, two)
-        )
-    time = getattr(question, "time", None)
-    return (*numbers, *((time,) if time and time not in numbers else ())), texts
+        numbers, texts = [*model.columns, *said("time")], model.texts
+    return tuple(name for name in dict.fromkeys(numbers) if name not in texts), tuple(texts)
 
 
 def own_records(table: Asked, question: Asked) -> Table:
