@@ -80,24 +80,18 @@ class Word:
             self._low += inside
         return below
 
-    def __mul__(self, bound: int) -> Product:
-        return Product(self._branches, bound)
-
-    def __rshift__(self, bits: int) -> int:
-        return self._fixed >> bits
-
-
-class Product:
-    """A word times a bound: its high part is uniform below the bound, once it is not rejected."""
-
-    def __init__(self, branches: Branches, bound: int) -> None:
-        self._branches, self._bound = branches, bound
+    def __mul__(self, bound: int) -> Word:
+        self._bound = bound  # the high part is uniform below it, once it is not rejected
+        return self
 
     def __mod__(self, _: int) -> int:
         return WORD  # never rejected: a rejected word is drawn again, which leaves the law uniform
 
     def __floordiv__(self, _: int) -> int:
         return self._branches.take(self._bound)
+
+    def __rshift__(self, bits: int) -> int:
+        return self._fixed >> bits
 
 
 class Unseen:
@@ -106,9 +100,7 @@ class Unseen:
     def __init__(self, branches: Branches) -> None:
         self._branches, self._random = branches, random.Random(7)
 
-    @property
-    def secure(self) -> bool:
-        return False
+    secure = False
 
     def word(self) -> Any:
         return Word(self._branches, self._random.getrandbits(64))

@@ -145,10 +145,7 @@ def audit_streams(found: Findings, streamed: Sequence[Streamed] = STREAMED) -> N
             share = float(shift @ shift) / declared
             wrong = share > 1 + ROUNDING or (len(rest) and float(rest[0]) > ROUNDING)
             what = f"costs {share:.6g} of what is declared" if wrong else ""
-            found.paired(name, _rounded(share), name, what)
+            # to nine digits, as far as doubles tell
+            exact = Fraction(round(share, 9)).limit_denominator(10**9)
+            found.paired(name, exact, name, what)
         found.subjects[name] = found.mechanism(name).runs
-
-
-def _rounded(share: float) -> Fraction:
-    """To nine digits, as far as doubles tell."""
-    return Fraction(round(share, 9)).limit_denominator(10**9)

@@ -137,9 +137,7 @@ class Draws:
     most: int = MOST_REQUESTS
     again: Sequence[Request] | None = None
 
-    @property
-    def secure(self) -> bool:
-        return False
+    secure = False
 
     def _note(self, law: str, size: int, scale: Fraction | float = 0) -> tuple[Request, bool]:
         """The request, with the sums of the recording, and whether these stand."""
@@ -211,14 +209,12 @@ class Fixed(FromBits):
     """Noise that is given: in every draw `times` scales and `steps` whole steps; `at` counts the
     draws of all requests, and that draw gets one scale more, in whole steps, at least 1."""
 
+    secure = False
+
     def __init__(self, times: float = 0.0, steps: int = 0, at: int | None = None) -> None:
         self._times, self._steps, self._at, self._done = Fraction(times), steps, at, 0
 
-    @property
-    def secure(self) -> bool:
-        return False
-
-    def _draw(self, size: int, scale: Fraction | float) -> Integers:
+    def laplace(self, size: int, scale: Fraction | float) -> Integers:
         steps = round(self._times * Fraction(scale)) + self._steps
         drawn = np.full(size, steps, dtype=np.int64)
         if self._at is not None and 0 <= self._at - self._done < size:
@@ -226,11 +222,7 @@ class Fixed(FromBits):
         self._done += size
         return drawn
 
-    def laplace(self, size: int, scale: Fraction) -> Integers:
-        return self._draw(size, scale)
-
-    def gaussian(self, size: int, scale: float) -> Integers:
-        return self._draw(size, scale)
+    gaussian = laplace
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         return int(np.argmax(scores))
