@@ -68,7 +68,7 @@ def paid(item: Answered, exact: Answer) -> Paid:
         answer = item.mechanism.draw(other, again)
     except (Otherwise, Endless) as problem:
         if isinstance(step, PROCEDURES):  # whoever is certain has no coin
-            return Paid(None, _unmeasured(item, exact))
+            return Paid(None, _unmeasured(item, exact, again=False))
         return Paid(None, f"its draws follow the data: {problem}")
     if not _added(again.requests, ends) or len(again.requests) != len(first):
         return Paid(None, "how much noise is drawn, or what it is added to, follows the data")
@@ -77,15 +77,14 @@ def paid(item: Answered, exact: Answer) -> Paid:
     return Paid(_share(item.mechanism, first, again.requests), "", again.requests)
 
 
-def _unmeasured(item: Answered, exact: Answer) -> str:
+def _unmeasured(item: Answered, exact: Answer, *, again: bool = True) -> str:
     """Where no operands tell a loss: whether the first noise is asked for alike (of cells, all of
     it). How a coin is made may hang on private numbers, as long as it is not seen.
 
     A cell that only one of the two has holds one person. Without such a cell, what is given back
-    with the same sums is the same. The thresholds of a filter hide no cells."""
+    with the same sums is the same (again: this is tried). The thresholds of a filter hide none."""
     thresholds = any(isinstance(loss, Threshold) for loss in item.mechanism.losses)
-    step = step_of(item.mechanism)
-    cells = thresholds and not isinstance(step, FilteredMean)
+    cells = thresholds and not isinstance(step_of(item.mechanism), FilteredMean)
     drawn = Draws(SimulatedNoise(1))
     item.mechanism.draw(exact, drawn)
     both = [draws for draws in (item.requests, drawn.requests) if draws]
@@ -95,13 +94,12 @@ def _unmeasured(item: Answered, exact: Answer) -> str:
     }
     if len(asked) > 1:
         return "its draws follow the data: other noise is asked for"
-    measurable = cells and not isinstance(step, PROCEDURES)
-    if not measurable or not all(_added(draws, False) for draws in both):
+    if not (again and cells) or not all(_added(draws, False) for draws in both):
         return ""
     if any(count < 2 for draws in both for one in draws for count in one.operands):
         return ""
-    again = Draws(SimulatedNoise(1), again=item.requests)
-    return "" if same(item.mechanism.draw(exact, again), item.noisy) else NO_FUNCTION
+    replayed = Draws(SimulatedNoise(1), again=item.requests)
+    return "" if same(item.mechanism.draw(exact, replayed), item.noisy) else NO_FUNCTION
 
 
 def _first(draws: Sequence[Request]) -> Sequence[Request]:
