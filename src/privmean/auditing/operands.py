@@ -96,7 +96,8 @@ def _unmeasured(item: Answered, exact: Answer, *, again: bool = True) -> str:
         return "its draws follow the data: other noise is asked for"
     if not (again and cells) or not all(_added(draws, False) for draws in both):
         return ""
-    if any(count < 2 for draws in both for one in draws for count in one.operands):
+    alone = any(count < 2 for draws in both for one in draws for count in one.operands)
+    if alone or tuple(drawn.requests) != tuple(item.requests):
         return ""
     replayed = Draws(SimulatedNoise(1), again=item.requests)
     return "" if same(item.mechanism.draw(exact, replayed), item.noisy) else NO_FUNCTION
