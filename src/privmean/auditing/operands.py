@@ -157,10 +157,9 @@ def _compared(draws: Sequence[tuple[Fraction, list[Any]]]) -> Fraction:
     limit and what is compared with it, of which nothing but the place of the first hit is seen.
     Counts that move in one direction alone cost once, others twice (Lyu, Su and Li 2017)."""
     runs: list[tuple[Fraction, Fraction, list[Any]]] = []
-    first, rest = draws[0][0], draws[1:]
     if all(len(moved) == 1 for _, moved in draws):  # a limit, then one count after another
-        least = min((scale for scale, _ in rest), default=first)
-        runs.append((first, least, [change for _, moved in rest for change in moved]))
+        least = min(scale for scale, _ in draws)
+        runs.append((draws[0][0], least, [change for _, moved in draws[1:] for change in moved]))
     else:
         limit = None
         for scale, moved in draws:
