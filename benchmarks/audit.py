@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import privmean as pm
-from privmean.auditing.coverage import APART, Coverage, everything
+from privmean.auditing.coverage import APART, covered, everything
 from report import publish, table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -30,13 +30,13 @@ def main() -> int:
     seconds = sum(item.ru_utime + item.ru_stime for item in used)
     mechanisms, others = report.tables()
     names = {**everything(), "status": frozenset(status_words.statuses())}
-    known = Coverage(frozenset(report.findings.seen), names, {**APART, **status_words.APART})
-    covered = table(["kind", "on tape", "share", "missing"], [list(row) for row in known.rows()])
+    known = covered(report.findings.seen, names, {**APART, **status_words.APART})
+    kinds = table(["kind", "on tape", "share", "missing"], [list(row) for row in known])
     text = (
         f"{report.runs:,} runs on neighbours of {report.findings.recorded:,} recorded runs of "
         f"{len(report.findings.subjects)} subjects: {report.violations} violations, control flow "
         f"or outcome differed in {report.findings.differences}. {seconds:.0f} processor seconds, "
-        f"{report.seconds:.0f} s.\n\n{covered}\n\n{mechanisms}\n\n{others}"
+        f"{report.seconds:.0f} s.\n\n{kinds}\n\n{mechanisms}\n\n{others}"
     )
     command = f"python benchmarks/audit.py --runs {said.runs}"
     publish("audit", "The audit", text, command=command)

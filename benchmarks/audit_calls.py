@@ -54,7 +54,7 @@ def main() -> int:
     said = options.parse_args()
     state, end = started(), time.monotonic() + 60 * said.minutes
     every, names = call_list.every_call(), list(SOURCES)
-    listed = [case for case in every if call_list.CALLS[case.call].rows is None]
+    listed = [case for case in every if case.call.rows is None]
     state["processors"] = os.cpu_count()
     try:
         with tempfile.TemporaryDirectory() as folder:

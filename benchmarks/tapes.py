@@ -23,19 +23,17 @@ from typing import Any
 
 import numpy as np
 
-from privmean.auditing.adversarial_tables import STRANGE, edges
 from privmean.auditing.call_list import CALLS, TERMS, CallCase, called
-from privmean.auditing.calls import Called, Replaying, neighbour, seen
+from privmean.auditing.calls import STRANGE, Called, edges, neighbour, seen
 from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import ADDITIVE, Draws, Fixed, Request
-from privmean.auditing.measure_loss import _Proposing, _Steps
-from privmean.auditing.operands import _common, paid
+from privmean.auditing.measure_loss import Proposing, step_of
+from privmean.auditing.operands import Answered, in_common, paid
 from privmean.auditing.subjects import budget_of
-from privmean.auditing.transcript import Answered, Compared, Parted, Transcript
+from privmean.auditing.transcript import Compared, Parted, Replaying, Transcript
 from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.key_cells import KeyCells
-from privmean.mechanisms.per_column import EachColumn
 from privmean.mechanisms.weighted_rows import JointSums
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import PrivacyEvent, Threshold
@@ -65,7 +63,7 @@ def tape_of_plan(case: Case, few: int = FEW, seed: int = 0) -> tuple[dict[str, A
     """The tape of one case of the audit, and what the audit finds in the same runs."""
     rows = table_of(case.of, case.table, case.dimension, seed)
     budget = budget_of(case.said, case.relation)
-    plan = plan_of(case.of.make(), budget, shape_of(rows, case.relation))
+    plan = plan_of(case.of.made, budget, shape_of(rows, case.relation))
     found = Findings()
     recorded = Recorded.of(plan, rows, case.where, seed, found)
     near = neighbours(rows, budget.neighbors, recorded.tape, seed)
@@ -109,7 +107,7 @@ def tape_of_call(case: CallCase, few: int = FEW, seed: int = 0) -> tuple[dict[st
 def _again(made: Called, other: Any) -> tuple[str, list[Any]]:
     """A replay of a call: what differed, and the exact answers."""
     compared = Compared()
-    noise = Replaying(made.tape, compared, made.seed)
+    noise = Replaying(made.tape, compared)
     try:
         shown, _ = seen(made.ask, made.source(other), noise)
         noise.finish()
@@ -166,12 +164,12 @@ def _loss(line: PrivacyEvent) -> dict[str, Any]:
 
 def _answer(item: Answered) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "mechanism": type(_step(item.mechanism)).__name__,
+        "mechanism": type(step_of(item.mechanism)).__name__,
         "branch": list(item.branch),
         "losses": [_loss(line) for line in item.mechanism.losses],
         "draws": [_draw(request) for request in item.requests],
     }
-    step = _step(item.mechanism)
+    step: Any = step_of(item.mechanism)
     if isinstance(step, JointSums) and step.law == "k-norm":
         scale = str(step.pure_scales[0])
         made["vector"] = {"law": "k-norm", "dimension": step.dimension, "scale": scale}
@@ -195,7 +193,7 @@ def _draw(request: Request) -> dict[str, Any]:
 
 def _moved(item: Answered, exact: Any) -> dict[str, Any]:
     """What the noise meets on the neighbor, where it differs."""
-    step = _step(item.mechanism)
+    step: Any = step_of(item.mechanism)
     if isinstance(step, JointSums) and step.law == "k-norm":
         ours, theirs = ([*_whole(side[0]), int(side[1])] for side in (item.exact, exact))
         return {"vector": {"from": ours, "to": theirs}}
@@ -206,8 +204,7 @@ def _moved(item: Answered, exact: Any) -> dict[str, Any]:
     columns = step is not item.mechanism
     if isinstance(item.exact[0] if columns and item.exact else item.exact, Mapping):
         pairs = list(zip(item.exact, exact, strict=True)) if columns else [(item.exact, exact)]
-        common = [_common(*pair) for pair in pairs]
-        ours, exact = ([pair[k] for pair in common] if columns else common[0][k] for k in (0, 1))
+        ours, exact = in_common(item.exact, exact, columns=columns)
         draws = Draws(SimulatedNoise(1))
         noisy = item.mechanism.draw(ours, draws)
         first = draws.requests
@@ -237,7 +234,7 @@ def _alone(one: Mapping[Any, Any], two: Mapping[Any, Any]) -> int:
 
 def _border(item: Answered) -> dict[str, Any] | None:
     """From how many steps of noise a cell of one person is shown: probed, by bisection."""
-    step = _step(item.mechanism)
+    step: Any = step_of(item.mechanism)
     for loss in item.mechanism.losses:
         if isinstance(loss, ThresholdOfSum) and isinstance(step, KeyCells):
             alone: Any = {("\U0010ffff",): (step.unit, 0, 0)}
@@ -257,7 +254,7 @@ def _border(item: Answered) -> dict[str, Any] | None:
         low, high = 0, 2**62
         while low < high:
             middle = (low + high) // 2
-            shown = step.draw(alone, _Steps(middle))
+            shown = step.draw(alone, Fixed(steps=middle))
             kept = shown not in (None, {}) and (answers == 1 or shown.keys() >= alone.keys())
             low, high = (low, middle) if kept else (middle + 1, high)
         return {
@@ -275,13 +272,9 @@ def _accepts(step: Exponential | TopChoices) -> dict[str, Any]:
     low, high = 0, 2**64 - 1
     while low < high:
         middle = (low + high) // 2
-        taken = np.ravel(one.draw(np.array([0, gap]), _Proposing(middle)))[0] == 0
+        taken = np.ravel(one.draw(np.array([0, gap]), Proposing(middle)))[0] == 0
         low, high = (middle + 1, high) if taken else (low, middle)
     return {"gap": gap, "words": str(low), "choices": getattr(step, "choices", 1)}
-
-
-def _step(mechanism: Any) -> Any:
-    return mechanism.step if isinstance(mechanism, EachColumn) else mechanism
 
 
 def _changes(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int, int, int]]:
@@ -326,9 +319,9 @@ def plans() -> Iterator[Case]:
 
 def calls() -> Iterator[CallCase]:
     """Every question once, under the first terms that it takes."""
-    for number in (k for k, call in enumerate(CALLS) if call.rows is None):
+    for call in (call for call in CALLS if call.rows is None):
         for said, relation in TERMS:
-            case = CallCase(number, said, relation, "normal")
+            case = CallCase(call, said, relation, "normal")
             if called(case, 0).record(Findings()):
                 yield case
                 break

@@ -22,10 +22,9 @@ import polars as pl
 
 import privmean as pm
 from auditing.rows import Recorder, Replayer
-from privmean.auditing.cases import plan_of
+from privmean.auditing.call_list import plan_of
 from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
-from privmean.auditing.fixed_noise import Draws
 from privmean.auditing.replay import name_of
 from privmean.auditing.transcript import Compared, Parted, Transcript
 from privmean.data import engines
@@ -169,7 +168,7 @@ def audited(home: str, cases: int, folder: Path, seed: int = 0) -> tuple[Finding
         plan = plan_of(question, budget, shape_of(people, budget.neighbors, guess))
         tape = Transcript()
         with boundary.watched():
-            outcome = plan.run(Recorder(people, Draws(SimulatedNoise(seed)), tape))
+            outcome = plan.run(Recorder(people, SimulatedNoise(seed), tape))
         found.recorded += 1
         for _ in range(math.ceil(share * cases)):
             other = hostile(rows, budget.neighbors, rng, home == "CSV")

@@ -14,7 +14,6 @@ from typing import Any
 from unittest import mock
 
 from privmean.auditing import audit as audits
-from privmean.auditing import call_list
 from privmean.auditing import replay as replaying
 from privmean.auditing.audit import RUNS, Job
 from privmean.auditing.audit_streams import STREAMED, audit_streams
@@ -78,7 +77,7 @@ def tapes() -> Tapes:
     done: dict[Any, int] = defaultdict(int)
     with kept(made):
         for job in audits.everything(RUNS, 0):
-            key = job.part or job.call.call
+            key = job.part or job.case.call.name
             if job.part == "streams":  # the one of a relation of its own; tests try all of them
                 audit_streams(made.found, [one for one in STREAMED if one.name == "zero-out"])
             if done[key] >= (CASES if of_rows(job) else 1) or job.part in ("local", "streams"):
@@ -97,12 +96,12 @@ def tapes() -> Tapes:
 
 def of_rows(job: Job) -> bool:
     """Whether an estimator is asked, of one row per person: these take less time."""
-    return job.call is not None and call_list.CALLS[job.call.call].rows is not None
+    return job.case is not None and job.case.call.rows is not None
 
 
 def worked(tapes: Tapes, job: Job, runs: int) -> Findings:
     """One job, with so many neighbours."""
-    found = audits.work(Job(job.call, None, job.part, runs, job.seed), None)
+    found = audits.work(Job(job.case, job.part, runs, job.seed), None)
     tapes.found.add(found)
     return found
 
@@ -115,7 +114,10 @@ def violations(name: str) -> int:
     for *_, mechanism, exact, other in sorted(pairs, key=size):
         try:
             tried(mechanism, exact, [other], name, found)
-        except ValueError:  # what it is a part of takes its lines apart, and one is missing
+        except (
+            ValueError,
+            IndexError,
+        ):  # what it is a part of takes its lines apart, and one is missing
             found.violated(name, "cannot be asked")
         if found.count:
             break

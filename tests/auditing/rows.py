@@ -7,39 +7,27 @@ one plan alone: what it asks people, and the mechanisms that it asks for, are co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from privmean.auditing.adversarial_tables import STRANGE, edges
-from privmean.auditing.cases import plan_of
+from privmean.auditing.call_list import plan_of
+from privmean.auditing.calls import STRANGE, edges
 from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
 from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Endless
-from privmean.auditing.measure_loss import troubles
-from privmean.auditing.recording_table import Asking, watched
-from privmean.auditing.replay import few, measured, name_of
+from privmean.auditing.replay import inspected, measured
 from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
-from privmean.auditing.transcript import (
-    Branch,
-    Compared,
-    Parted,
-    Transcript,
-    given,
-    held,
-    named,
-    parted,
-    recorded,
-)
+from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import log_edges
 from privmean.data.person_table import Floats, Integers, PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.curator import AccountingCurator, Curator, Exact, Mechanism, Noisy
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.pipeline import Plan
@@ -194,78 +182,21 @@ def neighbours(rows: Rows, relation: str, tape: Transcript, seed: int) -> Iterat
         yield mixed()
 
 
-@dataclass(frozen=True)
-class Split:
-    """The roster was split into disjoint parts."""
-
-    branch: Branch
-    name: str
-    parts: int
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Recorder(AccountingCurator):
+class Recorder(TrustedCurator):
     """A curator who draws, and keeps everything."""
 
-    def __init__(
-        self, people: PersonTable, noise: Noise, tape: Transcript, branch: Branch = ()
-    ) -> None:
-        super().__init__(watched(people, tape.events.append) if not branch else people)
-        self._noise, self._tape, self._branch = noise, tape, branch
-
-    def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
-        return cast("Noisy", recorded(self._tape, mechanism, exact, self._noise, self._branch))
-
-    def _opened(self, name: str, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
-        at = len(self._tape.events)
-        self._tape.events.append(Split(self._branch, name, len(people)))
-        return tuple(
-            Recorder(part, self._noise, self._tape, (*self._branch, at, index))
-            for index, part in enumerate(people)
-        )
+    def __init__(self, people: PersonTable, noise: Noise, tape: Transcript) -> None:
+        taping = Recording(tape, noise)
+        super().__init__(taping.watching(people), taping)
 
 
-class Replayer(AccountingCurator):
+class Replayer(TrustedCurator):
     """A curator who gives the answers of a tape, and measures."""
 
-    def __init__(
-        self,
-        people: PersonTable,
-        tape: Transcript,
-        found: Compared,
-        events: Iterator[Any] | None = None,
-        branch: Branch = (),
-    ) -> None:
-        self._tape, self._found, self._branch = tape, found, branch
-        self._events = iter(tape.events) if events is None else events
-        super().__init__(watched(people, self._heard) if not branch else people)
-
-    def finish(self) -> None:
-        """Whether everything on the tape was asked again."""
-        if not self._found.difference and (left := next(self._events, None)) is not None:
-            self._found.difference = f"no longer asked: {named(left)}"
-
-    def _heard(self, asking: Asking) -> None:
-        item = next(self._events, None)
-        if not isinstance(item, Asking) or not same(item, asking):
-            raise parted(self._found, str(asking), item)
-
-    def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
-        exact = held(exact)  # which may ask people more
-        item = next(self._events, None)
-        return cast("Noisy", given(item, mechanism, exact, self._found, self._branch))
-
-    def _opened(self, name: str, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
-        item = next(self._events, None)
-        if not isinstance(item, Split) or not same(item, Split(self._branch, name, len(people))):
-            raise parted(self._found, name, item)
-        at = next(k for k, event in enumerate(self._tape.events) if event is item)
-        return tuple(
-            Replayer(part, self._tape, self._found, self._events, (*self._branch, at, index))
-            for index, part in enumerate(people)
-        )
+    def __init__(self, people: PersonTable, tape: Transcript, found: Compared) -> None:
+        taping = Replaying(tape, found)
+        super().__init__(taping.watching(people), taping)
+        self.finish = taping.finish
 
 
 @dataclass
@@ -296,10 +227,7 @@ class Recorded:
             found.violated(where, "what was asked costs more than the budget")
         if not Guarantee.of(budget, budget.neighbors, plan.losses).verify():
             found.violated(where, "the plan's bill is above the budget")
-        for _, item in few(made.tape.answers):
-            for words in troubles(item.mechanism, item.exact):
-                found.mechanism(name_of(item.mechanism)).violations += 1
-                found.violated(where, f"{name_of(item.mechanism)}: {words}")
+        inspected(made.tape.answers, where, found)
         return made
 
     def replay(self, neighbour: Neighbour, found: Findings) -> None:
@@ -370,14 +298,14 @@ def run(case: Case, runs: int, seed: int) -> Findings:
     budget = budget_of(case.said, case.relation)
     found = Findings()
     try:
-        plan = plan_of(subject.make(), budget, shape_of(rows, case.relation))
+        plan = plan_of(subject.made, budget, shape_of(rows, case.relation))
     except InfeasibleError as problem:
         found.refused[f"{subject.name} ({case.where})"] = str(problem)
         return found
     follow(plan, rows, case.where, runs, seed, found)
     found.seen |= set(of_terms(dict(case.said), case.relation))
-    if hasattr(plan_asked := subject.make(), "usual_neighbors"):
-        found.seen |= set(of_question(plan_asked))
+    if hasattr(subject.made, "usual_neighbors"):
+        found.seen |= set(of_question(subject.made))
     found.subjects[subject.name] = found.runs
     return found
 

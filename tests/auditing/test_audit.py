@@ -35,7 +35,7 @@ WAGES = pl.DataFrame(
 
 
 def test_every_estimator_is_a_subject():
-    made = {type(subject.make()) for subject in SUBJECTS}
+    made = {type(subject.made) for subject in SUBJECTS}
     for entry in REGISTRY:  # those of a panel are asked in whole calls
         assert entry.people is not None or type(entry.make(1.0)) in made
     assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS)
@@ -50,7 +50,7 @@ def test_every_subject_can_be_planned(subject):
     rows = table_of(subject, "normal", subject.dimensions[0], 0)
     for relation in subject.relations:
         budget = budget_of(subject.budgets[-1], relation)
-        assert plan_of(subject.make(), budget, shape_of(rows, relation)).losses
+        assert plan_of(subject.made, budget, shape_of(rows, relation)).losses
 
 
 @pytest.mark.parametrize("number", range(0, len(SUBJECTS), 3))
@@ -151,7 +151,7 @@ def test_where_every_plan_is_refused_nothing_was_audited_and_that_is_said(tiny, 
     assert shown.startswith("audit of mean, your table (dry): NOTHING WAS AUDITED\n")
     assert "no violation" not in shown
     top = shown.partition("| mechanism")[0]
-    assert "not run: 1 (own table, epsilon 0.0001, replace-one)" in top
+    assert "not run: 1 (mean, epsilon 0.0001, replace-one, own table)" in top
     assert "give a larger epsilon" in top
     assert command([*said, "--json"]) == 2
     found = json.loads(capsys.readouterr().out)
@@ -174,7 +174,7 @@ def test_what_was_refused_stands_beside_the_verdict_of_what_ran(tiny):
     assert report  # under add-remove it ran
     assert report.audited
     top = str(report).partition("| mechanism")[0]
-    assert "not run: 1 (own table, epsilon 0.0001, replace-one)" in top
+    assert "not run: 1 (mean, epsilon 0.0001, replace-one, own table)" in top
     assert "give a larger" not in top
 
 

@@ -15,7 +15,7 @@ from auditing.pairs import Tapes, tapes, violations, worked
 from privmean.auditing import audit as audits
 from privmean.auditing.audit import Job
 from privmean.auditing.call_list import CALLS
-from privmean.auditing.coverage import APART, Coverage, everything, mechanisms, of_question
+from privmean.auditing.coverage import APART, covered, everything, mechanisms, of_question
 from privmean.mechanisms.group_sums import GroupSums
 
 STATUSES = Path(__file__).parents[2] / "docs" / "statuses.md"
@@ -34,8 +34,8 @@ REASONS = {**APART, **status_words.APART}
 def test_everything_the_code_has_is_on_a_tape():
     found = tapes().found
     assert found.count == 0, found.violations
-    missing = Coverage(frozenset(found.seen), names(), REASONS).missing()
-    assert missing == {kind: [] for kind in names()}
+    missing = {kind: left for kind, _, _, left in covered(found.seen, names(), REASONS)}
+    assert missing == dict.fromkeys(names(), "")
 
 
 def test_statuses_are_those_of_their_page():
@@ -81,7 +81,7 @@ def test_jobs_of_an_audit_catch_every_twin(base, name):
 
 # --- the harness has twins, too -----------------------------------------------------------------
 def group_sums() -> Job:
-    return next(job for job in tapes().asking["GroupSums"] if job.call)
+    return next(job for job in tapes().asking["GroupSums"] if job.case)
 
 
 def test_without_a_call_coverage_names_what_is_missing():
@@ -92,7 +92,7 @@ def test_without_a_call_coverage_names_what_is_missing():
         ):
             for question in call.questions:
                 seen |= set(of_question(question))
-    missing = Coverage(frozenset(seen)).missing()
+    missing = {kind: left.split(", ") for kind, _, _, left in covered(seen)}
     assert {"mean.membership", "compare.membership"} <= set(missing["field"])
     assert "SignedSum" in missing["mechanism"]
 
@@ -106,6 +106,6 @@ def test_a_blind_audit_finds_no_twin(blind):
         "no comparison": ("privmean.auditing.calls.measured", lambda *_: 0),
     }
     with twin(GroupSums, "scale 1 % too small"):
-        made = Job(job.call, None, "", NEIGHBOURS, job.seed)
+        made = Job(job.case, "", NEIGHBOURS, job.seed)
         with mock.patch(off[blind][0], off[blind][1]):
             assert audits.work(made, None).count == 0

@@ -31,7 +31,7 @@ def in_source(kind, folder):
     return partial(lambda table: SOURCES[kind](table, folder))
 
 
-CHEAP = [k for k, call in enumerate(CALLS) if call.rows is None and not call.name.startswith(DEAR)]
+CHEAP = [call for call in CALLS if call.rows is None and not call.name.startswith(DEAR)]
 
 
 def followed(kind, folder, turns, budgets):
@@ -73,7 +73,7 @@ def test_calls_from_every_kind_of_source(kind, tmp_path):
 )
 def test_calls_that_take_long(name):
     found = call_list.run_call(
-        CallCase(NAMES.index(name), GENEROUS[1], "replace-one", "normal"), 3, 5
+        CallCase(CALLS[NAMES.index(name)], GENEROUS[1], "replace-one", "normal"), 3, 5
     )
     assert found.count == 0, found.violations
     assert found.runs == 3

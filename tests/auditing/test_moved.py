@@ -10,7 +10,7 @@ import pytest
 
 from privmean.auditing.measure_loss import troubles
 from privmean.auditing.operands import paid
-from privmean.auditing.transcript import Transcript, recorded
+from privmean.auditing.transcript import Recording, Transcript
 from privmean.central.heavy_tailed.private_radius import ClippedCount
 from privmean.data.person_table import ClipInterval, IntervalSums, L2BallSums
 from privmean.mechanisms.below_threshold import FirstBelow
@@ -97,7 +97,7 @@ ADDED = {
 def shift(mechanism, exact, other):
     """What the operands of the draws cost, over the bill."""
     tape = Transcript()
-    recorded(tape, mechanism, exact, SimulatedNoise(1))
+    Recording(tape, SimulatedNoise(1)).answer(mechanism, exact)
     found = paid(tape.answers[0], other)
     assert not found.trouble
     return float(found.share)

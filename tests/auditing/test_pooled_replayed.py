@@ -16,9 +16,8 @@ import pytest
 import privmean as pm
 from auditing.filed import compared
 from auditing.rows import Recorder
-from privmean.auditing.cases import plan_of
+from privmean.auditing.call_list import plan_of
 from privmean.auditing.findings import Findings
-from privmean.auditing.fixed_noise import Draws
 from privmean.auditing.transcript import Transcript
 from privmean.data.public_shape import shape_of
 from privmean.noise.simulated import SimulatedNoise
@@ -74,7 +73,7 @@ def test_one_persons_records_move_it_as_billed(effect, relation, said):
     budget = Budget(**said, neighbors=relation)
     plan = plan_of(question, budget, shape_of(people, relation, guess))
     tape, found = Transcript(), Findings()
-    outcome = plan.run(Recorder(people, Draws(SimulatedNoise(1)), tape))
+    outcome = plan.run(Recorder(people, SimulatedNoise(1), tape))
     assert len(tape.answers) > 5
     for _ in range(6):
         other = people_of(hostile(rows, relation, rng), question)

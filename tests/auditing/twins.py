@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -322,7 +323,7 @@ def specimens() -> dict[str, list[Case]]:
         try:
             rows = table_of(case.of, case.table, case.dimension, 0)
             budget = budget_of(case.said, case.relation)
-            plan = plan_of(case.of.make(), budget, shape_of(rows, case.relation))
+            plan = plan_of(case.of.made, budget, shape_of(rows, case.relation))
         except InfeasibleError:
             continue
         recorded = Recorded.of(plan, rows, case.where, 0, Findings())
@@ -336,7 +337,7 @@ def mechanism_of(name: str, case: Case) -> Any:
     """The first mechanism of this name that the case asks."""
     rows = table_of(case.of, case.table, case.dimension, 0)
     budget = budget_of(case.said, case.relation)
-    plan = plan_of(case.of.make(), budget, shape_of(rows, case.relation))
+    plan = plan_of(case.of.made, budget, shape_of(rows, case.relation))
     recorded = Recorded.of(plan, rows, case.where, 0, Findings())
     return next(x.mechanism for x in recorded.tape.answers if name_of(x.mechanism) == name)
 
@@ -351,9 +352,7 @@ def caught(
     """How many violations an audit of this twin finds."""
     subject = case.of
     rows = table_of(subject, case.table, case.dimension, 0)
-    plan = plan_of(
-        subject.make(), budget_of(case.said, case.relation), shape_of(rows, case.relation)
-    )
+    plan = plan_of(subject.made, budget_of(case.said, case.relation), shape_of(rows, case.relation))
     twin: Any = TwinPlan(plan, breaking, **more)
     found = Findings()
     recorded = Recorded.of(twin, rows, "twin", 0, found)
@@ -408,5 +407,6 @@ def clients_caught() -> dict[str, int]:
         return client
 
     findings = Findings()
-    audit_local(findings, {name: broken(run) for name, run in RANDOMIZERS.items()}, thorough=False)
+    with mock.patch.dict(RANDOMIZERS, {name: broken(run) for name, run in RANDOMIZERS.items()}):
+        audit_local(findings, thorough=False)
     return {name: item.violations for name, item in findings.mechanisms.items()}

@@ -128,7 +128,7 @@ def _audited(case: audited.Case, *, unsteady: bool) -> Case:
         rows = audited.table_of(case.of, case.table, case.dimension, 0)
         budget = budget_of(case.said, case.relation)
         shape = audited.shape_of(rows, case.relation)
-        plan = audited.plan_of(case.of.make(), budget, shape)
+        plan = audited.plan_of(case.of.made, budget, shape)
         found = estimated(lambda: execute(plan, rows.people, noise=SimulatedNoise(1)))
         return found | ({"unsteady": True} if unsteady else {})
 

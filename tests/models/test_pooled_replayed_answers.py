@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.auditing.cases import plan_of
+from privmean.auditing.call_list import plan_of
 from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.jacobi_eigen import times

@@ -1,6 +1,6 @@
-"""Audit by record and replay: what neighbours change, against what the bill declares.
+"""Audit by record and replay: what neighbors change, against what the losses declare.
 
-`tape` records a run and replays it on a neighbour; `hostile` makes neighbours; `subjects` lists
-what is audited; `drawing` tries the draws themselves; `local` and `streams` audit what has no
-curator.
+`calls` makes whole calls, `transcript` records and replays them, `operands` measures a pair of
+neighbors. `call_list` and `subjects` list what is asked. `measure_loss` tries the draws themselves;
+`audit_local`, `audit_streams` and `direct` audit what has no curator.
 """

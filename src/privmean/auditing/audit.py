@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
+from itertools import cycle, product
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from privmean import validate
 from privmean.api.run_question import source_of
-from privmean.auditing import audit_local as local
-from privmean.auditing import audit_streams as streams
-from privmean.auditing import call_list, direct
+from privmean.auditing.audit_local import audit_local
 from privmean.auditing.audit_report import AuditReport
-from privmean.auditing.calls import Called, own_records
+from privmean.auditing.audit_streams import audit_streams
+from privmean.auditing.call_list import (
+    CALLS,
+    KINDS,
+    Call,
+    CallCase,
+    Rows,
+    Terms,
+    every_call,
+    run_call,
+    table_for,
+)
 from privmean.auditing.calls import Table as Records
-from privmean.auditing.cases import Rows
+from privmean.auditing.calls import own_records
+from privmean.auditing.direct import audit_direct
 from privmean.auditing.findings import Findings
-from privmean.auditing.subjects import ANY, BOTH, Said, budget_of
+from privmean.auditing.subjects import ANY, BOTH, budget_of
 from privmean.data.public_shape import require_persons
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import relation_of
 
 if TYPE_CHECKING:
-    from privmean.privacy.budget import Relation
     from privmean.questions.base import Estimator, Question
 
 RUNS, OWN_RUNS, THOROUGH = 5_000, 2_000, 100_000
@@ -103,41 +110,28 @@ def audit(
 
 @dataclass(frozen=True)
 class Job:
-    """What one process does at a time."""
+    """What one process does at a time: a call, or a part of what has no curator."""
 
-    call: call_list.CallCase | None = None
-    own: UserCase | None = None
+    case: CallCase | None = None
     part: str = ""
     runs: int = EACH
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class UserCase:
-    """A question or estimator on one table, at one budget; rows: where it is one row per person."""
-
-    made: Any
-    people: Records
-    rows: Rows | None
-    said: Said
-    relation: Relation
-    table: str
 
 
 def everything(runs: int, seed: int) -> list[Job]:
     """Every call at least once, then under other terms and on other tables, until there are runs
     enough; one in five from raw records."""
     jobs = [Job(part=part, runs=runs) for part in ("local", "streams", "direct")]
-    cases = list(call_list.every_call())
+    cases = list(every_call())
     for share, of_rows in ((OF_CALLS, False), (1 - OF_CALLS, True)):
-        own = [case for case in cases if (call_list.CALLS[case.call].rows is not None) == of_rows]
-        least = sum((call.rows is not None) == of_rows for call in call_list.CALLS)
+        own = [case for case in cases if (case.call.rows is not None) == of_rows]
+        least = sum((call.rows is not None) == of_rows for call in CALLS)
         left = int(share * runs)
         each = min(MOST_EACH, max(EACH if of_rows else FEW, left // len(own)))
         for turn, case in enumerate(cycle(own)):
             if left <= 0 and turn >= least:
                 break
-            some = max(1, int(each * call_list.CALLS[case.call].weight))
+            some = max(1, int(each * case.call.weight))
             left -= some
             jobs.append(Job(case, runs=some, seed=seed + turn // len(own)))
     return jobs
@@ -151,39 +145,34 @@ def _one(
     seed: int,
     terms: dict[str, Any],
 ) -> list[Job]:
-    said, relations = _said(terms)
-    tables = list(_tables(question, source, person, seed))
-    for _, people, _ in tables:
+    said, name = _said(terms), getattr(question, "kind", type(question).__name__)
+    cases = []
+    for kind, people, rows in list(_tables(question, source, person, seed)):
         require_persons(len(people.people))
-    owned = [
-        UserCase(question, people, rows, words, relation, name)
-        for name, people, rows in tables
-        for words in said
-        for relation in relations
-    ]
-    each = max(1, -(-runs // len(owned)))
+        for one in said:
+            call = Call(name, (question,), persons=len(people.people), terms=(one,), rows=rows)
+            cases.append(CallCase(call, *one, kind, people))
+    each = max(1, -(-runs // len(cases)))
     return [
-        Job(own=item, runs=min(MOST_EACH, each - at), seed=seed + at)
+        Job(case, runs=min(MOST_EACH, each - at), seed=seed + at)
         for at in range(0, each, MOST_EACH)
-        for item in owned
+        for case in cases
     ]
 
 
-def _said(terms: dict[str, Any]) -> tuple[tuple[Said, ...], tuple[Relation, ...]]:
-    """The budgets and the relations to audit."""
-    known = {"epsilon", "delta", "rho", "neighbors"}
+def _said(terms: dict[str, Any]) -> Terms:
+    """The budgets and the relations to audit. A budget of 0 is said, too, and refused here."""
+    known = ("epsilon", "delta", "rho", "neighbors")
     for name, value in terms.items():
         if name not in known:
             raise ArgumentError(name, value, "is no word of audit", f"it takes {sorted(known)}")
     given = {name: value for name, value in terms.items() if value is not None}
     named = given.pop("neighbors", None)
-    relations: tuple[Relation, ...] = BOTH if named is None else (relation_of(named),)
-    if not given:
-        return ANY, relations
-    # a budget of 0 is said, too, and refused here
-    words = tuple((name, given[name]) for name in ("epsilon", "delta", "rho") if name in given)
-    budget_of(words, relations[0])
-    return (words,), relations
+    budgets = (tuple(given.items()),) if given else ANY
+    found = tuple(product(budgets, BOTH if named is None else (relation_of(named),)))
+    for one in found:
+        budget_of(*one)
+    return found
 
 
 def _tables(
@@ -195,9 +184,9 @@ def _tables(
     if source is None:
         names = getattr(summary, "names", None) or ("value",)
         rows = Rows(tuple(names), getattr(summary, "cap", None)) if plain else None
-        for kind in call_list.KINDS:
+        for kind in KINDS:
             made = rows.built(kind, PERSONS, seed) if rows else None
-            yield kind, made or call_list.table_for(question, kind, seed), rows
+            yield kind, made or table_for(question, kind, seed), rows
         return
     found = source_of(source, person, {})
     if isinstance(found, Table):
@@ -229,42 +218,12 @@ def work(job: Job, limit: float | None) -> Findings:
     found = Findings()
     if limit is not None and time.monotonic() > limit:
         return found
-    with _silent():
-        if job.part == "local":
-            local.audit_local(found, thorough=job.runs >= THOROUGH)
-        elif job.part == "streams":
-            streams.audit_streams(found)
-        elif job.part == "direct":
-            direct.audit_direct(found)
-        elif job.call is not None:
-            return call_list.run_call(job.call, job.runs, job.seed)
-        elif job.own is not None:
-            _own(job.own, job, found)
+    if job.case is not None:
+        return run_call(job.case, job.runs, job.seed)
+    if job.part == "local":
+        audit_local(found, thorough=job.runs >= THOROUGH)
+    elif job.part == "streams":
+        audit_streams(found)
+    else:
+        audit_direct(found)
     return found
-
-
-def _own(own: UserCase, job: Job, found: Findings) -> None:
-    words = ", ".join(f"{name} {value:g}" for name, value in own.said if value)
-    where = f"{own.table} table, {words}, {own.relation}"
-    name = getattr(own.made, "kind", type(own.made).__name__)
-    ask = call_list.Call(name, (own.made,), persons=len(own.people.people), rows=own.rows)
-    source = Records.quickest if own.rows is None else own.rows.people
-    asked = ask.ask(own.said, own.relation)
-    made = Called(asked, own.people, source, where, own.relation, job.seed)
-    if made.record(found):
-        made.follow(job.runs, found)
-        found.subjects[name] = found.runs
-    elif not found.count:
-        found.refused[where] = "no plan for this budget, these neighbours and this table"
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Without the warnings of rows that leave an engine: none do."""
-    log = logging.getLogger("privmean")
-    before = log.disabled
-    log.disabled = True
-    try:
-        yield
-    finally:
-        log.disabled = before

@@ -80,24 +80,18 @@ class Word:
             self._low += inside
         return below
 
-    def __mul__(self, bound: int) -> Product:
-        return Product(self._branches, bound)
-
-    def __rshift__(self, bits: int) -> int:
-        return self._fixed >> bits
-
-
-class Product:
-    """A word times a bound: its high part is uniform below the bound, once it is not rejected."""
-
-    def __init__(self, branches: Branches, bound: int) -> None:
-        self._branches, self._bound = branches, bound
+    def __mul__(self, bound: int) -> Word:
+        self._bound = bound  # the high part is uniform below it, once it is not rejected
+        return self
 
     def __mod__(self, _: int) -> int:
         return WORD  # never rejected: a rejected word is drawn again, which leaves the law uniform
 
     def __floordiv__(self, _: int) -> int:
         return self._branches.take(self._bound)
+
+    def __rshift__(self, bits: int) -> int:
+        return self._fixed >> bits
 
 
 class Unseen:
@@ -106,9 +100,7 @@ class Unseen:
     def __init__(self, branches: Branches) -> None:
         self._branches, self._random = branches, random.Random(7)
 
-    @property
-    def secure(self) -> bool:
-        return False
+    secure = False
 
     def word(self) -> Any:
         return Word(self._branches, self._random.getrandbits(64))
@@ -196,42 +188,27 @@ NONCES = tuple(bytes([k] * 16) for k in range(64))
 FEW = 4  # public coins that are tried: the law holds for each
 
 
-def audit_local(
-    found: Findings, randomizers: dict[str, Randomizer] | None = None, *, thorough: bool = True
-) -> None:
+def audit_local(found: Findings, *, thorough: bool = True) -> None:
     """Compare the exact laws of all inputs of every randomizer, pair by pair. thorough: with those
     of very many reports too."""
     for item in RANDOMIZED:
         if item.many and not thorough:
             continue
+        name = f"local: {item.name}"
         for epsilon in item.epsilons:
             round_ = item.make(epsilon=epsilon)
-            run = (randomizers or RANDOMIZERS)[round_.mechanism]
-            name = f"local: {item.name}"
-            for nonce in _nonces(round_, 1 if item.name == "piecewise" else FEW):
+            run, where = RANDOMIZERS[round_.mechanism], f"{name}, epsilon {float(epsilon):g}"
+            for nonce in _nonces(round_, 1 if item.many else FEW):
                 laws = [law_of(run, round_, value, nonce) for value in item.inputs]
                 for first, second in combinations(laws, 2):
-                    _compare(found, name, float(epsilon), largest_ratio(first, second), epsilon)
-        found.subjects[f"local: {item.name}"] = found.mechanism(f"local: {item.name}").runs
+                    ratio = largest_ratio(first, second)
+                    share = Fraction(2) if ratio is None else share_of(ratio, epsilon)
+                    wrong = "costs more" if ratio else "sends what another input cannot send"
+                    found.paired(name, share, where, wrong if share > 1 else "")
+        found.subjects[name] = found.mechanism(name).runs
 
 
 def _nonces(round_: Round, few: int) -> list[bytes]:
     """A few public coins; of the hybrid mechanism those that lead to its bit."""
-    nonces = iter(NONCES)
-    if round_.mechanism == HYBRID:
-        nonces = (item for item in NONCES if not takes_piecewise(round_, 0, item))
-    return [item for item, _ in zip(nonces, range(few), strict=False)]
-
-
-def _compare(
-    found: Findings, name: str, epsilon: float, ratio: Fraction | None, exact: Fraction
-) -> None:
-    found.runs += 1
-    mechanism = found.mechanism(name)
-    mechanism.runs += 1
-    share = Fraction(2) if ratio is None else share_of(ratio, exact)
-    mechanism.largest = max(mechanism.largest, share)
-    if share > 1:
-        mechanism.violations += 1
-        what = "sends bytes that another input cannot send" if ratio is None else "costs more"
-        found.violated(f"{name}, epsilon {epsilon:g}", what)
+    hybrid = round_.mechanism == HYBRID
+    return [x for x in NONCES if not (hybrid and takes_piecewise(round_, 0, x))][:few]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from privmean.auditing.coverage import Coverage
+from privmean.auditing.coverage import covered
 from privmean.auditing.findings import Findings
 
 MOST_NAMED = 3  # of plans that were refused
@@ -73,9 +73,7 @@ class AuditReport:
             "control_flow_differences": found.differences,
             "mechanisms": {name: item.to_dict() for name, item in sorted(found.mechanisms.items())},
             "subjects": dict(sorted(found.subjects.items())),
-            "first_violations": [
-                {"where": item.where, "what": item.what} for item in found.violations
-            ],
+            "first_violations": [item._asdict() for item in found.violations],
             "coverage": {
                 kind: {"on_tape": have, "missing": left} for kind, have, _, left in self.coverage()
             },
@@ -85,50 +83,39 @@ class AuditReport:
             "seconds": round(self.seconds, 1),
         }
 
-    def coverage(self) -> list[tuple[str, ...]]:
+    def coverage(self) -> list[tuple[str, str, str, str]]:
         """What was on tapes of what the code has; of an audit of everything."""
-        if not self.about.startswith("privmean"):
-            return []
-        return Coverage(frozenset(self.findings.seen)).rows()
+        return covered(self.findings.seen) if self.about.startswith("privmean") else []
 
     def tables(self) -> tuple[str, str]:
         """The mechanisms, and what was not audited, as tables of Markdown."""
-        rows = []
-        for name, item in sorted(self.findings.mechanisms.items()):
-            measured = item.runs > item.unmeasured
-            rows.append(
-                (
-                    name,
-                    f"{item.runs:,}",
-                    _loss(item.largest) if measured else "not measured",
-                    f"{item.shifted:,}",
-                    str(item.violations),
-                )
+        rows = [
+            (
+                name,
+                f"{item.runs:,}",
+                _loss(item.largest) if item.runs > item.unmeasured else "not measured",
+                f"{item.shifted:,}",
+                str(item.violations),
             )
+            for name, item in sorted(self.findings.mechanisms.items())
+        ]
         head = ("mechanism", "pairs", "largest loss/declared", "by operands", "violations")
         return table(head, rows), table(("not audited", "what stands for it"), NOT_AUDITED)
 
     def __str__(self) -> str:
         found = self.findings
-        mechanisms, others = self.tables()
         more = "; the first of them below" if found.count else ""
         lines = [
             f"audit of {self.about}: {self._verdict()}{more}",
-            f"  {found.runs:,} runs on neighbours of {found.recorded:,} recorded runs, "
+            f"  {found.runs:,} runs on neighbors of {found.recorded:,} recorded runs, "
             f"{len(found.subjects)} subjects, {self.seconds:.0f} s, seed {self.seed}",
             f"  control flow or outcome differed in {found.differences} of them",
             *self._refused(),
-            *(
-                f"  {kind}s on tape: {have} {left}".rstrip()
-                for kind, have, _, left in self.coverage()
-            ),
-            "",
-            mechanisms,
-            "",
-            others,
         ]
-        for item in found.violations:
-            lines.append(f"\n{item.where}:\n  {item.what}")
+        lines += [f"  {kind}s on tape: {have} {x}".rstrip() for kind, have, _, x in self.coverage()]
+        for block in self.tables():
+            lines += ["", block]
+        lines += [f"\n{item.where}:\n  {item.what}" for item in found.violations]
         return "\n".join(lines)
 
     def _verdict(self) -> str:
@@ -139,15 +126,18 @@ class AuditReport:
     def _refused(self) -> list[str]:
         """What was not run, beside the verdict, which does not hold for it."""
         places = sorted(self.findings.refused)
-        if not places:
-            return [] if self.audited else ["  the time was up before the first run: give more"]
-        rest = f"; and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
-        lines = [
-            f"  plans refused from public facts, hence not run: {len(places)} "
-            f"({'; '.join(places[:MOST_NAMED])}{rest})"
-        ]
+        lines = []
+        if places:
+            more = len(places) - MOST_NAMED
+            named = "; ".join([*places[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+            lines.append(
+                f"  plans refused from public facts, hence not run: {len(places)} ({named})"
+            )
         if not self.audited:
-            lines.append("  give a larger epsilon, or a table of more persons")
+            lines.append(
+                "  give a larger epsilon, or a table of more people" if places
+                else "  the time was up before the first run: give more"
+            )  # fmt: skip
         return lines
 
 

@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import cycle
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from privmean.auditing.fixed_noise import Draws, Fixed
 from privmean.auditing.operands import ROUNDING
 from privmean.data.person_table import Floats
 from privmean.noise.noise_source import Noise
-from privmean.privacy.guarantee import Guarantee
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease
 from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.plan_stream import plan as plan_stream
@@ -32,65 +31,44 @@ from privmean.streams.stream_release import StreamRelease
 from privmean.streams.withhold_plan import plan_levels
 
 HOSTILE = (0.0, 10.0, -1e308, 1e308, math.nan, math.inf, 5e-324, 5.0)
-SHARP: dict[str, Any] = {
-    "rho": 8.0
-}  # little noise, so that no estimate leaves the limits and is cut off
+# little noise, so that no estimate leaves the limits and is cut off
+SHARP: dict[str, Any] = {"rho": 8.0}
 
 
-class Stream(Protocol):
-    """What runs: arrivals in, releases out."""
+def _together(stream: Any, persons: Sequence[int], values: Sequence[float]) -> list[StreamRelease]:
+    released: list[StreamRelease] = stream.extend(persons, values)
+    return released
 
-    @property
-    def guarantee(self) -> Guarantee: ...
 
-    def extend(self, persons: Sequence[Any], values: Any) -> list[StreamRelease]: ...
+def _halves(stream: Any, persons: Sequence[int], values: Sequence[float]) -> list[StreamRelease]:
+    """The first half of the records is of one group, the rest of another."""
+    groups = ["first"] * (len(persons) // 2) + ["second"] * len(persons)
+    records = zip(persons, groups, values, strict=False)
+    return [release for record in records for release in stream.update(*record)]
 
 
 @dataclass(frozen=True)
 class Streamed:
     """make: a stream that draws from this noise. arrivals: who comes when; the hostile person is
-    number 0, and every other person comes once."""
+    number 0, and every other person comes once. extend: how a stream takes its records."""
 
     name: str
-    make: Callable[[Noise], Stream]
+    make: Callable[[Noise], Any]
     arrivals: tuple[int, ...]
+    extend: Callable[[Any, Sequence[int], Sequence[float]], list[StreamRelease]] = _together
 
 
-def _mean(**settings: Any) -> Callable[[Noise], Stream]:
-    """Planned once, when it is first run."""
-    plan = cache(lambda: plan_stream(**SHARP, bounds=(0.0, 10.0), **settings))
-    return lambda noise: MeanStream.from_plan(plan(), noise=noise, clamp=False)
+def _planned(
+    planned: Callable[..., Any], made: Callable[..., Any], **settings: Any
+) -> Callable[[Noise], Any]:
+    """Streams of a plan, which is made when it is first run."""
+    plan = cache(lambda: planned(**SHARP, bounds=(0.0, 10.0), **settings))
+    return lambda noise: made(plan=plan(), noise=noise)
 
 
-def _withheld(**settings: Any) -> Callable[[Noise], Stream]:
-    plan = cache(lambda: plan_levels(**SHARP, bounds=(0.0, 10.0), **settings))
-    return lambda noise: WithholdRelease(noise=noise, plan=plan())
-
-
-class ByGroup:
-    """A stream by group: the first half of the records is of one group, the rest of another."""
-
-    def __init__(self, stream: GroupMeanStream) -> None:
-        self._stream = stream
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self._stream.guarantee
-
-    def extend(self, persons: Sequence[Any], values: Any) -> list[StreamRelease]:
-        half = len(persons) // 2
-        told = [
-            self._stream.update(who, "first" if k < half else "second", value)
-            for k, (who, value) in enumerate(zip(persons, values, strict=True))
-        ]
-        return [release for releases in told for release in releases]
-
-
-def _by_group(**settings: Any) -> Callable[[Noise], Stream]:
-    plan = cache(lambda: plan_stream(**SHARP, bounds=(0.0, 10.0), groups=2, **settings))
-    return lambda noise: ByGroup(GroupMeanStream.from_plan(plan(), noise=noise, clamp=False))
-
-
+_mean = partial(_planned, plan_stream, partial(MeanStream.from_plan, clamp=False))
+_by_group = partial(_planned, plan_stream, partial(GroupMeanStream.from_plan, clamp=False))
+_withheld = partial(_planned, plan_levels, WithholdRelease)
 QUICK: Strategy = Buffered((0.25, 0.07), (0.6, 0.96))
 
 
@@ -108,7 +86,9 @@ STREAMED: tuple[Streamed, ...] = (
     Streamed("zero-out", _mean(**TAKES_PART, neighbors="zero-out", steps=16), arrivals(16, 4)),
     Streamed("as planned", _mean(**TAKES_PART, steps=16), arrivals(16, 4)),
     Streamed("window", _mean(**TAKES_PART, steps=16, window=5), arrivals(16, 4)),
-    Streamed("by group", _by_group(**TAKES_PART, steps=16), arrivals(16, 4, 0, 4)),
+    Streamed(
+        "by group", _by_group(**TAKES_PART, steps=16, groups=2), arrivals(16, 4, 0, 4), _halves
+    ),
     Streamed("half-life", _mean(**TAKES_PART, steps=16, half_life=3.0), arrivals(16, 4)),
     Streamed(
         "once", _mean(max_participations=1, min_separation=1, steps=12), arrivals(12, 4, 0, 1)
@@ -129,7 +109,7 @@ def values(item: Streamed, own: Sequence[float]) -> list[float]:
 
 def told(item: Streamed, records: Sequence[float], noise: Noise) -> Floats:
     """All released sums of a run."""
-    released = item.make(noise).extend(list(item.arrivals), list(records))
+    released = item.extend(item.make(noise), item.arrivals, records)
     return np.array([float(release.estimate[0]) * release.records for release in released])
 
 
@@ -146,14 +126,13 @@ def audit_streams(found: Findings, streamed: Sequence[Streamed] = STREAMED) -> N
     """Every pair of every stream of the list, against the stream's own bill."""
     for item in streamed:
         name = f"stream: {item.name}"
-        mechanism = found.mechanism(name)
         base = values(item, (5.0,))
         draws = Draws(Fixed())
         start = told(item, base, draws)
         requests = [request for request in draws.requests if request.law == "gaussian"]
         scales = np.array([float(r.scale) for r in requests for _ in range(r.size)])
         steps = np.array([float(max(1, round(Fraction(scale)))) for scale in scales])
-        moved = [told(item, base, Fixed(step=k)) - start for k in range(len(scales))]
+        moved = [told(item, base, Fixed(at=k)) - start for k in range(len(scales))]
         response = np.array(moved).T / steps
         bill = item.make(Fixed()).guarantee
         declared = sum(loss.mu**2 for loss in bill.mechanisms)
@@ -163,16 +142,10 @@ def audit_streams(found: Findings, streamed: Sequence[Streamed] = STREAMED) -> N
             # of zero-out neighbours one has nothing but the centre
             gap = told(item, second, Fixed()) - told(item, base if zero_out else first, Fixed())
             shift, rest, *_ = np.linalg.lstsq(response * scales, gap, rcond=None)
-            found.runs += 1
-            mechanism.runs += 1
             share = float(shift @ shift) / declared
-            mechanism.largest = max(mechanism.largest, _rounded(share))
-            if share > 1 + ROUNDING or (len(rest) and float(rest[0]) > ROUNDING):
-                mechanism.violations += 1
-                found.violated(name, f"costs {share:.6g} of what is declared")
-        found.subjects[name] = mechanism.runs
-
-
-def _rounded(share: float) -> Fraction:
-    """To nine digits, as far as doubles tell."""
-    return Fraction(round(share, 9)).limit_denominator(10**9)
+            wrong = share > 1 + ROUNDING or (len(rest) and float(rest[0]) > ROUNDING)
+            what = f"costs {share:.6g} of what is declared" if wrong else ""
+            # to nine digits, as far as doubles tell
+            exact = Fraction(round(share, 9)).limit_denominator(10**9)
+            found.paired(name, exact, name, what)
+        found.subjects[name] = found.mechanism(name).runs

@@ -6,25 +6,38 @@ budgets and both relations; those that a question does not take are refused from
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from privmean.api.parse_question import fields_of, question_class
+from privmean.api.run_question import within_budget
 from privmean.auditing.calls import Ask, Called, Table, built, columns_of
-from privmean.auditing.cases import Rows, asking
 from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Asked
-from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, SUBJECTS, ZCDP, Said
+from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, SUBJECTS, ZCDP, Said, budget_of
 from privmean.central.default_mean import DefaultMean
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.public_shape import PublicShape, shape_of
 from privmean.data.table import Table as Read
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.fit_person import AR1, Exchangeable
 from privmean.models.private_scale import PrivateScale
 from privmean.models.random_effects import RandomEffects
-from privmean.privacy.budget import Relation, relation_of
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, relation_of
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.privacy_events import PrivacyEvent
+
+if TYPE_CHECKING:
+    from privmean.pipeline import Plan
+    from privmean.questions.base import Estimator, Question
 
 NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
 PERSONS, RARE = 150, 400
@@ -164,16 +177,88 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
 }  # fmt: skip
 
 
+RECORDS = "records of "  # the column with the number of records behind another
+
+
+def plan_of(made: Estimator | Question, budget: Budget, shape: PublicShape) -> Plan:
+    """The plan of an estimator, or of a question's."""
+    estimator = getattr(made, "estimator", None)
+    if callable(estimator):  # a question says who answers
+        made = estimator(shape.dimension, shape.cap, budget)
+    plan: Plan = made.plan(budget, shape)  # type: ignore[union-attr]
+    return within_budget(plan, budget)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How records become one row per person: the columns of values, and the cap of records."""
+
+    columns: tuple[str, ...]
+    cap: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        more = () if self.cap is None else tuple(RECORDS + name for name in self.columns)
+        return (*self.columns, *more)
+
+    def built(self, kind: str, persons: int, seed: int) -> Table:
+        made = built(self.names, (), kind, persons, seed)
+        return Table(made.names, {who: own[:1] for who, own in made.people.items()})
+
+    def of(self, people: Any) -> Table:
+        """The rows of people who are given."""
+        cells = np.hstack([people.matrix(), *([people.counts] if self.cap is not None else ())])
+        return Table(self.names, {k: (tuple(row),) for k, row in enumerate(cells.tolist())})
+
+    def people(self, table: Table) -> ArrayPersonTable:
+        """The first record of everybody."""
+        cells = [[math.nan if x is None else x for x in own[0]] for own in table.people.values()]
+        d = len(self.columns)
+        every = np.array(cells, dtype=float).reshape(-1, len(self.names))
+        if self.cap is None:
+            return ArrayPersonTable(every, self.columns)
+        counts = np.clip(np.nan_to_num(every[:, d:]), 0, 2.0**40).astype(np.int64)
+        values = np.where(counts == 0, math.nan, every[:, :d])
+        return ArrayPersonTable(
+            values, self.columns, np.where(np.isnan(values), 0, counts), self.cap
+        )
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a plan came to, and what it asked for."""
+
+    outcome: Any
+    bill: tuple[PrivacyEvent, ...]
+
+
+def asking(made: Estimator | Question, said: Said, relation: Relation, persons: int) -> Ask:
+    """The run of an estimator, of people and noise."""
+    budget = budget_of(said, relation)
+    plan = cache(partial(plan_of, made, budget))
+
+    def asked(source: Asked, noise: Asked, _: Asked) -> Ran:
+        guess = None if relation == REPLACE_ONE else persons
+        curator = TrustedCurator(noise.watching(source), noise)
+        planned = plan(shape_of(source, relation, guess))
+        ran = Ran(planned.run(curator), curator.bill)
+        for bill in (planned.losses, ran.bill):
+            if not Guarantee.of(budget, relation, bill).verify():
+                raise RuntimeError("what was asked costs more than the budget")
+        return ran
+
+    return asked
+
+
 @dataclass(frozen=True)
 class Call:
-    """One question, or several as a study; public: columns that a neighbor keeps. terms: the
+    """One question, or a study of several; public: columns that a neighbor keeps. terms: the
     budgets and relations it is asked under. kind: of the table, where it is asked of one alone.
     rows: of an estimator, which is asked of one row per person. weight: of its neighbors among all
     (those that take long get fewer)."""
 
     name: str
     questions: tuple[Any, ...]
-    study: bool = False
     public: tuple[str, ...] = ()
     persons: int = PERSONS
     terms: Terms = TERMS
@@ -194,7 +279,7 @@ class Call:
             from privmean.study.study import Study
 
             table = source if isinstance(source, Read) else Read(source, person="person")
-            if not self.study:
+            if len(self.questions) == 1:
                 return ask(table, self.questions[0], noise=noise, ledger=ledger, **terms)
             study = Study(table, **terms)
             for k, question in enumerate(self.questions):
@@ -232,16 +317,16 @@ def _calls() -> Iterator[Call]:
     for name, (kind, words, table, said) in SAYING.items():
         question = _made(kind, words)
         terms = tuple(product((said,), BOTH))
-        yield Call(f"saying {name}", (question,), False, kept(question), RARE, terms, table)
+        yield Call(f"saying {name}", (question,), kept(question), RARE, terms, table)
     for name, questions in STUDIES.items():
-        yield Call(f"study, {name}", tuple(_made(*item) for item in questions), study=True)
+        yield Call(f"study, {name}", tuple(_made(*item) for item in questions))
     for one in SUBJECTS:
         for columns in one.dimensions:
             rows = Rows(tuple(f"c{k}" for k in range(columns)), one.cap)
             # first every budget once, so that a few show every kind
             terms = tuple((said, relation) for relation in one.relations for said in one.budgets)
             yield Call(
-                f"{one.name}, columns: {columns}", (one.make(),), persons=one.persons, terms=terms,
+                f"{one.name}, columns: {columns}", (one.made,), persons=one.persons, terms=terms,
                 rows=rows, weight=one.weight,
             )  # fmt: skip
 
@@ -252,17 +337,18 @@ KINDS = ("normal", "heavy", "constant", "empty", "far", "wide")
 
 @dataclass(frozen=True)
 class CallCase:
-    """A call at a budget, for one relation, on one table; `call` by its number."""
+    """A call at a budget, for one relation, on a built-in table of this kind, or on one's own."""
 
-    call: int
+    call: Call
     said: Said
     relation: str
     table: str
+    own: Table | None = None
 
     @property
     def where(self) -> str:
         words = ", ".join(f"{name} {value:g}" for name, value in self.said if value)
-        return f"{CALLS[self.call].name}, {words}, {self.relation}, {self.table} table of records"
+        return f"{self.call.name}, {words}, {self.relation}, {self.table} table"
 
 
 def every_call() -> Iterator[CallCase]:
@@ -273,18 +359,18 @@ def every_call() -> Iterator[CallCase]:
                 if shift < len(call.terms):
                     turn = shift if call.kind else shift + number
                     terms = call.terms[turn % len(call.terms)]
-                    yield CallCase(number, *terms, call.kind or kind)
+                    yield CallCase(call, *terms, call.kind or kind)
 
 
 def called(
     case: CallCase, seed: int, source: Callable[[Table], Any] = Table.quickest, persons: int = 0
 ) -> Called:
     """The case, to be recorded; persons: another number of them."""
-    call = CALLS[case.call]
-    call = replace(call, persons=persons or call.persons)
+    call = replace(case.call, persons=persons or case.call.persons)
+    table = case.own
     if call.rows is not None:
-        table, source = call.rows.built(case.table, call.persons, seed), call.rows.people
-    else:
+        table, source = table or call.rows.built(case.table, call.persons, seed), call.rows.people
+    elif table is None:
         table = built(NAMES, TEXTS, case.table, call.persons, seed, call.public)
     ask = call.ask(case.said, case.relation)
     return Called(ask, table, source, case.where, case.relation, seed)
@@ -298,18 +384,17 @@ def table_for(question: object, kind: str, seed: int) -> Table:
 
 def run_call(case: CallCase, runs: int, seed: int) -> Findings:
     """Record the case, or the next one of its call that is not refused, and replay it."""
-    found = Findings()
-    terms, own = CALLS[case.call].terms, (case.said, case.relation)
-    first = terms.index(own) if own in terms else 0
-    for said, relation in (*terms[first:], *terms[:first]):
+    found, call = Findings(), case.call
+    first = call.terms.index((case.said, relation_of(case.relation)))
+    for said, relation in (*call.terms[first:], *call.terms[:first]):
         made = called(replace(case, said=said, relation=relation), seed)
         if made.record(found):
             found.seen |= {*of_terms(dict(said), relation), *of_release(made.made)}
             found.seen |= set(of_answers(made.tape.answers))
-            for question in CALLS[case.call].questions:
+            for question in call.questions:
                 if hasattr(question, "usual_neighbors"):  # an estimator has no fields of a question
                     found.seen |= set(of_question(question))
             made.follow(runs, found)
-            found.subjects[CALLS[case.call].name] = found.runs
+            found.subjects[call.name] = found.runs
             break
     return found

@@ -15,33 +15,20 @@ import math
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import count
+from itertools import islice, product
 from typing import Any, cast
 
 import numpy as np
 
-from privmean.auditing.adversarial_tables import STRANGE, edges
 from privmean.auditing.equality import same, steady
 from privmean.auditing.findings import Findings
-from privmean.auditing.fixed_noise import Answer, Asked, Draws
-from privmean.auditing.measure_loss import troubles
-from privmean.auditing.recording_table import Asking, watched
-from privmean.auditing.replay import few, measured, name_of
-from privmean.auditing.transcript import (
-    Branch,
-    Compared,
-    Parted,
-    Transcript,
-    given,
-    held,
-    parted,
-    recorded,
-)
+from privmean.auditing.fixed_noise import Answer, Asked
+from privmean.auditing.measure_loss import numbers
+from privmean.auditing.replay import inspected, measured
+from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.engines import framed
-from privmean.data.person_table import PersonTable
 from privmean.errors import PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
@@ -51,8 +38,16 @@ PERSON = "person"
 MANY = 20  # records of a hostile person
 CLIMBING = 0.5  # of the neighbours start from the dearest so far
 EVERY = 5  # for one neighbor in so many every text is made; for others the release is compared
-FORMS = ("json", "text", "rows", "details", "frame")
+FORMS = {
+    "json": "to_dict", "text": "__str__", "rows": "rows", "details": "details", "frame": "to_frame",
+}  # fmt: skip
 TEXTS = ("", "another", "\U0010ffff", "a")
+# infinities, the largest and the smallest doubles, edges of logarithmic bins
+STRANGE = (
+    math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 2.0**40, -(2.0**40),
+    math.nextafter(2.0**40, 0), 2.0**-40, math.nextafter(2.0**-40, 0), 1e18, -1e18, 1.0, -1.0,
+)  # fmt: skip
+MOST_EDGES = 400
 
 
 @dataclass(frozen=True)
@@ -66,6 +61,10 @@ class Table:
     texts: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
     order: int = 0
+
+    def put(self, who: Answer, own: tuple[Record, ...]) -> Table:
+        """The same table with these records of one person."""
+        return replace(self, people={**self.people, who: own})
 
     def columns(self) -> dict[str, list[Any]]:
         """Every record of everybody, column by column; None where there is none."""
@@ -94,65 +93,6 @@ class Table:
         return self.arrays() if found is None else found
 
 
-class Taped(Draws):
-    """Noise of a call. branch: the disjoint part of people that it answers about."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(SimulatedNoise(seed))
-        self.branch: Branch = ()
-        self._splits = count()
-
-    def parts(self, number: int) -> list[Taped]:
-        """The same for so many disjoint parts of people."""
-        at, parts = next(self._splits), [copy(self) for _ in range(number)]
-        for index, part in enumerate(parts):
-            part.branch = (*self.branch, at, index)
-        return parts
-
-    def watching(self, people: PersonTable) -> PersonTable:
-        """The same people; what is asked of them must not follow private values."""
-        found: PersonTable = watched(people, self.heard)
-        return found
-
-    def heard(self, asking: Asking) -> None:
-        raise NotImplementedError
-
-
-class Recording(Taped):
-    """Noise that writes a tape."""
-
-    def __init__(self, tape: Transcript, seed: int) -> None:
-        super().__init__(seed)
-        self._tape = tape
-
-    def answer(self, mechanism: Answer, exact: Answer) -> Answer:
-        return recorded(self._tape, mechanism, exact, self.noise, self.branch)
-
-    def heard(self, asking: Asking) -> None:
-        self._tape.events.append(asking)
-
-
-class Replaying(Taped):
-    """Noise that gives the answers of a tape."""
-
-    def __init__(self, tape: Transcript, found: Compared, seed: int) -> None:
-        super().__init__(seed)
-        self._events, self._found = iter(tape.events), found
-
-    def answer(self, mechanism: Answer, exact: Answer) -> Answer:
-        exact = held(exact)  # which may ask people more
-        return given(next(self._events, None), mechanism, exact, self._found, self.branch)
-
-    def heard(self, asking: Asking) -> None:
-        item = next(self._events, None)
-        if not same(item, asking):
-            raise parted(self._found, str(asking), item)
-
-    def finish(self) -> None:
-        if not self._found.difference and next(self._events, None) is not None:
-            self._found.difference = "less is asked"
-
-
 Ask = Callable[[Any, Any, Any], Any]  # a source, noise, a ledger: a release
 Source = Callable[[Table], Any]
 
@@ -168,10 +108,11 @@ def seen(
         {"rho": 100.0} if getattr(ask, "rho", False) else {"epsilon": 100.0, "delta": 0.1}
     )
     ledger = Ledger(**large)
-    out, err, told, made = io.StringIO(), io.StringIO(), _Told(), None
-    log = logging.getLogger("privmean")
+    out, err, told, made = io.StringIO(), io.StringIO(), io.StringIO(), None
+    log, handler = logging.getLogger("privmean"), logging.StreamHandler(told)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     before = log.level, log.disabled
-    log.addHandler(told)
+    log.addHandler(handler)
     log.setLevel(logging.DEBUG)
     log.disabled = False
     shown: dict[str, str] = {"refused": ""}
@@ -186,48 +127,27 @@ def seen(
                 shown["refused"] = f"{type(problem).__name__}: {problem}"
                 if not isinstance(problem, PrivmeanError):
                     shown["trace"] = "".join(traceback.format_exception(problem)[-3:])
-    log.removeHandler(told)
+    log.removeHandler(handler)
     log.setLevel(before[0])
     log.disabled = before[1]
     shown["warned"] = "\n".join(f"{item.category.__name__}: {item.message}" for item in warned)
-    shown |= {"out": out.getvalue(), "err": err.getvalue(), "log": "\n".join(told.lines)}
+    shown |= {"out": out.getvalue(), "err": err.getvalue(), "log": told.getvalue()}
     shown["ledger"] = "\n".join(map(repr, ledger.entries))
     return {name: steady(text) for name, text in shown.items()}, made
 
 
 def faces(made: Asked) -> dict[str, str]:
-    """Every form of a release."""
-    forms: dict[str, Callable[[], str]] = {
-        "json": lambda: _json(made),
-        "text": lambda: str(made),
-        "rows": lambda: repr(made.rows()) if hasattr(made, "rows") else "",
-        "details": lambda: str(made.details()) if hasattr(made, "details") else "",
-        "frame": lambda: _frame(made),
-    }
-    return {name: form() for name, form in forms.items()}
-
-
-def _json(made: Asked) -> str:
-    return json.dumps(made.to_dict(), allow_nan=False) if hasattr(made, "to_dict") else ""
-
-
-def _frame(made: object) -> str:
-    if not hasattr(made, "to_frame"):
-        return ""
-    try:
-        found = made.to_frame()
-    except ImportError:
-        return ""
-    return f"{[str(kind) for kind in found.dtypes]}\n{found.to_csv()}"
-
-
-class _Told(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(f"{record.levelname} {record.getMessage()}")
+    """Every form of a release as text, "" where it has none."""
+    found = dict.fromkeys(FORMS, "")
+    for name, method in FORMS.items():
+        with contextlib.suppress(ImportError):  # a frame needs pandas
+            form: Any = getattr(made, method, str)()
+            if name == "json":
+                form = json.dumps(form, allow_nan=False)
+            elif hasattr(form, "to_csv"):
+                form = f"{[*map(str, form.dtypes)]}\n{form.to_csv()}"
+            found[name] = str(form)
+    return found
 
 
 @dataclass
@@ -246,28 +166,25 @@ class Called:
 
     def record(self, found: Findings) -> bool:
         """Whether the call was answered. What is refused is not recorded as a run."""
-        noise = Recording(self.tape, self.seed)
+        noise = Recording(self.tape, SimulatedNoise(self.seed))
         self.shown, self.made = seen(self.ask, self.source(self.table), noise)
         if self.shown["refused"]:
             if "trace" in self.shown:  # no refusal: what fails on some tables tells of them
                 found.violated(self.where, f"fails: {self.shown['refused'].split(':')[0]}")
             else:
-                found.refused[self.where] = self.shown["refused"]
+                found.refused[self.where] = "no plan for this budget, these neighbors, this table"
             return False
         found.recorded += 1
         if noise.requests:
             found.violated(self.where, "noise is drawn beside every mechanism")
-        for _, item in few(self.tape.answers):
-            for words in troubles(item.mechanism, item.exact):
-                found.mechanism(name_of(item.mechanism)).violations += 1
-                found.violated(self.where, f"{name_of(item.mechanism)}: {words}")
+        inspected(self.tape.answers, self.where, found)
         return True
 
     def replay(self, other: Table, what: str, found: Findings, every: bool = True) -> Fraction:
         """The same call on a neighbor; the largest share of a loss."""
         found.runs += 1
         compared = Compared()
-        noise = Replaying(self.tape, compared, self.seed)
+        noise = Replaying(self.tape, compared)
         shown: dict[str, str] = {}
         with contextlib.suppress(Parted):
             known = None if every else (self.made, self.shown)
@@ -283,9 +200,9 @@ class Called:
             found.violated(self.where, f"{what}: {compared.difference}")
         return measured(self.tape.answers, compared, self.where, found)
 
-    def follow(self, runs: int, found: Findings, seed: int | None = None) -> None:
+    def follow(self, runs: int, found: Findings) -> None:
         """So many neighbours, and those that lie near the dearest of them."""
-        rng = np.random.default_rng(self.seed if seed is None else seed)
+        rng = np.random.default_rng(self.seed)
         numbers = [*STRANGE, *edges(self.tape)]
         dearest, best = Fraction(-1), cast("Near | None", None)
         for turn in range(runs):
@@ -294,6 +211,22 @@ class Called:
             share = self.replay(other, what, found, every=turn % EVERY == 0)
             if share >= dearest:
                 dearest, best = share, (other, what)
+
+
+def edges(tape: Transcript) -> list[float]:
+    """Numbers that the recorded run asked with (limits, origins, centres and radii around them),
+    and their neighbours among the doubles."""
+    found: dict[float, None] = {}
+    for item in tape.answers:
+        asked = [float(number) for number in islice(numbers(item.mechanism), 64)]
+        found |= dict.fromkeys(asked)
+        for first, second in product(asked[:8], asked[:8]):
+            found |= {first + second: None, first - second: None}
+        if len(found) > MOST_EDGES:
+            break
+    listed = [item for item in found if math.isfinite(item)][:MOST_EDGES]
+    beside = [math.nextafter(item, way) for item in listed for way in (-math.inf, math.inf)]
+    return listed + beside
 
 
 Near = tuple[Table, str]
@@ -318,44 +251,36 @@ def neighbour(
         known = _some(table, name, rng) if way < 0.4 else numbers
         return float(known[int(rng.integers(len(known)))])
 
-    def record(kept: Record | None = None) -> Record:
-        made = tuple(entry(name) for name in table.names)
-        if kept is None:
-            return made
-        pairs = zip(table.names, made, kept, strict=True)
-        return tuple(old if name in table.public else new for name, new, old in pairs)
-
     def own(kept: tuple[Record, ...]) -> tuple[Record, ...]:
-        if table.public:
-            return tuple(record(item) for item in kept)
-        size = int(rng.choice([1, 1, 2, 3, MANY]))
-        made = tuple(record() for _ in range(size))
-        return made[:1] * size if rng.random() < 0.3 else made
+        if not table.public:
+            kept = ((None,) * len(table.names),) * int(rng.choice([1, 1, 2, 3, MANY]))
+        made = [
+            tuple(old if name in table.public else entry(name) for name, old in named)
+            for named in (zip(table.names, record, strict=True) for record in kept)
+        ]
+        alike = not table.public and rng.random() < 0.3
+        return tuple(made[:1] * len(made) if alike else made)
 
     if start is not None:  # a step of the climb: one entry, one record more or less, the order
         changed = [who for who, has in start[0].people.items() if table.people.get(who) != has]
         if changed:
             who = changed[0]
             return _stepped(start[0], who, entry, rng), start[1]
+    who = ids[int(rng.integers(min(8, len(ids)) if rng.random() < 0.5 else len(ids)))]
     if relation == REPLACE_ONE:
-        who = ids[
-            int(rng.integers(min(8, len(ids))) if rng.random() < 0.5 else rng.integers(len(ids)))
-        ]
-        return replace(table, people={**table.people, who: own(table.people[who])}), "replaced"
+        return table.put(who, own(table.people[who])), "replaced"
     if rng.random() < 0.4 and len(ids) > 1:
-        who = ids[int(rng.integers(len(ids)))]
         rest = {one: has for one, has in table.people.items() if one != who}
         return replace(table, people=rest), "left"
-    new = _unused(ids, rng)
-    joined = {new: own(())} if rng.random() < 0.5 else {}
-    people = {**joined, **table.people, **({} if joined else {new: own(())})}
+    new = {_unused(ids, rng): own(())}
+    people = {**new, **table.people} if rng.random() < 0.5 else {**table.people, **new}
     return replace(table, people=people), "joined"
 
 
 def _stepped(
     table: Table, who: Answer, entry: Callable[[str], Any], rng: np.random.Generator
 ) -> Table:
-    own = list(table.people[who])
+    own, order = list(table.people[who]), table.order
     way, at = rng.random(), int(rng.integers(len(own)))
     free = [k for k, name in enumerate(table.names) if name not in table.public]
     if table.public or way < 0.6:
@@ -366,8 +291,8 @@ def _stepped(
     elif way < 0.9 and len(own) > 1:
         del own[at]
     else:
-        return replace(table, people={**table.people, who: tuple(own)}, order=1 + int(at))
-    return replace(table, people={**table.people, who: tuple(own)})
+        order = 1 + at
+    return replace(table.put(who, tuple(own)), order=order)
 
 
 def _some(table: Table, name: str, rng: np.random.Generator) -> list[Any]:
@@ -424,19 +349,16 @@ def built(
 
 def columns_of(question: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns of numbers and of texts that a question reads."""
+
+    def said(*words: str) -> list[str]:
+        given = [getattr(question, word, None) or () for word in words]
+        return [name for item in given for name in ((item,) if isinstance(item, str) else item)]
+
+    numbers, texts = said("values", "value", "before", "time"), said("by", "arms")
     model = getattr(question.summary, "model", None)
     if model is not None:
-        texts = tuple(model.texts)
-        numbers = tuple(name for name in model.columns if name not in texts)
-    else:
-        one = [getattr(question, word, None) for word in ("values", "value", "before", "time")]
-        two = [getattr(question, word, None) for word in ("by", "arms")]
-        numbers, texts = (
-            tuple(x for item in said if item for x in ((item,) if isinstance(item, str) else item))
-            for said in (one, two)
-        )
-    time = getattr(question, "time", None)
-    return (*numbers, *((time,) if time and time not in numbers else ())), texts
+        numbers, texts = [*model.columns, *said("time")], model.texts
+    return tuple(name for name in dict.fromkeys(numbers) if name not in texts), tuple(texts)
 
 
 def own_records(table: Asked, question: Asked) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -86,45 +86,35 @@ def of_answers(answers: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 def of_release(made: Asked) -> Iterator[tuple[str, str]]:
     """Every status that a release, an outcome, or one of a study says."""
-    stack = [made]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Mapping):
-            stack += item.values()
-            if isinstance(item.get("status"), str):
-                for text in re.split(", | / ", item["status"]):  # those of several rows in one
-                    yield "status", text
-            stack += [{"status": text} for text in item.get("statuses") or () if text]
-        elif isinstance(item, list | tuple):
-            stack += item
-        elif hasattr(item, "to_dict"):
-            stack.append(item.to_dict())
-        elif hasattr(item, "outcome"):
-            stack.append(item.outcome)
-        elif hasattr(item, "statuses"):
-            stack.append({"status": item.status, "statuses": item.statuses})
+    if isinstance(made, Mapping):
+        said = [made.get("status"), *(made.get("statuses") or ())]
+        for text in said:
+            if isinstance(text, str) and text:  # those of several rows in one
+                yield from (("status", one) for one in re.split(", | / ", text))
+        for item in made.values():
+            yield from of_release(item)
+    elif isinstance(made, list | tuple):
+        for item in made:
+            yield from of_release(item)
+    elif hasattr(made, "to_dict"):
+        yield from of_release(made.to_dict())
+    elif hasattr(made, "outcome"):
+        yield from of_release(made.outcome)
+    elif hasattr(made, "statuses"):
+        yield from of_release({"status": made.status, "statuses": made.statuses})
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """seen: what was on tapes. names: what there is. apart: what no tape can have, and why."""
-
-    seen: frozenset[tuple[str, str]]
-    names: Mapping[str, frozenset[str]] = field(default_factory=everything)
-    apart: Mapping[tuple[str, str], str] = field(default_factory=lambda: APART)
-
-    def missing(self) -> dict[str, list[str]]:
-        """What no tape had, but for what is set apart with a reason."""
-        return {
-            kind: sorted(x for x in names if (kind, x) not in self.seen | self.apart.keys())
-            for kind, names in self.names.items()
-        }
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """A line a kind: how many are on tape, of all, and which are not."""
-        found: list[tuple[str, ...]] = []
-        for kind, left in self.missing().items():
-            total = len(self.names[kind]) - sum(place == kind for place, _ in self.apart)
-            share = f"{100 * (total - len(left)) / total:.0f} %"
-            found.append((kind, f"{total - len(left)} of {total}", share, ", ".join(left)))
-        return found
+def covered(
+    seen: Seen,
+    names: Mapping[str, frozenset[str]] | None = None,
+    apart: Mapping[tuple[str, str], str] = APART,
+) -> list[tuple[str, str, str, str]]:
+    """One row per kind: how many of all are on tape, the share, and what is missing. seen: what was
+    on tapes. names: what there is. apart: what no tape can have, and why."""
+    found = []
+    for kind, every in (names or everything()).items():
+        wanted = sorted(name for name in every if (kind, name) not in apart)
+        left = [name for name in wanted if (kind, name) not in seen]
+        have, total = len(wanted) - len(left), len(wanted)
+        found.append((kind, f"{have} of {total}", f"{100 * have / total:.0f} %", ", ".join(left)))
+    return found

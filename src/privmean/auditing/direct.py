@@ -17,9 +17,8 @@ import numpy as np
 from privmean.auditing.coverage import of_answers
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Answer, Endless
-from privmean.auditing.measure_loss import troubles
-from privmean.auditing.replay import measured
-from privmean.auditing.transcript import Compared, Parted, Transcript, given, recorded
+from privmean.auditing.replay import inspected, measured
+from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.above_threshold import HitsAbove
 from privmean.mechanisms.exponential import TopChoices
@@ -75,23 +74,21 @@ def audit_direct(found: Findings) -> None:
 def tried(
     mechanism: Any, exact: Answer, others: Sequence[Any], where: str, found: Findings
 ) -> None:
-    """One answer, recorded by itself, and those of neighbours."""
+    """One answer, recorded by itself, and those of neighbors."""
     tape = Transcript()
     found.recorded += 1
     try:
-        recorded(tape, mechanism, exact, SimulatedNoise(1))
+        Recording(tape, SimulatedNoise(1)).answer(mechanism, exact)
     except Endless:
         found.violated(where, "a draw comes to no end: noise is drawn again until it suits")
         return
-    (item,) = tape.answers
     found.seen |= set(of_answers(tape.answers))
-    for words in troubles(mechanism, exact):
-        found.violated(where, words)
+    inspected(tape.answers, where, found)
     for other in others:
         compared = Compared()
         with contextlib.suppress(Parted):
-            given(item, mechanism, other, compared)
+            Replaying(tape, compared).answer(mechanism, other)
         if compared.difference:
             found.violated(where, compared.difference)
-        measured([item], compared, where, found)
+        measured(tape.answers, compared, where, found)
         found.runs += 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 MOST_SHOWN = 20
 
@@ -22,11 +23,8 @@ class Mechanism:
     shifted: int = 0
 
     def add(self, other: Mechanism) -> None:
-        self.runs += other.runs
         self.largest = max(self.largest, other.largest)
-        self.violations += other.violations
-        self.unmeasured += other.unmeasured
-        self.shifted += other.shifted
+        _sum(self, other, "runs", "violations", "unmeasured", "shifted")
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -39,9 +37,8 @@ class Mechanism:
         }
 
 
-@dataclass(frozen=True)
-class Violation:
-    """where: the subject, budget, neighbours; what: in words, without any value of the table."""
+class Violation(NamedTuple):
+    """where: the subject, budget, neighbors; what: in words, without any value of the table."""
 
     where: str
     what: str
@@ -70,15 +67,19 @@ class Findings:
         if len(self.violations) < MOST_SHOWN:
             self.violations.append(Violation(where, what))
 
+    def paired(self, name: str, share: Fraction, where: str, wrong: str) -> None:
+        """A pair of inputs of what has no curator, its share of the declared loss, and what is
+        wrong with it."""
+        self.runs += 1
+        self.mechanism(name).add(Mechanism(1, share, int(bool(wrong))))
+        if wrong:
+            self.violated(where, wrong)
+
     def add(self, other: Findings) -> None:
-        self.runs += other.runs
-        self.recorded += other.recorded
-        self.differences += other.differences
-        self.count += other.count
+        _sum(self, other, "runs", "recorded", "differences", "count")
         for name, item in other.mechanisms.items():
             self.mechanism(name).add(item)
-        for name, runs in other.subjects.items():
-            self.subjects[name] = self.subjects.get(name, 0) + runs
+        self.subjects = dict(Counter(self.subjects) + Counter(other.subjects))
         self.violations += other.violations[: MOST_SHOWN - len(self.violations)]
         self.refused |= other.refused
         self.seen |= other.seen
@@ -89,3 +90,8 @@ class Findings:
         for part in parts:
             found.add(part)
         return found
+
+
+def _sum(one: object, other: object, *names: str) -> None:
+    for name in names:
+        setattr(one, name, getattr(one, name) + getattr(other, name))

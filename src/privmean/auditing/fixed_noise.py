@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from privmean.noise.noise_source import Flags, FromBits, Integers, Noise, Words
 
@@ -136,9 +137,7 @@ class Draws:
     most: int = MOST_REQUESTS
     again: Sequence[Request] | None = None
 
-    @property
-    def secure(self) -> bool:
-        return False
+    secure = False
 
     def _note(self, law: str, size: int, scale: Fraction | float = 0) -> tuple[Request, bool]:
         """The request, with the sums of the recording, and whether these stand."""
@@ -153,7 +152,7 @@ class Draws:
         self.requests.append(made)
         return made, self.again is not None
 
-    def _added(self, law: str, size: int, scale: Fraction | float) -> Added:
+    def _added(self, law: str, size: int, scale: Fraction | float) -> Integers:
         made, fixed = self._note(law, size, scale)
         made.operands.extend([None] * size)
         if fixed:
@@ -161,15 +160,14 @@ class Draws:
         else:
             values = getattr(self.noise, law)(size, scale).tolist()
             made.sums.extend(values)
-        return Drawn([Met.of(x, made, k, fixed=fixed) for k, x in enumerate(values)])
+        drawn = Drawn([Met.of(x, made, k, fixed=fixed) for k, x in enumerate(values)])
+        return cast("Integers", drawn)
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        drawn: Integers = self._added("laplace", size, scale)
-        return drawn
+        return self._added("laplace", size, scale)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        drawn: Integers = self._added("gaussian", size, scale)
-        return drawn
+        return self._added("gaussian", size, scale)
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         made, fixed = self._note("argmax", len(scores), scale)
@@ -178,23 +176,20 @@ class Draws:
             made.sums.append(self.noise.argmax(scores, scale))
         return int(made.sums[0])
 
-    def _words(self, law: str, size: int, bound: Fraction | int, *more: object) -> Added:
+    def _words(self, law: str, size: int, bound: Fraction | int, *more: object) -> npt.NDArray[Any]:
         made, fixed = self._note(law, size, bound)
         if not fixed:
             made.sums.append(getattr(self.noise, law)(size, *more))
-        return made.sums[0].copy()
+        return cast("npt.NDArray[Any]", made.sums[0].copy())
 
     def bits64(self, size: int) -> Words:
-        drawn: Words = self._words("bits64", size, 0)
-        return drawn
+        return self._words("bits64", size, 0)
 
     def below(self, size: int, bound: int) -> Integers:
-        drawn: Integers = self._words("below", size, bound, bound)
-        return drawn
+        return self._words("below", size, bound, bound)
 
     def bernoulli(self, size: int, probability: Fraction) -> Flags:
-        drawn: Flags = self._words("bernoulli", size, probability, probability)
-        return drawn
+        return self._words("bernoulli", size, probability, probability)
 
 
 def _drawing() -> frozenset[str]:
@@ -211,31 +206,23 @@ def _drawing() -> frozenset[str]:
 
 
 class Fixed(FromBits):
-    """Noise of a given number of scales in every draw, and about one scale more in one of them.
+    """Noise that is given: in every draw `times` scales and `steps` whole steps; `at` counts the
+    draws of all requests, and that draw gets one scale more, in whole steps, at least 1."""
 
-    times: the noise in scales; step: which draw (counted over all requests) gets one more: one
-    scale in whole steps, at least 1.
-    """
+    secure = False
 
-    def __init__(self, times: float = 0.0, step: int | None = None) -> None:
-        self._times, self._step, self._done = Fraction(times), step, 0
+    def __init__(self, times: float = 0.0, steps: int = 0, at: int | None = None) -> None:
+        self._times, self._steps, self._at, self._done = Fraction(times), steps, at, 0
 
-    @property
-    def secure(self) -> bool:
-        return False
-
-    def _draw(self, size: int, scale: Fraction | float) -> Integers:
-        drawn = np.full(size, round(self._times * Fraction(scale)), dtype=np.int64)
-        if self._step is not None and 0 <= self._step - self._done < size:
-            drawn[self._step - self._done] += max(1, round(Fraction(scale)))
+    def laplace(self, size: int, scale: Fraction | float) -> Integers:
+        steps = round(self._times * Fraction(scale)) + self._steps
+        drawn = np.full(size, steps, dtype=np.int64)
+        if self._at is not None and 0 <= self._at - self._done < size:
+            drawn[self._at - self._done] += max(1, round(Fraction(scale)))
         self._done += size
         return drawn
 
-    def laplace(self, size: int, scale: Fraction) -> Integers:
-        return self._draw(size, scale)
-
-    def gaussian(self, size: int, scale: float) -> Integers:
-        return self._draw(size, scale)
+    gaussian = laplace
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         return int(np.argmax(scores))

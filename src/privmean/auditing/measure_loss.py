@@ -36,7 +36,7 @@ from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.mechanisms.gaussian_sums import tail_above
-from privmean.mechanisms.key_cells import Cells, Key, KeyCells
+from privmean.mechanisms.key_cells import KeyCells
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_quantile import NoisyQuantile
@@ -64,7 +64,7 @@ def drawn(
 
 def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     """What is wrong with the draws of one recorded answer, in words."""
-    step = _step(mechanism)
+    step = step_of(mechanism)
     simple = not isinstance(step, PROCEDURES)
     try:
         _, requests = drawn(mechanism, exact, SimulatedNoise(1))
@@ -89,10 +89,8 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     )  # cells, whose number may be the same whatever the noise
     if laws - {*ADDITIVE, "argmax"} and not hidden:
         yield from _constant(mechanism, flat(exact) if simple else exact)
-    if any(isinstance(loss, Threshold) for loss in mechanism.losses):
-        yield from _threshold(mechanism, exact)
-    if isinstance(mechanism, KeyCells):
-        yield from _threshold_of_cells(mechanism)
+    if any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.losses):
+        yield from _shown(mechanism, exact)
     if isinstance(step, Exponential | TopChoices):
         yield from _too_sharp(step)
 
@@ -112,7 +110,7 @@ def _tries_again(mechanism: Mechanism[Any, Any], exact: object, requests: list[R
     """Whether other noise is asked for otherwise. Mechanisms that end early, and those that draw by
     rejection, may."""
     laws = {item.law for item in requests}
-    if isinstance(_step(mechanism), FirstBelow | HitsAbove) or not (
+    if isinstance(step_of(mechanism), FirstBelow | HitsAbove) or not (
         laws <= set(ADDITIVE) or laws <= {"argmax"}
     ):
         return False
@@ -122,13 +120,14 @@ def _tries_again(mechanism: Mechanism[Any, Any], exact: object, requests: list[R
     return any(drawn(mechanism, exact, noise, most)[1] != requests for noise in tried)
 
 
-def _step(mechanism: Mechanism[Any, Any]) -> Mechanism[Any, Any]:
+def step_of(mechanism: Mechanism[Any, Any]) -> Mechanism[Any, Any]:
+    """The mechanism, or the one that it asks for each column."""
     return mechanism.step if isinstance(mechanism, EachColumn) else mechanism
 
 
 def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iterator[str]:
     """Whether noise of one scale for all answers has the scale on the bill."""
-    losses, step = mechanism.losses, _step(mechanism)
+    losses, step = mechanism.losses, step_of(mechanism)
     added = [item for item in requests if item.law in ADDITIVE]
     least = Fraction(0)
     if isinstance(step, FirstBelow) and losses:
@@ -157,27 +156,19 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
 
 def numbers(value: object) -> Iterator[Fraction]:
     """The finite numbers of an answer, in order."""
-    if isinstance(value, bool | str) or value is None:
-        return
-    if isinstance(value, int | float | np.integer | np.floating):
-        plain = value.item() if isinstance(value, np.generic) else value
-        if math.isfinite(plain):
-            yield Fraction(plain)
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
-        yield from (Fraction(item) for item in value[np.isfinite(value)].tolist())
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    items: Iterable[Any] = ()
+    if isinstance(value, Mapping):
+        items = value.values()
+    elif isinstance(value, tuple | list):
+        items = value
     elif is_dataclass(value):
-        for field in fields(value):
-            yield from numbers(getattr(value, field.name))
-    else:
-        items: Iterable[Any] = ()
-        if isinstance(value, np.ndarray):
-            items = value.ravel().tolist()
-        elif isinstance(value, Mapping):
-            items = value.values()
-        elif isinstance(value, tuple | list):
-            items = value
-        for item in items:
-            yield from numbers(item)
+        items = (getattr(value, field.name) for field in fields(value))
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        yield Fraction(value)
+    for item in items:
+        yield from numbers(item)
 
 
 def flat(exact: object) -> Added:
@@ -197,44 +188,35 @@ def flat(exact: object) -> Added:
     return exact
 
 
-def _threshold(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
-    """Whether one person alone in a cell stays hidden with all but the billed probability."""
-    bill = next(loss for loss in mechanism.losses if isinstance(loss, Threshold))
-    step = _step(mechanism)
+def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
+    """Whether one person alone, in a cell or with a key, stays hidden with all but the billed
+    probability: the least noise that shows the person, in steps, tells."""
+    step = step_of(mechanism)
     if not isinstance(exact if step is mechanism else exact[0], Mapping):
         return
-    _, requests = drawn(step, {0: 1}, Fixed())
+    alone: Any = {0: 1}
+    if isinstance(step, KeyCells):
+        step, alone = replace(step, shown=()), {("a",): (step.unit, 0, 0)}
+    _, requests = drawn(step, alone, Fixed())
     if len(requests) != 1:
         yield "a cell of one person is not drawn once"
+    if len(requests) != 1 or requests[0].law not in ADDITIVE:
         return
-    (request,) = requests
-    low = _least(lambda steps: step.draw({0: 1}, _Steps(steps)) not in (None, {}), 2**62)
-    if request.law == "laplace":
-        tail = laplace_tail(low, request.scale)
-    else:
-        tail = Fraction(tail_above(low, float(request.scale)))
-    if tail * bill.cells > Fraction(bill.delta):
-        yield "a cell of one person is shown more often than the bill says"
-
-
-def _threshold_of_cells(mechanism: KeyCells) -> Iterator[str]:
-    """Whether a key of one person alone stays hidden: three noises of this many steps each must add
-    up to what the bill allows; and whether these noises have the scale that the bill says."""
-    bills = [loss for loss in mechanism.losses if isinstance(loss, ThresholdOfSum)]
-    alone: dict[Key, Cells] = {
-        ("\U0010ffff",): (mechanism.unit, 0, 0)
-    }  # after all keys that were shown before
-    _, requests = drawn(mechanism, alone, Fixed())
-    if not requests or requests[-1].law not in ADDITIVE:
-        return
-    own = requests[-1]
-    low = _least(lambda k: mechanism.draw(alone, _Steps(k)).keys() >= alone.keys(), 2**62)
-    scales = float(3 * low / own.scale)
-    for bill in bills:
-        if bill.cells * three_laplace_tail(scales) > bill.delta:
-            yield "a key of one person is shown more often than the bill says"
-        if scales > (1 + ROUNDING) * (bill.threshold - 1) / float(bill.scale):
-            yield "the noise is narrower than the bill says"
+    law, scale = requests[0].law, requests[0].scale
+    low = _least(lambda steps: step.draw(alone, Fixed(steps=steps)) not in (None, {}), 2**62)
+    for loss in mechanism.losses:
+        tail: Fraction | float = laplace_tail(low, scale) if law == "laplace" else 0.0
+        if isinstance(loss, ThresholdOfSum):  # three noises of so many steps each
+            scales = float(3 * low / scale)
+            tail = three_laplace_tail(scales)
+            if scales > (1 + ROUNDING) * (loss.threshold - 1) / float(loss.scale):
+                yield "the noise is narrower than the bill says"
+        elif not isinstance(loss, Threshold):
+            continue
+        elif law == "gaussian":
+            tail = tail_above(low, float(scale))
+        if Fraction(tail) * loss.cells > loss.delta:
+            yield "a person alone is shown more often than the bill says"
 
 
 def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
@@ -246,7 +228,7 @@ def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
     change = 2 * one.span if isinstance(one, TopChoices) else one.change
     gap = max(1, int(change * min(1.0, 5 / float(one.epsilon))))
     scores = np.array([0, gap])
-    low = _least(lambda word: np.ravel(one.draw(scores, _Proposing(word)))[0] != 0, 2**64 - 1)
+    low = _least(lambda word: np.ravel(one.draw(scores, Proposing(word)))[0] != 0, 2**64 - 1)
     if 2**64 * math.exp(-float(one.epsilon) * gap / change * (1 + ROUNDING)) > low:
         yield "a choice is sharper than the bill says"
 
@@ -257,7 +239,7 @@ def _least(enough: Callable[[int], bool], most: int) -> int:
     return most if found is None else found
 
 
-class _Proposing(Fixed):
+class Proposing(Fixed):
     """The first item is proposed first, with this word; then the second, for ever."""
 
     def __init__(self, word: int) -> None:
@@ -269,14 +251,3 @@ class _Proposing(Fixed):
 
     def bits64(self, size: int) -> Added:
         return np.full(size, self._word, dtype=np.uint64)
-
-
-class _Steps(Fixed):
-    """Noise of a given number of lattice steps."""
-
-    def __init__(self, steps: int) -> None:
-        super().__init__()
-        self._steps = steps
-
-    def _draw(self, size: int, scale: Fraction | float) -> Added:
-        return np.full(size, self._steps, dtype=np.int64)

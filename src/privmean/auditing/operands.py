@@ -10,31 +10,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from privmean.auditing.equality import same
 from privmean.auditing.fixed_noise import ADDITIVE, Answer, Draws, Endless, Otherwise, Request
-from privmean.auditing.measure_loss import PROCEDURES
+from privmean.auditing.measure_loss import PROCEDURES, step_of
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
-from privmean.mechanisms.per_column import EachColumn
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import Selection, Threshold
 
 ROUNDING = Fraction(1, 10**6)
+Branch = tuple[int, ...]
+NO_FUNCTION = "what it gives back is no function of noisy sums"
 
 
-class Item(Protocol):
-    """An answer of a tape."""
+@dataclass(frozen=True)
+class Answered:
+    """One private answer. branch: of the disjoint parts of people that it is about."""
 
-    @property
-    def mechanism(self) -> Mechanism[Any, Any]: ...
-    @property
-    def exact(self) -> Answer: ...
-    @property
-    def noisy(self) -> Answer: ...
-    @property
-    def requests(self) -> Sequence[Request]: ...
+    branch: Branch
+    mechanism: Mechanism[Any, Any]
+    exact: Answer
+    noisy: Answer
+    requests: tuple[Request, ...]
 
 
 @dataclass(frozen=True)
@@ -48,80 +47,65 @@ class Paid:
     requests: Sequence[Request] = ()
 
 
-def paid(item: Item, exact: Answer) -> Paid:
+def paid(item: Answered, exact: Answer) -> Paid:
     """What the pair of the recorded answer and this one costs."""
-    losses = item.mechanism.losses
+    losses, step = item.mechanism.losses, step_of(item.mechanism)
     # of a comparison nothing but a place is seen: what comes after it is not read
     ends = bool(losses) and all(isinstance(loss, Selection) for loss in losses)
-    if not _added(item.requests, ends):
-        return Paid(None, _branch(item, exact))
-    first, other, noisy = item.requests, exact, item.noisy
-    step = item.mechanism.step if isinstance(item.mechanism, EachColumn) else item.mechanism
     columns = step is not item.mechanism
     keyed = isinstance(item.exact[0] if columns and item.exact else item.exact, Mapping)
-    if not keyed and any(loss.added_delta for loss in losses):
-        return Paid(None, (_hidden if _cells(step) else _branch)(item, exact))
+    hidden = any(loss.added_delta for loss in losses)
+    if not _added(item.requests, ends) or (hidden and not keyed):
+        return Paid(None, _unmeasured(item, exact))
+    first, other, noisy = item.requests, exact, item.noisy
     if keyed:  # what only one of the two has is hidden by a threshold, and has no partner
-        pairs = zip(item.exact, exact, strict=True) if columns else [(item.exact, exact)]
-        common = [_common(*pair) for pair in pairs]
-        ours, other = ([pair[k] for pair in common] for k in (0, 1))
+        ours, other = in_common(item.exact, exact, columns=columns)
         draws = Draws(SimulatedNoise(1))
-        noisy = item.mechanism.draw(ours if columns else ours[0], draws)
-        other, first = other if columns else other[0], draws.requests
+        noisy = item.mechanism.draw(ours, draws)
+        first = tuple(draws.requests)
     again = Draws(SimulatedNoise(1), again=first)
     try:
         answer = item.mechanism.draw(other, again)
     except (Otherwise, Endless) as problem:
         if isinstance(step, PROCEDURES):  # whoever is certain has no coin
-            return Paid(None, _branch(item, exact))
+            return Paid(None, _unmeasured(item, exact, again=False))
         return Paid(None, f"its draws follow the data: {problem}")
     if not _added(again.requests, ends) or len(again.requests) != len(first):
         return Paid(None, "how much noise is drawn, or what it is added to, follows the data")
     if not same(answer, noisy):
-        trouble = "what it gives back is no function of noisy sums"
-        return Paid(None, trouble, again.requests)
+        return Paid(None, NO_FUNCTION, again.requests)
     return Paid(_share(item.mechanism, first, again.requests), "", again.requests)
 
 
-def _branch(item: Item, exact: object) -> str:
-    """Of noise made of words: whether the first of it is asked for alike; of cells, all of it.
-    Coins beside noise that is added are not seen."""
-    again = Draws(SimulatedNoise(1))
-    item.mechanism.draw(exact, again)
-    cells = _cells(item.mechanism)
-    both = [draws if cells else _first(draws) for draws in (item.requests, again.requests) if draws]
-    # how a coin is made may hang on private numbers, as long as it is not seen
+def _unmeasured(item: Answered, exact: Answer, *, again: bool = True) -> str:
+    """Where no operands tell a loss: whether the first noise is asked for alike (of cells, all of
+    it). How a coin is made may hang on private numbers, as long as it is not seen.
+
+    A cell that only one of the two has holds one person. Without such a cell, what is given back
+    with the same sums is the same (again: this is tried). The thresholds of a filter hide none."""
+    thresholds = any(isinstance(loss, Threshold) for loss in item.mechanism.losses)
+    cells = thresholds and not isinstance(step_of(item.mechanism), FilteredMean)
+    drawn = Draws(SimulatedNoise(1))
+    item.mechanism.draw(exact, drawn)
+    both = [draws for draws in (item.requests, drawn.requests) if draws]
     asked = {
-        tuple((one.law, one.scale if one.law in ADDITIVE else 0) for one in draws) for draws in both
+        tuple((one.law, one.scale if one.law in ADDITIVE else 0) for one in draws)
+        for draws in (draws if cells else _first(draws) for draws in both)
     }
-    return "its draws follow the data: other noise is asked for" if len(asked) > 1 else ""
-
-
-def _cells(mechanism: Mechanism[Any, Any]) -> bool:
-    """Whether a threshold hides cells. The thresholds of a filter hide none, and the scale of its
-    last noise follows its noisy count."""
-    thresholds = any(isinstance(loss, Threshold) for loss in mechanism.losses)
-    return thresholds and not isinstance(mechanism, FilteredMean)
+    if len(asked) > 1:
+        return "its draws follow the data: other noise is asked for"
+    if not (again and cells) or not all(_added(draws, False) for draws in both):
+        return ""
+    alone = any(count < 2 for draws in both for one in draws for count in one.operands)
+    if alone or tuple(drawn.requests) != tuple(item.requests):
+        return ""
+    replayed = Draws(SimulatedNoise(1), again=item.requests)
+    return "" if same(item.mechanism.draw(exact, replayed), item.noisy) else NO_FUNCTION
 
 
 def _first(draws: Sequence[Request]) -> Sequence[Request]:
     """What is asked for first: of noise that is added, if there is any."""
     return ([item for item in draws if item.law in ADDITIVE] or draws)[:1]
-
-
-def _hidden(item: Item, exact: object) -> str:
-    """Of counts of cells that only one of the two may have: such a cell has one person. Without
-    one, the cells are the same, and so is what is given back with the same sums."""
-    drawn, again = Draws(SimulatedNoise(1)), Draws(SimulatedNoise(1), again=item.requests)
-    item.mechanism.draw(exact, drawn)
-    both = (item.requests, drawn.requests)
-    if len({tuple((one.law, one.scale) for one in requests) for requests in both}) > 1:
-        return "its draws follow the data: other noise is asked for"
-    if any(count < 2 for requests in both for one in requests for count in one.operands):
-        return ""
-    if same(item.mechanism.draw(exact, again), item.noisy):
-        return ""
-    return "what it gives back is no function of noisy sums"
 
 
 def _added(requests: Sequence[Request], ends: bool) -> bool:
@@ -131,8 +115,11 @@ def _added(requests: Sequence[Request], ends: bool) -> bool:
     return added and (ends or all(item.met for item in requests))
 
 
-def _common(one: Mapping[Any, Any], two: Mapping[Any, Any]) -> tuple[Any, Any]:
-    """Both, as far as both have something."""
+def in_common(one: Answer, two: Answer, *, columns: bool) -> tuple[Any, Any]:
+    """Two counts of cells, as far as both have something; columns: lists of such counts."""
+    if columns:
+        pairs = [in_common(*pair, columns=False) for pair in zip(one, two, strict=True)]
+        return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
     keys = [key for key in one if one[key] and two.get(key)]
     return {key: one[key] for key in keys}, {key: two[key] for key in keys}
 
@@ -170,17 +157,15 @@ def _compared(draws: Sequence[tuple[Fraction, list[Any]]]) -> Fraction:
     limit and what is compared with it, of which nothing but the place of the first hit is seen.
     Counts that move in one direction alone cost once, others twice (Lyu, Su and Li 2017)."""
     runs: list[tuple[Fraction, Fraction, list[Any]]] = []
-    single = all(len(moved) == 1 for _, moved in draws)
-    for at, (scale, moved) in enumerate(draws):
-        if single and at:
-            limit, least, known = runs[0]
-            runs[0] = limit, min(least, scale), known + moved
-        elif single or len(moved) == 1:
-            runs.append((scale, scale, []))
-        elif runs and not runs[-1][2]:
-            runs[-1] = runs[-1][0], scale, moved
-        else:  # the limit comes with the counts
-            runs.append((scale, scale, moved[1:]))
+    if all(len(moved) == 1 for _, moved in draws):  # a limit, then one count after another
+        least = min(scale for scale, _ in draws)
+        runs.append((draws[0][0], least, [change for _, moved in draws[1:] for change in moved]))
+    else:
+        limit = None
+        for scale, moved in draws:
+            if len(moved) > 1:  # where no limit came first, it comes with the counts
+                runs.append((limit or scale, scale, moved if limit else moved[1:]))
+            limit = scale if len(moved) == 1 else None
     total = Fraction(0)
     for limit, scale, moved in runs:
         size = Fraction(max(map(abs, moved), default=0))

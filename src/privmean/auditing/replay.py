@@ -7,13 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.auditing.findings import Findings
-from privmean.auditing.operands import ROUNDING
-from privmean.auditing.transcript import Answered, Branch, Compared
-from privmean.mechanisms.clipped_sum import SumsOver
+from privmean.auditing.measure_loss import step_of, troubles
+from privmean.auditing.operands import ROUNDING, Answered, Branch
+from privmean.auditing.transcript import Compared
 from privmean.mechanisms.curator import Mechanism
-from privmean.mechanisms.pair_scale import PairScale
-from privmean.mechanisms.per_column import EachColumn
-from privmean.mechanisms.weighted_rows import JointSums, WeightSum
 
 FEW = 2  # answers of one name, from either end, whose draws are tried
 
@@ -69,26 +66,27 @@ def _two_parts(answers: Sequence[Answered], changed: Sequence[bool]) -> bool:
     )
 
 
-def few(answers: list[Answered]) -> Iterator[tuple[int, Answered]]:
-    """With their numbers, the first and the last few answers of each name: what a loop asks again
-    and again is drawn by the same code."""
-    seen: dict[str, list[int]] = {}
-    for index, item in enumerate(answers):
-        seen.setdefault("/".join(loss.name for loss in item.mechanism.losses), []).append(index)
-    for indices in seen.values():
-        for index in dict.fromkeys((*indices[:FEW], *indices[-FEW:])):
-            yield index, answers[index]
+def inspected(answers: Sequence[Answered], where: str, found: Findings) -> None:
+    """What is wrong with recorded answers by themselves: with a few of each name."""
+    for item in _few(answers):
+        name = name_of(item.mechanism)
+        for words in troubles(item.mechanism, item.exact):
+            found.mechanism(name).violations += 1
+            found.violated(where, f"{name}: {words}")
+
+
+def _few(answers: Sequence[Answered]) -> Iterator[Answered]:
+    """The first and the last few answers of each name: what a loop asks again and again is drawn by
+    the same code."""
+    named: dict[str, list[Answered]] = {}
+    for item in answers:
+        named.setdefault("/".join(loss.name for loss in item.mechanism.losses), []).append(item)
+    for items in named.values():
+        yield from items if len(items) <= 2 * FEW else (*items[:FEW], *items[-FEW:])
 
 
 def name_of(mechanism: Mechanism[Any, Any]) -> str:
     """By class and law."""
-    if isinstance(mechanism, EachColumn):
-        return name_of(mechanism.step)
-    name, law = type(mechanism).__name__, ""
-    if isinstance(mechanism, SumsOver):
-        law = "gaussian" if mechanism.sums.epsilon is None else "laplace"
-    elif isinstance(mechanism, PairScale):
-        law = "gaussian" if mechanism.scale is None else "laplace"
-    elif isinstance(mechanism, JointSums | WeightSum):
-        law = mechanism.law
-    return f"{name}, {law}" if law else name
+    step = step_of(mechanism)
+    law = getattr(getattr(step, "sums", step), "law", "")
+    return f"{type(step).__name__}, {law.lower()}" if law else type(step).__name__

@@ -7,7 +7,6 @@ no assumption.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,11 +46,11 @@ REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
 
 @dataclass(frozen=True)
 class Subject:
-    """make: the estimator or question. cap: of records, for means over records. weight: of its
+    """made: the estimator or question. cap: of records, for means over records. weight: of its
     cases among the runs (those that take long get fewer)."""
 
     name: str
-    make: Callable[[], Estimator | Question]
+    made: Estimator | Question
     budgets: tuple[Said, ...] = ANY
     relations: tuple[Relation, ...] = BOTH
     dimensions: tuple[int, ...] = (1, 2)
@@ -61,146 +60,66 @@ class Subject:
 
 
 NEAR = (-9.0, 9.0)
+MOMENT = BoundedMoment(4, 1.4, range=NEAR)
 
 
 SUBJECTS: tuple[Subject, ...] = (
     # --- the mean -----------------------------------------------------------------------------
-    Subject("default", DefaultMean, dimensions=(1,)),
-    Subject("default, interval first", lambda: DefaultMean(target="mean"), dimensions=(1,)),
-    Subject("default, limits chosen", lambda: DefaultMean(limits="selection"), dimensions=(1,)),
-    Subject(
-        "default, limits chosen, complete",
-        lambda: DefaultMean(limits="selection", near=8.0, complete=True),
-        dimensions=(1,),
-        weight=0.5,
-    ),
-    Subject("default, columns", DefaultMean, (MIXED, ZCDP), REPLACED, (2, 5), 1200, weight=0.3),
-    Subject(
-        "default, columns, interval first",
-        lambda: DefaultMean(target="mean"),
-        (MIXED,),
-        REPLACED,
-        (4,),
-        1200,
-        weight=0.3,
-    ),
-    Subject("default, records", DefaultMean, dimensions=(1,), cap=5),
-    Subject("bounded", lambda: BoundedMean((0.0, 8.0)), dimensions=(1, 3)),
-    Subject("limits", lambda: WinsorizedMean(Bounded(0.0, 8.0))),
-    Subject("limits, records", lambda: WinsorizedMean(Bounded(0.0, 8.0)), cap=5),
-    Subject("sub-Gaussian", lambda: WinsorizedMean(SubGaussian(sd=1.0)), (MIXED,), BOTH, (1, 2, 8)),
-    Subject("in a range", lambda: WinsorizedMean(SubGaussian(sd=1.0), range=NEAR)),
-    Subject("in a range, records", lambda: WinsorizedMean(SubGaussian(sd=1.0), range=NEAR), cap=3),
-    Subject("unknown scale", lambda: WinsorizedMean(UnknownScale()), (MIXED,), REPLACED, (1, 4)),
-    Subject(
-        "random effects",
-        lambda: RandomEffects(0.5, 1.0, 10, (30,) * 20, range=NEAR).estimator(),
-        relations=REPLACED,
-        dimensions=(1,),
-        persons=600,
-    ),
-    Subject("bounded moment", lambda: HeavyTailedMean(BoundedMoment(4, 1.4, range=NEAR))),
-    Subject(
-        "bounded moment, whole line",
-        lambda: HeavyTailedMean(BoundedMoment(4, 1.4)),
-        (MIXED,),
-        dimensions=(1, 3, 8),
-    ),
-    Subject(
-        "one moment, certified",
-        lambda: HeavyTailedMean(BoundedMoment(2, 1.0, range=NEAR), mode="certified"),
-        (PURE, ZCDP),
-    ),
-    Subject(
-        "bounded moment, extras",
-        lambda: HeavyTailedMean(
-            BoundedMoment(4, 1.4, range=NEAR), private_radius=True, clipped_count=True
-        ),
-        (PURE, MIXED),
-        REPLACED,
-        weight=0.3,
-    ),
-    Subject(
-        "bounded moment, weights by records",
-        lambda: HeavyTailedMean(
-            BoundedMoment(4, 1.4, range=NEAR, records=2), weights=RecordWeights(cap=5)
-        ),
-        cap=5,
-        dimensions=(2,),
-        weight=0.3,
-    ),
-    Subject(
-        "cover",
-        lambda: PureCover(BoundedMoment(4, 1.4, range=NEAR), work=1e6),
-        (PURE,),
-        REPLACED,
-        weight=0.1,
-    ),
-    Subject(
-        "anisotropic", lambda: AnisotropicMean(1.0), (MIXED,), dimensions=(1, 2, 5), weight=0.1
-    ),
-    Subject(
-        "anisotropic, filtered mean alone",
-        lambda: AnisotropicMean(1.0, method="average"),
-        (LARGE,),
-        weight=0.1,
-    ),
-    Subject(
-        "anisotropic, unknown covariance",
-        AnisotropicMean,
-        (LARGE,),
-        REPLACED,
-        (3,),
-        4000,
-        weight=0.02,
-    ),
-    Subject("magnitudes", lambda: PrivateScale(2.0**-10, 2.0**10), ANY, REPLACED, (1, 3)),
-    Subject(
-        "magnitudes about medians", lambda: PrivateScale(around="median"), ANY, REPLACED, (1, 3)
-    ),
-    Subject("quantiles of one column", lambda: Quantiles((0.25, 0.5)), ANY, dimensions=(1,)),
+    Subject("default", DefaultMean(), dimensions=(1,)),
+    Subject("default, interval first", DefaultMean(target="mean"), dimensions=(1,)),
+    Subject("default, limits chosen", DefaultMean(limits="selection"), dimensions=(1,)),
+    Subject("default, limits chosen, complete",
+        DefaultMean(limits="selection", near=8.0, complete=True), dimensions=(1,), weight=0.5),
+    Subject("default, columns", DefaultMean(), (MIXED, ZCDP), REPLACED, (2, 5), 1200, weight=0.3),
+    Subject("default, columns, interval first", DefaultMean(target="mean"), (MIXED,), REPLACED,
+        (4,), 1200, weight=0.3),
+    Subject("default, records", DefaultMean(), dimensions=(1,), cap=5),
+    Subject("bounded", BoundedMean((0.0, 8.0)), dimensions=(1, 3)),
+    Subject("limits", WinsorizedMean(Bounded(0.0, 8.0))),
+    Subject("limits, records", WinsorizedMean(Bounded(0.0, 8.0)), cap=5),
+    Subject("sub-Gaussian", WinsorizedMean(SubGaussian(sd=1.0)), (MIXED,), BOTH, (1, 2, 8)),
+    Subject("in a range", WinsorizedMean(SubGaussian(sd=1.0), range=NEAR)),
+    Subject("in a range, records", WinsorizedMean(SubGaussian(sd=1.0), range=NEAR), cap=3),
+    Subject("unknown scale", WinsorizedMean(UnknownScale()), (MIXED,), REPLACED, (1, 4)),
+    Subject("random effects", RandomEffects(0.5, 1.0, 10, (30,) * 20, range=NEAR).estimator(),
+        relations=REPLACED, dimensions=(1,), persons=600),
+    Subject("bounded moment", HeavyTailedMean(MOMENT)),
+    Subject("bounded moment, whole line", HeavyTailedMean(BoundedMoment(4, 1.4)), (MIXED,),
+        dimensions=(1, 3, 8)),
+    Subject("one moment, certified",
+        HeavyTailedMean(BoundedMoment(2, 1.0, range=NEAR), mode="certified"), (PURE, ZCDP)),
+    Subject("bounded moment, extras",
+        HeavyTailedMean(MOMENT, private_radius=True, clipped_count=True), (PURE, MIXED), REPLACED,
+        weight=0.3),
+    Subject("bounded moment, weights by records",
+        HeavyTailedMean(BoundedMoment(4, 1.4, range=NEAR, records=2), weights=RecordWeights(cap=5)),
+        cap=5, dimensions=(2,), weight=0.3),
+    Subject("cover", PureCover(MOMENT, work=1e6), (PURE,), REPLACED, weight=0.1),
+    Subject("anisotropic", AnisotropicMean(1.0), (MIXED,), dimensions=(1, 2, 5), weight=0.1),
+    Subject("anisotropic, filtered mean alone", AnisotropicMean(1.0, method="average"), (LARGE,),
+        weight=0.1),
+    Subject("anisotropic, unknown covariance", AnisotropicMean(), (LARGE,), REPLACED, (3,), 4000,
+        weight=0.02),
+    Subject("magnitudes", PrivateScale(2.0**-10, 2.0**10), ANY, REPLACED, (1, 3)),
+    Subject("magnitudes about medians", PrivateScale(around="median"), ANY, REPLACED, (1, 3)),
+    Subject("quantiles of one column", Quantiles((0.25, 0.5)), ANY, dimensions=(1,)),
     # --- questions ----------------------------------------------------------------------------
-    Subject(
-        "regression, public sizes",
-        lambda: Regression("y ~ a", effect="own", scales={"a": 2.0}),
-        relations=REPLACED,
-        dimensions=(2,),
-    ),
-    Subject(
-        "regression, assumed errors",
-        lambda: Regression("y ~ a", effect="own", assume=WorkingErrors(1.0, 1.0, range=NEAR)),
-        dimensions=(2,),
-    ),
-    Subject(
-        "bins with their covariance", lambda: JointBins(NEAR, (0.5, 1.5), 1.0), dimensions=(2,)
-    ),
-    Subject(
-        "difference of two curves",
-        lambda: JointBins(NEAR, (0.5, 1.5), 0.0, True),
-        dimensions=(4,),
-        weight=0.3,
-    ),
-    Subject("variance, nothing given", MomentVariance, GENEROUS, dimensions=(1,)),
-    Subject(
-        "variance, coinpress",
-        lambda: VarianceSearch(0.01, 100.0, "coinpress", 3.0),
-        dimensions=(1,),
-    ),
-    Subject(
-        "variance, bisection",
-        lambda: VarianceSearch(0.01, 100.0, "bisection", 3.0),
-        dimensions=(1,),
-    ),
-    Subject(
-        "variance, above its range",
-        lambda: VarianceSearch(1e-4, 0.01, "bisection", 3.0),
-        dimensions=(1,),
-    ),
-)
+    Subject("regression, public sizes", Regression("y ~ a", effect="own", scales={"a": 2.0}),
+        relations=REPLACED, dimensions=(2,)),
+    Subject("regression, assumed errors",
+        Regression("y ~ a", effect="own", assume=WorkingErrors(1.0, 1.0, range=NEAR)),
+        dimensions=(2,)),
+    Subject("bins with their covariance", JointBins(NEAR, (0.5, 1.5), 1.0), dimensions=(2,)),
+    Subject("difference of two curves", JointBins(NEAR, (0.5, 1.5), 0.0, True), dimensions=(4,),
+        weight=0.3),
+    Subject("variance, nothing given", MomentVariance(), GENEROUS, dimensions=(1,)),
+    Subject("variance, coinpress", VarianceSearch(0.01, 100.0, "coinpress", 3.0), dimensions=(1,)),
+    Subject("variance, bisection", VarianceSearch(0.01, 100.0, "bisection", 3.0), dimensions=(1,)),
+    Subject("variance, above its range", VarianceSearch(1e-4, 0.01, "bisection", 3.0),
+        dimensions=(1,)),
+)  # fmt: skip
 
 
 def budget_of(said: Said, relation: Relation) -> Budget:
     """The budget that a line of the list names."""
-    words = dict(said)
-    epsilon, rho = words.get("epsilon"), words.get("rho")
-    return Budget(epsilon=epsilon, delta=words.get("delta", 0.0), rho=rho, neighbors=relation)
+    return Budget(**dict(said), neighbors=relation)

@@ -1,8 +1,8 @@
 """A tape of one run, and its replay on a neighbor.
 
-Recording keeps every (mechanism, exact, noisy). Replaying gives back
-the frozen noisy answers: whatever is not a function of them then shows as a difference, and the
-pairs of exact answers show what the neighbours cost, in exact fractions.
+Recording keeps every (mechanism, exact, noisy). Replaying gives back the frozen noisy answers.
+Whatever is not a function of them then shows as a difference, and the pairs of exact answers show
+what the neighbors cost, in exact fractions.
 
 Source: record and replay of mechanism calls as in Cebere, Erb, Desfontaines, Bellet and Fitzsimons
 (2026), "Grey-Box Auditing of Differential Privacy Libraries"; here with the outcome compared too.
@@ -10,34 +10,61 @@ Source: record and replay of mechanism calls as in Cebere, Erb, Desfontaines, Be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, cast
-
-import numpy as np
+from itertools import count
+from typing import Any
 
 from privmean.auditing.equality import same
-from privmean.auditing.fixed_noise import Answer, Draws, Request
-from privmean.auditing.operands import Paid, paid
-from privmean.mechanisms.curator import Exact, Mechanism
+from privmean.auditing.fixed_noise import Answer, Draws
+from privmean.auditing.operands import Answered, Branch, Paid, paid
+from privmean.data.group_pairs import GroupPairTable
+from privmean.data.person_table import PersonTable
+from privmean.mechanisms.curator import Mechanism
+from privmean.models.panel import PanelTable
 from privmean.noise.noise_source import Noise
+from privmean.noise.simulated import SimulatedNoise
 
-Branch = tuple[int, ...]
+UNTOLD = ("columns", "cap", "counts")  # public, or asked by nobody before a curator
+OTHERS = ("standardized", "part")  # questions that give people again
 
 
 @dataclass(frozen=True)
-class Answered:
-    """One private answer. branch: of the disjoint parts of people that it is about."""
+class Asking:
+    """One question to people. whom: how these people were made of the first ones."""
 
-    branch: Branch
-    mechanism: Mechanism[Any, Any]
-    exact: Any
-    noisy: Any
-    requests: tuple[Request, ...]
+    whom: tuple[object, ...]
+    question: str
+    arguments: tuple[object, ...]
+
+    def __str__(self) -> str:
+        return f"people.{self.question}"
 
 
-Event = Any  # an answer, or a question to people
+class RecordingTable:
+    """The same people; `tell` hears every question before it is answered."""
+
+    def __init__(
+        self, people: PersonTable, tell: Callable[[Asking], None], whom: tuple[object, ...] = ()
+    ) -> None:
+        self._people, self._tell, self._whom = people, tell, whom
+
+    def __getattr__(self, name: str) -> Answer:
+        found = getattr(self._people, name)
+        if name in UNTOLD or not callable(found):
+            return found
+
+        def asked(*given: object, **words: object) -> Answer:
+            said = tuple(tuple(x) if isinstance(x, list) else x for x in (*given, *words.values()))
+            self._tell(Asking(self._whom, name, said))
+            answer = found(*given, **words)
+            if name in OTHERS:
+                return RecordingTable(answer, self._tell, (*self._whom, (name, *said)))
+            return answer
+
+        return asked
 
 
 class Parted(BaseException):
@@ -47,9 +74,9 @@ class Parted(BaseException):
 
 @dataclass
 class Transcript:
-    """What one run asked, in order."""
+    """What one run asked, in order: answers, and questions to people."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[Answered | Asking] = field(default_factory=list)
 
     @property
     def answers(self) -> list[Answered]:
@@ -69,68 +96,94 @@ class Compared:
     difference: str = ""
 
 
-def recorded(
-    tape: Transcript,
-    mechanism: Mechanism[Any, Any],
-    exact: object,
-    noise: Noise,
-    branch: Branch = (),
-) -> Answer:
-    """Draw, and keep everything."""
-    exact, draws = held(exact), Draws(noise)
-    noisy = mechanism.draw(exact, draws)
-    tape.events.append(Answered(branch, mechanism, exact, _own(noisy), tuple(draws.requests)))
-    return noisy
+class Recording(Draws):
+    """Noise that writes a tape. branch: the disjoint part of people that it answers about."""
+
+    def __init__(self, tape: Transcript, noise: Noise) -> None:
+        super().__init__(noise)
+        self.branch: Branch = ()
+        self._tape, self._splits = tape, count()
+
+    def parts(self, number: int) -> list[Recording]:
+        """The same for so many disjoint parts of people."""
+        at, parts = next(self._splits), [copy(self) for _ in range(number)]
+        for index, part in enumerate(parts):
+            part.branch = (*self.branch, at, index)
+        return parts
+
+    def watching(self, people: PersonTable) -> Answer:
+        """The same people; what is asked of them must not follow private values. Panels and pairs
+        as they are: their calls are replayed whole."""
+        whole = isinstance(people, PanelTable | GroupPairTable)
+        return people if whole else RecordingTable(people, self.heard)
+
+    def answer(self, mechanism: Mechanism[Any, Any], exact: Answer) -> Answer:
+        exact, draws = _held(exact), Draws(self.noise)
+        noisy = mechanism.draw(exact, draws)
+        requests = tuple(draws.requests)
+        self._tape.events.append(Answered(self.branch, mechanism, exact, deepcopy(noisy), requests))
+        return noisy
+
+    def heard(self, asking: Asking) -> None:
+        self._tape.events.append(asking)
 
 
-def given(
-    item: Event | None, mechanism: Mechanism[Any, Any], exact: object, found: Compared,
-    branch: Branch = (),
-) -> Answer:  # fmt: skip
-    """The noisy answer of the tape, where the same is asked; and what the neighbours cost."""
-    if (
-        not isinstance(item, Answered)
-        or item.branch != branch
-        or not same(item.mechanism, mechanism)
-        or not same(item.mechanism.losses, mechanism.losses)
-    ):
-        raise parted(found, called(mechanism), item)
-    exact = held(exact)
-    try:
-        shares = mechanism.moved(item.exact, exact)
-    except ValueError:  # answers of two shapes: how many there are told the neighbours apart
-        raise parted(found, "answers of another shape", item) from None
-    found.shares.append(shares or None)
-    found.exact.append(exact)
-    found.changed.append(any(shares) if shares else not same(item.exact, exact))
-    found.paid.append(paid(item, exact))
-    return _own(item.noisy)
+class Replaying(Recording):
+    """Noise that gives the answers of a tape, where the same is asked; and what the neighbors
+    cost."""
+
+    def __init__(self, tape: Transcript, found: Compared) -> None:
+        super().__init__(tape, SimulatedNoise(1))
+        self._events, self._found = iter(tape.events), found
+
+    def answer(self, mechanism: Mechanism[Any, Any], exact: Answer) -> Answer:
+        exact, found = _held(exact), self._found  # which may ask people more
+        item = next(self._events, None)
+        if (
+            not isinstance(item, Answered)
+            or item.branch != self.branch
+            or not same(item.mechanism, mechanism)
+            or not same(item.mechanism.losses, mechanism.losses)
+        ):
+            raise self._parted(_called(mechanism), item)
+        try:
+            shares = mechanism.moved(item.exact, exact)
+        except ValueError:  # answers of two shapes: how many there are told the neighbors apart
+            raise self._parted("answers of another shape", item) from None
+        found.shares.append(shares or None)
+        found.exact.append(exact)
+        found.changed.append(any(shares) if shares else not same(item.exact, exact))
+        found.paid.append(paid(item, exact))
+        return deepcopy(item.noisy)
+
+    def heard(self, asking: Asking) -> None:
+        item = next(self._events, None)
+        if not same(item, asking):
+            raise self._parted(str(asking), item)
+
+    def finish(self) -> None:
+        """Whether everything on the tape was asked again."""
+        left = next(self._events, None)
+        if left is not None and not self._found.difference:
+            self._found.difference = f"no longer asked: {_named(left)}"
+
+    def _parted(self, asked: str, item: Answered | Asking | None) -> Parted:
+        self._found.difference = f"asked {asked}, not {_named(item)}"
+        return Parted(self._found.difference)
 
 
-def parted(found: Compared, asked: str, item: Event | None) -> Parted:
-    found.difference = f"asked {asked}, not {'nothing' if item is None else named(item)}"
-    return Parted(found.difference)
-
-
-def held(exact: Exact) -> Exact:
+def _held(exact: Answer) -> Answer:
     """Answers that are computed when they are read, all of them at once."""
-    return cast("Exact", tuple(exact)) if isinstance(exact, Iterator) else exact
+    return tuple(exact) if isinstance(exact, Iterator) else exact
 
 
-def _own(noisy: object) -> Answer:
-    """A noisy answer that nobody else can write into."""
-    if isinstance(noisy, np.ndarray):
-        return noisy.copy()
-    if isinstance(noisy, list):
-        return [_own(item) for item in noisy]
-    return dict(noisy) if isinstance(noisy, dict) else noisy
-
-
-def called(mechanism: Mechanism[Any, Any]) -> str:
+def _called(mechanism: Mechanism[Any, Any]) -> str:
     names = ", ".join(loss.name for loss in mechanism.losses) or "free of charge"
     return f"{type(mechanism).__name__} ({names})"
 
 
-def named(item: Event) -> str:
+def _named(item: Answered | Asking | None) -> str:
     """In words without any number that was computed."""
-    return called(item.mechanism) if isinstance(item, Answered) else str(item)
+    if isinstance(item, Answered):
+        return _called(item.mechanism)
+    return "nothing" if item is None else str(item)
