@@ -41,9 +41,10 @@ class Status:
     has_estimate: bool
     interval: str
 
-    def text(self, target: str = "a related quantity") -> str:
-        """Return message and remedy as one text about an interval for this target."""
-        return f"{self.message} {self.remedy}".strip().replace("{target}", target)
+    def text(self, target: str = "a related quantity", advice: str = "") -> str:
+        """Return message, remedy and advice as one text about an interval for this target."""
+        words = f"{self.message} {self.remedy}".replace("{target}", target)
+        return f"{words} {advice}".strip()
 
 
 STATUSES = (

@@ -20,9 +20,10 @@ from privmean.inference.contrasts import (
     shown_contrasts,
 )
 from privmean.inference.group_table import GroupTable, LinearCombination, each_of
-from privmean.inference.interval import OK, Floats, Interval
+from privmean.inference.interval import Floats, Interval
 from privmean.inference.noise_sums import sum_quantile
 from privmean.inference.ratios import Ratio, ratio_line
+from privmean.inference.status import OK
 from privmean.plain_data import plain
 from privmean.release.release import Release
 
@@ -295,6 +296,7 @@ def group_release(
             "estimate": ordered.estimate,
             "columns": tuple(keys),
             "intervals": ordered,
+            "statuses": ordered.status,
             "diagnostics": diagnostics,
         },
         term=term,
