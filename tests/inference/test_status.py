@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import pytest
 
 from privmean.inference import status
@@ -14,6 +18,7 @@ from privmean.inference.status import (
     worst_status,
 )
 
+ROOT = Path(__file__).parents[2]
 CODES = [row.code for row in STATUSES]
 
 
@@ -76,3 +81,22 @@ def test_old_statuses_name_codes():
 )
 def test_read_status_accepts_stored_names(text, shown, code):
     assert read_status(text, shown) == code
+
+
+def test_the_page_is_made_from_the_table():
+    spec = spec_from_file_location("statuses_page", ROOT / "docs/site-tools/statuses.py")
+    made = module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.PAGE.read_text(encoding="utf-8") == made.page()
+    assert len(made.page().split()) <= 500
+
+
+def test_the_source_holds_no_old_status():
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        if path.name == "status.py":
+            continue
+        texts = {
+            node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }  # fmt: skip
+        assert not texts & set(OLD_STATUSES), path

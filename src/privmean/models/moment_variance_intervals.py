@@ -56,8 +56,8 @@ class Powers:
 @dataclass(frozen=True, eq=False)
 class MomentVarianceIntervals:
     """variance: about the mean, in the column's own unit squared. weights: of the sums in it, by
-    the first derivative; made: the sums as weighted ones; tail: "ok", "tail seen", "tail
-    unchecked", "tail too thick"."""
+    the first derivative; made: the sums as weighted ones; tail: the status by
+    who lies beyond the limit."""
 
     variance: float
     persons: float

@@ -144,7 +144,7 @@ class Distribution:
 
     def statuses(self) -> tuple[str, ...]:
         """One a quantile: whether it may lie beyond the bounds, where persons were seen, or is not
-        resolved."""
+        identified."""
         sure = [all(map(math.isfinite, self._ends(q, 0.95, True))) for q in self.points]
         return tuple(
             AT_BOUND if self.cut(q) or not x else OK if self.resolved(q) else NOT_IDENTIFIED

@@ -44,9 +44,8 @@ class NoFit:
 @dataclass(frozen=True)
 class Coefficient:
     """One line of the table. noise_sd: of the privacy noise; std_error: noise and sampling; the
-    interval is for this coefficient alone. status: "ok", "tail seen" (persons lie beyond the
-    limits), "tail too thick" (so many that the interval is for the clipped mean), "some terms are
-    missing" (it is of the equation without them), or why nothing is shown. p_value: of no effect,
+    interval is for this coefficient alone. status: a code; "modified_target" also where the
+    equation is one without some terms. p_value: of no effect,
     the level at which the interval ends at 0."""
 
     term: str

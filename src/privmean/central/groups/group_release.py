@@ -129,7 +129,7 @@ class GroupRelease(Release):
         return self._compared(found, self._level(level), independent=independent)
 
     def ratio(self, said: str, level: float | None = None, *, independent: bool = False) -> Ratio:
-        """The ratio of two groups, "a / b": its set of values may be two rays or everything."""
+        """The ratio of two groups, "a / b": its set of values may be everything."""
         (found,) = self._parsed(said)
         if not found.ratio:
             raise ArgumentError("ratio", said, "is no ratio", "say 'a / b'")
