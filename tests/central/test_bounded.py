@@ -159,7 +159,7 @@ def test_values_in_other_units_than_the_bounds_are_said_to_be_at_one(bounds, sid
             plan = planned(BoundedMean(given), budget, persons=public)
             release = plan.release(ArrayPersonTable(x, ("v",)), SimulatedNoise(seed))
             told = release.status == "at_bound"
-            assert told == (f"at or near the {side}" in release.advice)
+            assert told == (f"the {side} bound" in release.advice)
             assert not told or given == bounds
             missed += given == bounds and not told
     statistics_kit.assert_rate_at_most(missed, 200, 0.007)

@@ -283,7 +283,7 @@ def test_a_curve_without_any_person_fails():
     )  # fmt: skip
     assert release.failed
     assert np.isnan(release.estimate).all()
-    assert "merge" in release.advice
+    assert "every bin" in release.advice
 
 
 def test_a_mean_that_noise_carries_beyond_its_limits_is_not_shown():
@@ -338,7 +338,6 @@ def test_a_bin_says_how_many_persons_lie_beyond_its_limits(index, said):
     assert curve.rows()[1].status == statuses[1]
     if index:
         assert curve.status == statuses[1]
-        assert "limits" in curve.advice
     assert curve.rows()[0].lower < 2 < curve.rows()[0].upper
 
 

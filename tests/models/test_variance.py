@@ -103,7 +103,7 @@ def test_a_centre_that_covers_nobody_says_so():
     release = lost.release(people(np.zeros(4000)), SimulatedNoise(4))
     assert release.status == "assumption_violated"
     assert release.estimate[0] == 1.0
-    assert "centre" in release.advice
+    assert "center" in release.advice
     assert len(release.guarantee.mechanisms) < len(lost.losses)
 
 

@@ -30,6 +30,7 @@ from privmean.privacy.budget import REPLACE_ONE
 from privmean.release.result_rows import NAN
 
 SEEN = 5.0  # deviations of its noise that the number of persons in a bin must reach
+TOO_FEW = "The noisy number of people in every bin is below 5 deviations of its noise."
 SHORT = 0.5  # part of the bounds beyond which an interval says little
 Means = ClippedMeans | TailIntervals
 

@@ -28,6 +28,7 @@ from privmean.inference.mean_interval import unrelated
 from privmean.inference.status import AT_BOUND, FAILED, OK, SUPPRESSED, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import RowProducts
+from privmean.models.bin_suppression import TOO_FEW
 from privmean.models.column_plan import ColumnPlan
 from privmean.models.curve_release import SmoothedIntervals
 from privmean.models.moment_rows import (
@@ -188,12 +189,14 @@ class JointBinsPlan(ColumnPlan):
             (AT_BOUND if b or a else OK) if x else SUPPRESSED if known.any() else FAILED
             for x, b, a in zip(known, below, above, strict=True)
         )
+        status = release_status(statuses)
         return Outcome(
             np.where(known, smooth.estimate, math.nan),
             Points(smooth, tuple(known.tolist()), tuple(below.tolist()), tuple(above.tolist())),
             persons=self.known,
-            status=release_status(statuses),
+            status=status,
             statuses=statuses,
+            advice=TOO_FEW if status == FAILED else "",
             assumptions=unrelated(settings.design_effect),
             shares={"bins": 1.0},
             diagnostics={"weight": np.where(seen, sums[:d], 0.0).tolist()},

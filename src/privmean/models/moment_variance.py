@@ -46,6 +46,7 @@ FALL = 0.35  # of persons who may hide in a cell, over the one before: cells of 
 EASY = 0.5  # part of the noise that counts where the limit is chosen: what is cut off is a bias
 INSIDE, CELLS = 6, 31  # half octaves of |u| that are looked at: from 2^-3
 SURE = 4.0  # deviations of the persons within three octaves of the spread
+UNRESOLVED = "The variance is no more than its noise, or most people have one value."
 FEW_APART = (
     "few persons lie about as far from the median as the spread found: most have one value, or "
     "noise hid the spread: more persons, more epsilon, or within=(smallest, largest)"
@@ -170,7 +171,7 @@ class MomentVariancePlan(ShorteningPlan):
             persons=self.counted(made.persons),
             status=release_status((status,)),
             statuses=(status,),
-            advice=why if failed else "",
+            advice=why if failed else "" if made.resolved else UNRESOLVED,
             assumptions=unrelated(self.settings.design_effect),
             shares={"looking": float(self.share), "powers": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread, "limit": limit * spread,

@@ -68,6 +68,7 @@ UNSEEN = (
     "variable, most of its values are the same, or tails are very long."
 )
 HIDDEN = "The noise hides the regressors."
+ENTANGLED = "The noise does not tell the terms apart."
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class PooledRun:
         kept = [t for t, status in enumerate(statuses) if status == OK]
         if not kept:
             made = Coefficients.none(self._names, tuple(statuses), plan.parts.law)
-            return self._told(made)
+            return self._told(made, ENTANGLED)
         influence = times(toward, inverse)[kept]
         units_of = np.sqrt(
             np.maximum(fitted.variance * (influence * toward[kept]).sum(axis=1), 1e-300)

@@ -23,8 +23,8 @@ from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.inference.at_bound import BOOLEAN, TypeBounds
-from privmean.inference.status import release_status
-from privmean.models.bin_suppression import BinnedIntervals
+from privmean.inference.status import FAILED, release_status
+from privmean.models.bin_suppression import TOO_FEW, BinnedIntervals
 from privmean.models.bins_from_region import RegionBins
 from privmean.models.curve_release import CurveRelease
 from privmean.models.joint_bins import JointBins
@@ -280,14 +280,16 @@ class Curve(QuestionDefaults):
         found = self.assume is None and self.method == "auto"
         binned = BinnedIntervals(made, limits, found and isinstance(made, ClippedMeans))
         statuses = binned.statuses(release.level)
+        status = release_status(statuses)
         return CurveRelease(
             **kept
             | {
                 "estimand": words,
                 "intervals": binned,
                 "estimate": binned.shown(release.estimate, release.level),
-                "status": release_status(statuses),
+                "status": status,
                 "statuses": statuses,
+                "advice": release.advice or (TOO_FEW if status == FAILED else ""),
             },
             at=at,
         )

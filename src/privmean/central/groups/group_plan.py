@@ -281,13 +281,15 @@ class GroupPlan(PairsPlan):
         else:
             table, shrunk = table_of(found, settings, epsilon, labels)
         table = replace(self._worded(table, found), bounds=settings.bounds_of(column))
+        status = release_status(table.status) if table.status else FAILED
         return Outcome(
             table.estimate,
             table,
             persons=max(int(found.persons), 0),
-            status=release_status(table.status) if table.status else FAILED,
+            status=status,
             statuses=table.status,
-            advice=advice_of(found, self.settings, epsilon),
+            advice=advice_of(found, self.settings, epsilon)
+            or ("The noise hides the people of every group." if status == FAILED else ""),
             assumptions=(*notes_of(self.settings), *notes, *self._left_out(found)),
             shares=found.shares,
             diagnostics=_facts(found, shrunk),
