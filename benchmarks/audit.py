@@ -13,11 +13,10 @@ import sys
 from pathlib import Path
 
 import privmean as pm
-from privmean.auditing.coverage import APART, covered, everything
+from privmean.auditing.coverage import covered
 from report import publish, table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from auditing import status_words
 
 
 def main() -> int:
@@ -29,8 +28,7 @@ def main() -> int:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     seconds = sum(item.ru_utime + item.ru_stime for item in used)
     mechanisms, others = report.tables()
-    names = {**everything(), "status": frozenset(status_words.statuses())}
-    known = covered(report.findings.seen, names, {**APART, **status_words.APART})
+    known = covered(report.findings.seen)
     kinds = table(["kind", "on tape", "share", "missing"], [list(row) for row in known])
     text = (
         f"{report.runs:,} runs on neighbours of {report.findings.recorded:,} recorded runs of "

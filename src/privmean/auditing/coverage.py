@@ -7,7 +7,6 @@ question, away from its default. What no tape has is named.
 from __future__ import annotations
 
 import pkgutil
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Any
 
 from privmean.api.parse_question import QUESTIONS, fields_of, question_class
 from privmean.auditing.fixed_noise import Asked
+from privmean.inference.status import STATUSES
 from privmean.privacy.budget import NEIGHBORS
 
 Seen = set[tuple[str, str]]
@@ -51,7 +51,7 @@ def mechanisms() -> tuple[type, ...]:
 
 @cache
 def everything() -> dict[str, frozenset[str]]:
-    """What there is, kind by kind. Statuses have no list in the code: tests find them there."""
+    """What there is, kind by kind."""
     fields = {
         f"{kind}.{item.name}" for kind in QUESTIONS for item in fields_of(question_class(kind))
     }
@@ -59,6 +59,7 @@ def everything() -> dict[str, frozenset[str]]:
         "mechanism": frozenset(item.__name__ for item in mechanisms()),
         "field": frozenset(fields),
         "relation": frozenset(NEIGHBORS),
+        "status": frozenset(row.code for row in STATUSES),
         "budget": frozenset(("pure", "approximate", "zCDP")),
     }
 
@@ -86,22 +87,22 @@ def of_answers(answers: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 def of_release(made: Asked) -> Iterator[tuple[str, str]]:
     """Every status that a release, an outcome, or one of a study says."""
-    if isinstance(made, Mapping):
-        said = [made.get("status"), *(made.get("statuses") or ())]
-        for text in said:
-            if isinstance(text, str) and text:  # those of several rows in one
-                yield from (("status", one) for one in re.split(", | / ", text))
-        for item in made.values():
-            yield from of_release(item)
-    elif isinstance(made, list | tuple):
-        for item in made:
-            yield from of_release(item)
-    elif hasattr(made, "to_dict"):
-        yield from of_release(made.to_dict())
-    elif hasattr(made, "outcome"):
-        yield from of_release(made.outcome)
-    elif hasattr(made, "statuses"):
-        yield from of_release({"status": made.status, "statuses": made.statuses})
+    stack = [made]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Mapping):
+            stack += item.values()
+            if isinstance(item.get("status"), str):
+                yield "status", item["status"]
+            stack += [{"status": text} for text in item.get("statuses") or () if text]
+        elif isinstance(item, list | tuple):
+            stack += item
+        elif hasattr(item, "to_dict"):
+            stack.append(item.to_dict())
+        elif hasattr(item, "outcome"):
+            stack.append(item.outcome)
+        elif hasattr(item, "statuses"):
+            stack.append({"status": item.status, "statuses": item.statuses})
 
 
 def covered(

@@ -12,6 +12,7 @@ from privmean.api import option_groups as words
 from privmean.api.parse_question import question_of
 from privmean.cli import options as opt
 from privmean.cli.option_parsing import grouped
+from privmean.inference.status import OK
 
 Told = tuple[Any, dict[str, Any], list[str]]  # a plan, what is said of it, and the same as lines
 
@@ -146,7 +147,7 @@ def _by_group(said: Grouped, guessed: Guessed, budget: words.NeighborOptions) ->
     lines = [
         f"{item.key}: {item.persons:.0f} persons, error {item.rmse:.4g} (sampling "
         f"{item.sampling:.4g}, privacy noise {item.privacy_noise:.4g})"
-        + ("" if item.status == "ok" else f"   {item.status}")
+        + ("" if item.status == OK else f"   {item.status}")
         for item in forecast
     ]
     if guessed.error is not None:

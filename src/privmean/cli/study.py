@@ -14,6 +14,7 @@ from privmean.api import option_groups as words
 from privmean.cli import options as opt
 from privmean.cli.option_parsing import grouped
 from privmean.errors import ArgumentError
+from privmean.inference.status import OK
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -109,7 +110,7 @@ def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
     whether it was finished before."""
     from privmean.privacy.guarantee import Guarantee
     from privmean.privacy.guarantee_text import risk_sentence
-    from privmean.release.formatting import table
+    from privmean.release.formatting import stated_status, status_text, table
     from privmean.release.release import Release
 
     lines = []
@@ -118,8 +119,10 @@ def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
         if question["release"] is not None:
             made = Release.from_dict(question["release"])
             lines += table(made.rows(), made.level, made.columns)
-        if question["status"] != "ok":
-            lines.append(f"  {question['status']}: {question['advice']}")
+            if stated_status(made)[0] != OK:
+                lines.append(f"  {status_text(made)}")
+        else:
+            lines.append(f"  {question['advice']}")
     promise = Guarantee.from_dict(stored["guarantee"])
     lines.append(
         f"together {promise.describe()} for one {promise.unit} with all records, "

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.inference.at_bound import opened_at
-from privmean.inference.interval import OK, Interval, IntervalMaker
+from privmean.inference.interval import Interval, IntervalMaker
 from privmean.inference.mean_interval import (
     PLAIN,
     Asked,
@@ -26,8 +26,9 @@ from privmean.inference.mean_interval import (
     noise_interval,
     parts_of,
 )
-from privmean.inference.outlier_check import TAIL_SEEN, OutlierCheck
+from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.inference.status import OK, OUTLIERS_CLIPPED, release_status
 from privmean.plurals import count_phrase
 
 MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
@@ -157,7 +158,7 @@ class ColumnIntervals:
         brief = f"no heavy tail beyond {limits[0]:.4g} to {limits[1]:.4g}"
         if self.check is not None:
             brief = unseen_brief(self.check, limits)
-            if self.check.status == TAIL_SEEN:
+            if self.check.status == OUTLIERS_CLIPPED:
                 seen = max(round(self.check.beyond), 0)
                 words += f"; about {count_phrase(seen, 'person', 'lies', 'lie')} there"
             words += unseen_words(self.check, " there" if self.check.far is None else " far beyond")
@@ -269,7 +270,6 @@ class BoxIntervals:
 def _stack(items: list[Interval], level: float) -> Interval:
     first = items[0]
     names = [name for name in first.parts if all(name in item.parts for item in items)]
-    statuses = list(dict.fromkeys(item.status for item in items))
     targets = list(dict.fromkeys(item.target for item in items))
     words = list(dict.fromkeys(item.assumption for item in items if item.assumption))
     return Interval(
@@ -283,7 +283,7 @@ def _stack(items: list[Interval], level: float) -> Interval:
             item.region[0] if item.region else (item.lower[0], item.upper[0]) for item in items
         ),
         parts={name: tuple(item.parts[name][0] for item in items) for name in names},
-        status=OK if statuses == [OK] else " / ".join(statuses),
+        status=release_status(item.status for item in items),
         advice=" | ".join(dict.fromkeys(item.advice for item in items if item.advice)),
         brief=f"{first.brief}; other columns alike" if first.brief else "",
     )

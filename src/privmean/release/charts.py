@@ -8,8 +8,9 @@ from html import escape
 from typing import Any
 
 from privmean.errors import ArgumentError
+from privmean.inference.status import OK
 from privmean.privacy.guarantee_text import risk_sentence
-from privmean.release.formatting import assumption_text, percent, worst_status
+from privmean.release.formatting import assumption_text, percent, stated_status, status_text
 from privmean.release.result_numbers import ResultNumbers
 from privmean.release.result_rows import Row
 
@@ -127,14 +128,13 @@ def page(release: ResultNumbers, warning: str) -> str:
         lines.append(f"<tr><th>{escape(name)}</th>{numbers}<td>{escape(row.status)}</td></tr>")
     left = len(rows) - len(shown)
     promise = release.guarantee
-    status, advice = worst_status(release)
     said = [
         f"<b>{escape(promise.describe())}</b> for one {escape(promise.unit)} with all records, "
         f"{escape(promise.relation)}: {escape(risk_sentence(promise))}",
         f"accuracy rests on: {escape(assumption_text(release))}",
     ]
-    if advice:
-        said.append(f"{escape(status)}: {escape(advice)}")
+    if stated_status(release)[0] != OK:
+        said.append(escape(status_text(release)))
     if left:
         said.append(f"{left} more rows: release.to_frame()")
     alarm = "" if release.secure else f"<p><b>{escape(warning)}</b></p>"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from privmean.inference.interval import OK
 from privmean.inference.outlier_check import undetected_short
+from privmean.inference.status import OK, find_status
 from privmean.plurals import count_noun
 from privmean.privacy.guarantee import RELATION_WORDS
 from privmean.privacy.guarantee_text import risk_sentence
@@ -193,7 +192,7 @@ def _grouped(release: ResultNumbers) -> bool:
     return any(row.group for row in release.rows())
 
 
-def worst_status(release: ResultNumbers) -> tuple[str, str]:
+def stated_status(release: ResultNumbers) -> tuple[str, str]:
     """The status of a release, or of its interval, with the advice on it."""
     if release.status != OK:
         return release.status, release.advice
@@ -201,21 +200,16 @@ def worst_status(release: ResultNumbers) -> tuple[str, str]:
     return interval.status, interval.advice
 
 
+def status_text(release: ResultNumbers) -> str:
+    """The same with what the table of statuses says."""
+    status, advice = stated_status(release)
+    return f"{status}: {find_status(status).text(release.interval().target, advice)}"
+
+
 def _status(release: ResultNumbers) -> list[str]:
-    status, advice = worst_status(release)
-    if release.failed:
-        return _line("status", f"FAILED: {advice}")
-    if status == OK:
+    if stated_status(release)[0] == OK:
         return _line("status", f"ok   (method: {release.estimator}; {MORE})")
-    if not advice:  # then single rows have it
-        found = Counter(row.status for row in release.rows())
-        words = [
-            f"{n} of {count_noun(found.total(), 'row')}: {word}"
-            for word, n in found.items()
-            if word != OK
-        ]
-        return _line("status", f"{'; '.join(words) or status}   ({MORE})")
-    return _line("status", f"{status}: {advice}")
+    return _line("status", status_text(release))
 
 
 def details(release: ResultNumbers, warning: str) -> str:
@@ -270,7 +264,7 @@ def one_line(release: ResultNumbers) -> str:
     left = len(release.rows()) - len(shown)
     more = [f"{left} more"] if left else []
     said = [] if release.secure else ["SIMULATED"]
-    status = worst_status(release)[0]
+    status = stated_status(release)[0]
     parts = [*shown, *more, release.guarantee.describe(), release.estimator, status, *said]
     return f"{type(release).__name__}({', '.join(parts)})"
 

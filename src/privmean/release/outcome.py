@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from privmean.inference.interval import FAILED, OK, Floats, IntervalMaker
+from privmean.inference.interval import Floats, IntervalMaker
+from privmean.inference.status import FAILED, OK
 
 PERSONS, RECORDS = "mean over persons", "mean over records (capped)"
-PARTLY = "some columns failed"  # of a release in which others stand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +20,8 @@ class ResultNotes:
     """What is said of an estimate, in an outcome and in the release that is made of it.
 
     persons: n if it is public, a noisy count if one was bought, else None. estimand: what is
-    estimated, in words. status, advice: what the private outcome was, and what to do about one that
-    is not "ok"; statuses: one a column, where columns differ (none: all have that of the release).
+    estimated, in words. status: the worst code of all rows; advice: what is particular to
+    this case; statuses: one a column (none: all have that of the release).
     shares: parts of the budget by purpose. diagnostics: further numbers that were paid for.
     """
 
@@ -66,13 +66,3 @@ def by_cause(sampling: float, noise: float) -> dict[str, float]:
 def estimand_of(cap: int | None) -> str:
     """What a mean of people is over: persons, or their capped records."""
     return PERSONS if cap is None else RECORDS
-
-
-def overall(statuses: Sequence[str]) -> str:
-    """The status of a release of columns with these: theirs if it is one, that some failed, else
-    the first that is not "ok"."""
-    if all(status == FAILED for status in statuses):
-        return FAILED
-    if FAILED in statuses:
-        return PARTLY
-    return next((status for status in statuses if status != OK), OK)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError
 from privmean.inference.interval import UNSAFE
+from privmean.inference.status import OK
 from privmean.plain_data import plain_tree
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.guarantee_text import risk_sentence
-from privmean.release.formatting import percent, table, worst_status
+from privmean.release.formatting import percent, stated_status, status_text, table
 from privmean.release.provenance import Provenance, sealed
 from privmean.release.release import Release
 from privmean.release.result_rows import Row, columns_of
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1  # of a stored study
 KIND = "study"
-OK, FAILED, NOT_ANSWERED = "ok", "failed", "not answered"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Answer:
     @property
     def stated(self) -> tuple[str, str]:
         """Status and advice."""
-        return (self.status, self.advice) if self.release is None else worst_status(self.release)
+        return (self.status, self.advice) if self.release is None else stated_status(self.release)
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,8 +193,9 @@ class StudyRelease:
             status, advice = answer.stated
             if answer.release is not None:
                 lines += table(answer.release.rows(), answer.release.level, answer.release.columns)
+                advice = status_text(answer.release)
             if status != OK:
-                lines.append(f"  {status}: {advice}".rstrip(": "))
+                lines.append(f"  {advice}")
         promise = self.guarantee
         kind = "all lines together" if self.simultaneous else "each line for itself"
         lines.append(f"intervals: {percent(self.level)}, {kind}")

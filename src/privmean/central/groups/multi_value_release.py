@@ -14,6 +14,7 @@ from privmean.inference.contrasts import Contrast
 from privmean.inference.group_table import each_of
 from privmean.inference.interval import Interval
 from privmean.inference.multi_value_table import SeveralTables, joined
+from privmean.inference.status import release_status
 from privmean.release.release import Release
 from privmean.release.result_rows import Row
 
@@ -93,8 +94,8 @@ def values_release(
             estimate=release.estimate[which],
             columns=tuple(keys),
             intervals=intervals,
-            status=release.statuses[j * width],
-            statuses=(),
+            status=release_status(release.statuses[which]),
+            statuses=release.statuses[which],
             diagnostics=release.diagnostics[term],
         )
         tables.append(
@@ -104,8 +105,10 @@ def values_release(
             )
         )  # fmt: skip
     known = {item.name: getattr(release, item.name) for item in fields(Release)}
+    statuses = tuple(status for item in tables for status in item.statuses)
     names = tuple(f"{item.term}: {key}" for item in tables for key in item.columns)
     estimate = np.concatenate([item.estimate for item in tables])
     return MultiValueRelease(
-        **known | {"columns": names, "estimate": estimate}, tables=tuple(tables)
+        **known | {"columns": names, "estimate": estimate, "statuses": statuses},
+        tables=tuple(tables),
     )
