@@ -240,7 +240,7 @@ class Bounded(FromDeviations):
                     name,
                     items,
                     f"has {count_noun(len(items), 'number')} for {count_noun(dimension, 'column')}",
-                    "give one each",
+                    "give one per column",
                 )
         return tuple(zip(stretch(lows, dimension), stretch(highs, dimension), strict=True))
 
@@ -271,7 +271,9 @@ class UnknownScale(FromDeviations):
         small, large = validate.positive("smallest", self.smallest), self.largest
         validate.positive("largest", large)
         if small > large:
-            raise ArgumentError("smallest", small, "is above the largest", "give smallest first")
+            raise ArgumentError(
+                "smallest", small, "must be below the largest", "give the smallest first"
+            )
         if self.safety is not None:
             validate.positive("safety", self.safety)
 

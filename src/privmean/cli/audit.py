@@ -57,7 +57,7 @@ def audit(
     if table is None:
         for name, given in (("--person", person), ("--value", value)):
             if given:
-                raise ArgumentError(name, given, "goes with a table", "name its file first")
+                raise ArgumentError(name, given, "requires a table", "name its file first")
     else:
         question = _question(person, value, estimating)
     if processes is None:
@@ -99,8 +99,10 @@ def _question(person: str | None, value: list[str] | None, estimating: opt.Estim
     from privmean.errors import ArgumentError
 
     if person is None:
-        raise ArgumentError("--person", None, "is missing", "name the column that says who it is")
+        raise ArgumentError(
+            "--person", None, "is required", "name the column that identifies people"
+        )
     if not value:
-        raise ArgumentError("--value", None, "is missing", "name the column to average")
+        raise ArgumentError("--value", None, "is required", "name the column to average")
     made: Question = question_of("mean", {"values": tuple(value), **estimating.words()}, "--{}")
     return made

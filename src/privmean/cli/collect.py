@@ -85,8 +85,9 @@ class Wanted:
         if (make := asked.get(frozenset(given))) is None:
             said = ", ".join(f"--{name}" for name in given) or "none of them is given"
             raise PrivmeanError(
-                "what is asked? give --lower and --upper (with --bins for votes), or --radius and "
-                f"--dimension, or --items, and nothing else of these (here: {said})"
+                "the round must have one question. Give --lower and --upper (with "
+                "--bins for votes), --radius and --dimension, or --items (now: "
+                f"{said})."
             )
         return make(**given, **options)
 
@@ -133,12 +134,12 @@ def make_round(
     try:
         if described.closes is not None and described.closes <= time.time():
             raise ArgumentError(
-                "closes", described.closes, "is over", "give seconds since 1970 that are to come"
+                "closes", described.closes, "must lie in the future", "give seconds since 1970"
             )
         options = {"epsilon": epsilon, "persons": persons, **described.options()}
         round_ = wanted.round(options)
         if out.is_file():  # of one that was published, nothing would be left
-            raise ArgumentError("out", str(out), "is there already", "name another file")
+            raise ArgumentError("out", str(out), "already exists", "name another file")
         with naming(out):
             out.write_text(round_.to_json() + "\n")
     except (PrivmeanError, OSError) as error:
@@ -188,10 +189,15 @@ def tickets(
         round_ = read_round(round_file)
         if not round_.issued:
             raise ArgumentError(
-                "round", str(round_file), "takes reports without tickets", "make it with --issued"
+                "round",
+                str(round_file),
+                "must be a round that issues tickets",
+                "make it with --issued",
             )
         if not 0 <= level < len(round_.menu):
-            raise ArgumentError("level", level, "does not fit the round", "look at its menu")
+            raise ArgumentError(
+                "level", level, "is not a level of the round", "choose a level of its menu"
+            )
         if not secret_file.exists():
             with (
                 naming(secret_file),
@@ -264,12 +270,14 @@ def report(
 
     try:
         if out is None and server is None:
-            raise PrivmeanError("where to? give --server, or --round and --out")
+            raise PrivmeanError(
+                "a place for the report is required. Give --server, or --round and --out."
+            )
         if server is not None:
             send.address_of(server)  # refused before anything is spent
         if round_id is not None and round_file is not None:
             raise ArgumentError(
-                "round-id", round_id, "names a round of a server", "leave it or --round out"
+                "round-id", round_id, "requires --server", "remove it, or remove --round"
             )
         if round_file is not None:
             round_ = read_round(round_file)
@@ -279,13 +287,13 @@ def report(
             ]
             if round_id is None and len(offered) != 1:
                 raise PrivmeanError(
-                    f"the server has {len(offered)} open rounds; choose one with --round-id"
+                    f"the server has {len(offered)} open rounds. Choose one with --round-id."
                 )
             round_ = send.fetch_round(server, round_id or offered[0].get("round", ""))
         else:
-            raise PrivmeanError("which round? give --round, or --server")
+            raise PrivmeanError("a round is required. Give --round or --server.")
         if digest is not None and round_.digest.hex() != digest.strip().lower():
-            raise PrivmeanError("the round is not the published one; do not answer it")
+            raise PrivmeanError("the round is not the published one. Do not answer it.")
         numbers = private_value(value, value_file)
         held = private_ticket(ticket, ticket_file)
         if out is not None:

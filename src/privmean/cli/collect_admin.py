@@ -84,7 +84,7 @@ def revoke(
         lines = [line for line in text_of("tickets", tickets).splitlines() if line.strip()]
         held = [Ticket.from_text(line) for line in lines]
         if any(ticket.round_id.hex() != round_id.lower() for ticket in held):
-            raise PrivmeanError("the tickets are for another round")
+            raise PrivmeanError("the tickets are for another round. Ask for tickets of this round.")
     except (PrivmeanError, OSError) as error:
         fail(error)
     nonces = [ticket.nonce.hex() for ticket in held]  # keys stay here

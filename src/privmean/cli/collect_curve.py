@@ -43,14 +43,16 @@ def curve(
         round_ = shared.read_round(round_file)
         wanted = shared.points_of(at)
         if server is not None and files:
-            raise ArgumentError("server", server, "and files hold reports", "give one of them")
+            raise ArgumentError(
+                "server", server, "cannot be combined with files of reports", "use one of them"
+            )
         if server is not None:
             held = tokens(READ_TOKEN, token_file)
             tally = Remote(server, held[0] if held else None).tally(round_)
         elif files:
             tally, _ = aggregate_files(round_, files, secret=shared.read_secrets(secret_file))
         else:
-            raise PrivmeanError("of which reports? give files, or --server")
+            raise PrivmeanError("reports are required. Give files, or --server.")
         found = smooth(
             tally, None, np.array(wanted) if wanted else None, bandwidth=bandwidth, weights=weights
         )

@@ -60,8 +60,8 @@ class Open:
         read = tokens(READ_TOKEN, self.read_token_file)
         if not (self.public_results or read or administer):
             raise PrivmeanError(
-                "who may read results? give --public-results, or a token in --read-token-file or "
-                f"{READ_TOKEN}"
+                "results must have readers. Give --public-results, or a token in "
+                f"--read-token-file or {READ_TOKEN}."
             )
         return Roles.of(administer, read, public=self.public_results)
 
@@ -134,11 +134,11 @@ def serve(
         from privmean.local.collector.service import serve as run
         from privmean.local.collector.telemetry import Log
     except ImportError:
-        fail(PrivmeanError("the collector is not installed; pip install 'privmean[collector]'"))
+        fail(PrivmeanError("the collector is not installed. Install privmean[collector]."))
     try:
         roles = access.roles()
         if not (rounds or roles.administer):
-            raise PrivmeanError("which rounds? give --round, or a token for administration")
+            raise PrivmeanError("rounds are required. Give --round, or a token for administration.")
         settings = Settings(
             **asdict(listening),
             secrets=read_secrets(secret_file),

@@ -70,7 +70,7 @@ def read_secrets(paths: list[Path] | None) -> tuple[bytes, ...]:
     for path, secret in zip(paths or (), secrets, strict=True):
         if len(secret) != SECRET_SIZE:
             raise ArgumentError(
-                "secret-file", str(path), f"does not hold {SECRET_SIZE} bytes", "name another file"
+                "secret-file", str(path), f"must hold {SECRET_SIZE} bytes", "name another file"
             )
     return secrets
 

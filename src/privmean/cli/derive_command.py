@@ -128,7 +128,7 @@ def _asked(kind: str, said: Said, terms: opt.Terms, shown: opt.Shown) -> ParsedC
         given["values"] = [*(given.get("values") or []), *(said["values_from"] or [])]
         if not given["values"]:
             raise ArgumentError(
-                "--value", None, "no column was named", "give --value COLUMN or --values-from ..."
+                "--value", None, "is required", "give --value COLUMN or --values-from ..."
             )
     if opt.KeysFile in short:
         given["keys"] = taken(opt.KeysFile, said).beside(given.get("keys"))

@@ -43,7 +43,7 @@ def create(
     from privmean.privacy.ledger import Ledger, journal_at
 
     if journal_at(ledger).exists():
-        raise ArgumentError("ledger", ledger, "is there already", "name a new one")
+        raise ArgumentError("ledger", ledger, "already exists", "name a new one")
     policies = [policy_of(text, budget.rho is not None) for text in limit or ()]
     made = Ledger(ledger, **asdict(budget), policies=policies)
     typer.echo(f"{ledger}: {made.total.describe()} for one group of persons")
@@ -59,7 +59,9 @@ def policy_of(text: str, zcdp: bool) -> Policy:
     name, _, period = who.partition("/")
     form = "WHO/PERIOD=RHO" if zcdp else "WHO/PERIOD=EPSILON[,DELTA]"
     example = "*/month=0.1" if zcdp else "*/month=1.0,1e-7"
-    wrong = ArgumentError("--limit", text, f"is not {form}", f"give for example '{example}'")
+    wrong = ArgumentError(
+        "--limit", text, f"is not of the form {form}", f"use for example '{example}'"
+    )
     try:
         first, *rest = [float(item) for item in number.split(",")]
     except ValueError:

@@ -59,7 +59,7 @@ class Listed:
         if self.roster is None:
             if self.roster_column is not None:
                 raise ArgumentError(
-                    "--roster-column", self.roster_column, "is given alone", "give --roster FILE"
+                    "--roster-column", self.roster_column, "requires --roster", "give --roster FILE"
                 )
             return None
         from privmean.data.roster_files import roster_ids
@@ -83,7 +83,9 @@ class Limits:
         given = {"--assume": text, "--bounds": self.bounds, "--sd": self.sd}
         said = [name for name, value in given.items() if value is not None]
         if len(said) > 1:
-            raise ArgumentError(said[1], given[said[1]], f"is given beside {said[0]}", "give one")
+            raise ArgumentError(
+                said[1], given[said[1]], f"cannot be combined with {said[0]}", "use one of them"
+            )
         if self.bounds is not None:
             return tuple(self.bounds)
         if self.sd is not None:
@@ -120,7 +122,9 @@ class KeysFile:
         if path is None:
             return None if keys is None else keys.split(",")
         if keys is not None:
-            raise ArgumentError("--keys-file", path, "is given beside --keys", "give one")
+            raise ArgumentError(
+                "--keys-file", path, "cannot be combined with --keys", "use one of them"
+            )
         try:
             with open(path, encoding="utf-8") as lines:
                 return [line.rstrip("\r\n") for line in lines if line.rstrip("\r\n")]
@@ -141,9 +145,7 @@ class Shown:
         if self.sign is None:
             return None
         if not self.as_json:
-            raise ArgumentError(
-                "--sign", self.sign, "goes with --json", "text is not signed: add --json"
-            )
+            raise ArgumentError("--sign", self.sign, "requires --json", "add --json")
         from privmean.release.signing import private_key
 
         return private_key(self.sign)
@@ -170,7 +172,9 @@ class Drawn(Shown):
         if plot is not None:
             require_matplotlib(plot)
             if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-                raise ArgumentError("--plot", plot, "is no picture", "end it in .png, .svg or .pdf")
+                raise ArgumentError(
+                    "--plot", plot, "is not a picture file", "end it in .png, .svg or .pdf"
+                )
             require_place("--plot", path)
         return super().ready()
 
@@ -186,13 +190,15 @@ def require_matplotlib(plot: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
-        raise ArgumentError("--plot", plot, "needs matplotlib", "install privmean[plot]")
+        raise ArgumentError("--plot", plot, "requires matplotlib", "install privmean[plot]")
 
 
 def require_place(option: str, path: Path) -> None:
     """Refuse a file that could not be written."""
     if not path.parent.is_dir():
-        raise ArgumentError(option, str(path), "is in no folder", "make the folder first")
+        raise ArgumentError(
+            option, str(path), "is not in an existing folder", "make the folder first"
+        )
     if path.is_dir():
         raise ArgumentError(option, str(path), "is a folder", "name a file in it")
     if not os.access(path if path.exists() else path.parent, os.W_OK):

@@ -38,7 +38,7 @@ class Guessed:
             return self.persons if self.sizes is None else [*map(float, self.sizes.split(","))]
         except ValueError:
             raise ArgumentError(
-                "--sizes", self.sizes, "are no numbers", "give 900,400,60"
+                "--sizes", self.sizes, "must be numbers", "use for example 900,400,60"
             ) from None
 
 

@@ -44,11 +44,12 @@ def commands() -> dict[str, str]:
 def release_and_show(said: ParsedCommand) -> None:
     """Ask, print, and end with 3 where nothing that was asked has an estimate."""
     from privmean.api.call_options import check_options
+    from privmean.api.functions import ask
     from privmean.api.run_question import run_question
     from privmean.data.table import Table
 
     key = said.shown.ready()
-    terms = check_options(asdict(said.terms), "a command", {}, said.question.usual_neighbors)
+    terms = check_options(asdict(said.terms), ask, said.question.usual_neighbors)
     table = Table(said.source, person=said.person, machine=said.reading.machine(), **said.table)
     said.shown.show(run_question(table, said.question, terms), key)
 
@@ -60,7 +61,7 @@ def refuse_moved(arguments: Sequence[str]) -> None:
     for item in arguments:
         option = item.partition("=")[0]
         if option in MOVED:
-            raise ArgumentError(option, None, "is no option any more", MOVED[option])
+            raise ArgumentError(option, None, "is not an option any more", MOVED[option])
 
 
 def question_command(kind: str) -> Callable[..., None]:

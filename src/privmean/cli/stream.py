@@ -69,7 +69,9 @@ class Timed:
         """The public column of times, if there is one."""
         if (self.period is None) != (self.time_column is None):
             given = self.period or self.time_column
-            raise ArgumentError("period/time_column", given, "go together", "give both")
+            raise ArgumentError(
+                "period/time_column", given, "requires both a period and a time column", "give both"
+            )
         return [] if self.time_column is None else [self.time_column]
 
 
@@ -83,9 +85,7 @@ class Grouped:
     def columns(self) -> list[str]:
         """The public column of groups, if there is one."""
         if self.groups is not None and self.by is None:
-            raise ArgumentError(
-                "groups", self.groups, "goes with --by", "name the column of the group"
-            )
+            raise ArgumentError("groups", self.groups, "requires --by", "name the group column")
         return [] if self.by is None else [self.by]
 
     def number(self) -> int:
@@ -129,7 +129,9 @@ class Pictures:
             if path is None:
                 continue
             if by is not None:
-                raise ArgumentError(name, str(path), "is of one mean", "leave --by or this out")
+                raise ArgumentError(
+                    name, str(path), "is only for a single mean", "remove it, or remove --by"
+                )
             opt.require_place(name, path)
         if self.plot is not None:
             opt.require_matplotlib(str(self.plot))
@@ -149,7 +151,7 @@ class Pictures:
                 drawing.html(path, names, self.html, running.guarantee.describe())
         except OSError as problem:
             raise PrivmeanError(
-                f"{problem.filename}: {os_error_text(problem)}; the releases are written and safe"
+                f"{problem.filename}: {os_error_text(problem)}. The releases are written and safe."
             ) from None
 
 
@@ -200,8 +202,8 @@ def stream(
         raise ArgumentError(
             "max_participations/min_separation",
             None,
-            "is missing",
-            "say how often a person may take part: at most K steps, at least b apart",
+            "is required",
+            "give the largest number of steps per person, or the least distance between them",
         )
     public = [*by_group.columns(), *timed.columns()]
     settings: dict[str, Any] = {

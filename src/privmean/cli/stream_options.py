@@ -44,7 +44,7 @@ class Columns:
     def named(self) -> tuple[str, list[str]]:
         """The columns, refused if they are missing."""
         if self.person is None or not self.value:
-            raise ArgumentError("person/value", None, "is missing", "give --person and --value")
+            raise ArgumentError("person/value", None, "is required", "give --person and --value")
         return self.person, self.value
 
 
@@ -110,15 +110,17 @@ class Sourced(Lines):
         grow = {"follow": self.follow, "parts": self.parts, "kafka": self.kafka}
         given = [name for name, said in grow.items() if said is not None]
         if len(given) > 1:
-            raise ArgumentError(given[1], given[0], "are two sources", "give one")
+            raise ArgumentError(
+                given[1], given[0], "cannot be combined with the other source", "use one of them"
+            )
         if self.idle is not None:
             validate.nonnegative("idle", self.idle)
             if not given:
-                raise ArgumentError("idle", self.idle, "is for sources that grow", "leave it out")
+                raise ArgumentError("idle", self.idle, "requires a source that grows", "remove it")
         kind = self.input_format
         if self.kafka is not None:
             if kind not in ("auto", "jsonl"):
-                raise ArgumentError("format", kind, "is not that of messages", "send JSON")
+                raise ArgumentError("format", kind, "is not a format of messages", "send JSON")
             kind = "jsonl"
         reader = self.reader(kind, columns)
         if self.parts is not None:
@@ -165,7 +167,7 @@ class Kept:
         }
         for name, said in alone.items():
             if said and self.state is None:
-                raise ArgumentError(f"--{name}", said, "goes with --state", "name the state file")
+                raise ArgumentError(f"--{name}", said, "requires --state", "name the state file")
         if self.output is not None:
             opt.require_place("--output", self.output)
 
@@ -211,7 +213,7 @@ class Charged:
         """What charges the ledger, which is there: BudgetExceeded if it holds too little."""
         if self.ledger is None:
             if self.label is not None:
-                raise ArgumentError("label", self.label, "goes with --ledger", "name the ledger")
+                raise ArgumentError("label", self.label, "requires --ledger", "name the ledger")
             return lambda: None
         from privmean.privacy.ledger import Ledger as Book
 

@@ -59,11 +59,14 @@ def plan(
         mu = Budget(**asdict(budget)).gaussian_mu()
         if not mu:
             raise ArgumentError(
-                "delta", budget.delta, "a stream has Gaussian noise", "give delta > 0 or rho"
+                "delta",
+                budget.delta,
+                "must be above 0, because a stream uses Gaussian noise",
+                "give delta > 0 or rho",
             )
         unit = movement / mu
     elif budget.delta:
-        raise ArgumentError("delta", budget.delta, "goes with epsilon", "give it, or leave it out")
+        raise ArgumentError("delta", budget.delta, "requires epsilon", "give epsilon, or remove it")
     target = AveragingTarget.of(weighted.window, weighted.half_life)
     usual = "times" if aimed.time else "rmse" if unit is None else "shown"
     found = survey(

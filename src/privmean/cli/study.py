@@ -36,7 +36,7 @@ def init(
     from privmean.study.study_file import first_file
 
     if out.exists():
-        raise ArgumentError("--out", str(out), "is there already", "name another file")
+        raise ArgumentError("--out", str(out), "already exists", "name another file")
     text = first_file(table, person, column_names(table, person, header), header)
     opt.written_to(out, text)
     typer.echo(f"{out}: edit it, then `privmean study plan {out}`")

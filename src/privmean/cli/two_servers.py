@@ -61,7 +61,9 @@ def answer(
         said = parsed(sys.stdin.read())
         persons, shares = int(said["persons"]), [json.dumps(item) for item in said["shares"]]
     except (ValueError, KeyError, TypeError):
-        raise ArgumentError("answer", None, "is none of a server", "pass what it wrote") from None
+        raise ArgumentError(
+            "answer", None, "must be answers of servers", "pass the answers that the servers wrote"
+        ) from None
     found = Task.from_json(_text(task)).answer(
         [_whole(item) for item in shares], persons, level=level
     )
@@ -88,4 +90,6 @@ def _whole(text: str) -> list[int]:
         return [int(str(item)) for item in parsed(text)]
     except (ValueError, TypeError):
         # the share itself is not repeated: a raw one is secret
-        raise ArgumentError("share", None, "is no list of whole numbers", "see the docs") from None
+        raise ArgumentError(
+            "share", None, "is not a list of whole numbers", "give a list of whole numbers"
+        ) from None

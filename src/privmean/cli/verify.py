@@ -53,7 +53,10 @@ def sign(
         stored = None
     if not isinstance(stored, dict):
         raise ArgumentError(
-            "release", str(release), "holds no release", "give what `privmean ... --json` wrote"
+            "release",
+            str(release),
+            "is not a stored release",
+            "give a file written by `privmean ... --json`",
         )
     text = json.dumps(signed(stored, key), allow_nan=False)
     if out is None:

@@ -54,12 +54,12 @@ def withhold(
     who, values = columns.named()
     if said.max_records is None or not said.bounds:
         raise ArgumentError(
-            "max_records/bounds", None, "is missing", "give --max-records and --bounds LOW:HIGH"
+            "max_records/bounds", None, "is required", "give --max-records and --bounds LOW:HIGH"
         )
     pairs = [pair("bounds", text) for text in said.bounds]
     if len(pairs) not in (1, len(values)):
         raise ArgumentError(
-            "bounds", said.bounds, f"are not {len(values)}", "give one, or one each"
+            "bounds", said.bounds, f"must be {len(values)}", "give one, or one per column"
         )
     source = sourced.source((who, values, []), complete=kept.whole)
     running = WithholdRelease(

@@ -41,7 +41,9 @@ class Engine:
         if threads is not None:
             threads = validate.whole("threads", threads, least=1)
         if temp_directory is not None and not Path(temp_directory).is_dir():
-            raise ArgumentError("temp_directory", temp_directory, "is no folder", "make it first")
+            raise ArgumentError(
+                "temp_directory", temp_directory, "is not a folder", "make it first"
+            )
         try:
             self.spill = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
         except OSError as error:
@@ -69,7 +71,7 @@ class Engine:
                 ) from None
             if self._room() < LEAST_ROOM:
                 raise ArgumentError(
-                    "memory_limit", memory_limit, "is too little", "give one such as '4GB'"
+                    "memory_limit", memory_limit, "is too small", "give one such as '4GB'"
                 )
 
     def _room(self) -> int:

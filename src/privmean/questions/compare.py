@@ -21,6 +21,7 @@ from privmean.inference.interval import OK
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of, limited, with_limits
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -32,6 +33,7 @@ TRUE, FALSE = ("1", "true"), ("0", "false")
 PAIRED = "mean over persons with records in both groups of the difference of their own means"
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Compare(QuestionDefaults):
     """Whether two groups differ: an effect, its interval and its p-value.
@@ -74,26 +76,29 @@ class Compare(QuestionDefaults):
 
     def __post_init__(self) -> None:
         if not isinstance(self.value, str):
-            raise ArgumentError("value", self.value, "is no column", "name one column")
+            raise ArgumentError("value", self.value, "is not a column", "name one column")
         if (self.arms is None) == (self.by is None):
             raise ArgumentError(
-                "arms", self.arms, "or by is needed, and not both",
-                "name the column of arms, or by= and pair= for the same persons in two groups",
+                "arms", self.arms, "or by is required, and both cannot be combined",
+                "name the column of arms, or by and pair for the same people in two groups",
             )  # fmt: skip
         if validate.number("slope", self.slope) != 1 and self.before is None:
             raise ArgumentError(
-                "slope", self.slope, "goes with before", "name the earlier values, or leave it out"
+                "slope",
+                self.slope,
+                "requires before",
+                "name the column of earlier values, or remove it",
             )
         validate.choice("membership", self.membership, [PRIVATE, PUBLIC])
         if self.by is not None and self._public:
             raise ArgumentError(
-                "membership", self.membership, "is of arms", "leave it out, or name arms"
+                "membership", self.membership, "requires arms", "remove it, or name arms"
             )
         mine = ("levels", "before") if self.by is not None else ("pair",)
         for name in mine:
             if getattr(self, name) is not None:
                 raise ArgumentError(
-                    name, getattr(self, name), "does not go with the question", "leave it out"
+                    name, getattr(self, name), "is not used by this comparison", "remove it"
                 )
         _ = self.summary
 
@@ -115,7 +120,9 @@ class Compare(QuestionDefaults):
         given: Any = said
         listed = [] if given is None or isinstance(given, str) else list(given)
         if len(listed) != 2:
-            raise ArgumentError(name, said, "are not two keys", "name two, such as new and old")
+            raise ArgumentError(
+                name, said, "must be two keys", "give two keys such as 'new' and 'old'"
+            )
         (one,), (two,) = key_texts(name, listed, 1)
         return one, two
 

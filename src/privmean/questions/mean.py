@@ -27,6 +27,7 @@ from privmean.questions.declared_bounds import (
     limited,
     with_limits,
 )
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.central.groups.group_means import GroupMeans
@@ -41,6 +42,7 @@ GROUPED: dict[str, Any] = {
 }  # fmt: skip
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Mean:
     """The mean over persons of each person's own mean, in one or several columns.
@@ -111,14 +113,14 @@ class Mean:
         for name in listed:
             if listed.count(name) > 1:
                 word = "by" if name in (self.by or ()) else "values"
-                raise ArgumentError(word, name, "is asked for twice", "name each column once")
+                raise ArgumentError(word, name, "is named twice", "name each column once")
         if self.by is not None:
             self._check_groups()
             return
         for name, usual in GROUPED.items():
             if not _unsaid(getattr(self, name), usual):
                 raise ArgumentError(
-                    name, getattr(self, name), "goes with by", "name the column of groups"
+                    name, getattr(self, name), "requires by", "name the group column"
                 )
         _ = self.summary
         if random_effects(self.related) is None:
@@ -127,8 +129,8 @@ class Mean:
             raise ArgumentError(
                 "related",
                 self.related,
-                "describes the persons in full, beside an assumption or a method",
-                "leave assume and method out",
+                "cannot be combined with assume or method",
+                "remove assume and method",
             )
         self._chosen(by_records=self.estimand == "records")
 
@@ -175,7 +177,7 @@ class Mean:
         if effects is not None and effects.group_sizes is None:
             if table is None or effects.group is None:
                 raise ArgumentError(
-                    "group_sizes", None, "are not known", "give them, or a table and its column"
+                    "group_sizes", None, "are required", "give them, or a table with the column"
                 )
             sized = replace(effects, group_sizes=table.groups(effects.group))
             return replace(self, related=sized)
@@ -275,19 +277,22 @@ class Mean:
         named = self.values or ()
         if not named or len(set(named)) < len(named) or any("*" in x or "?" in x for x in named):
             raise ArgumentError(
-                "values", self.values, "are no columns", "name the values that are averaged"
+                "values",
+                self.values,
+                "must name the columns to average",
+                "name the values that are averaged",
             )
         if len(named) > 1 and (self.keys is None or self.simultaneous):
             raise ArgumentError(
-                "values", self.values, "are several, which need public keys and no simultaneous",
-                "name keys and leave simultaneous out, or ask for one value",
+                "values", self.values, "of several columns require keys and simultaneous=False",
+                "name keys and remove simultaneous, or use one value",
             )  # fmt: skip
         usual = {"estimand": "persons", "cap": None, "assume": None, "related": 1.0}
         for name, value in usual.items():
             if not _unsaid(getattr(self, name), value):
                 given = getattr(self, name)
                 said = argument_name(given) if name == "assume" else name
-                raise ArgumentError(said, given, "does not go with by=", "leave it out")
+                raise ArgumentError(said, given, "cannot be combined with by", "remove it")
         self._by_group()
 
     def _looked_at_by_group(self) -> tuple[str, ...]:
@@ -321,8 +326,8 @@ class Mean:
             raise ArgumentError(
                 "method",
                 self.method,
-                "does not go with by=",
-                "leave it out, or give DefaultMean(target='clipped')",
+                "cannot be combined with by",
+                "remove it, or use pm.DefaultMean(target='clipped')",
             )
         said, pairs = self.grouping, self._pairs()
         public = None if pairs.keys is None else pairs.groups

@@ -15,12 +15,14 @@ from privmean.models.quantiles import Quantiles
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of
 from privmean.release.release import Release
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
     from privmean.privacy.budget import Budget
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Quantile(QuestionDefaults):
     """Quantiles of persons' own means in one column, and their whole distribution.
@@ -54,7 +56,7 @@ class Quantile(QuestionDefaults):
         validate.positive("related", self.related)
         given = self.q
         if isinstance(given, str | Set | Mapping):
-            raise ArgumentError("q", given, "are no parts of 1", "give q=(0.25, 0.5, 0.75)")
+            raise ArgumentError("q", given, "must lie between 0 and 1", "use q=(0.25, 0.5, 0.75)")
         try:
             object.__setattr__(self, "q", tuple(given))
         except TypeError:  # one number, of whatever type
@@ -76,9 +78,7 @@ class Quantile(QuestionDefaults):
         if columns != 1:
             raise ArgumentError("value", self.value, "is not one column", "name one column")
         if cap is not None:
-            raise ArgumentError(
-                "estimand", "records", "has no quantiles", "read people with estimand='persons'"
-            )
+            raise ArgumentError("estimand", "records", "has no quantiles", "use estimand='persons'")
         return self._chosen()
 
     @property

@@ -55,6 +55,7 @@ from privmean.questions.regression_options import (
 )
 from privmean.questions.working_errors import WorkingErrors, ranges_of
 from privmean.release.release import Release
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -65,6 +66,7 @@ OWN_WORDS = ("fixed_effects", "time", "threshold", "records", "resolution", "ass
 POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Regression(QuestionDefaults):
     """A regression of persons with many records each.
@@ -153,7 +155,8 @@ class Regression(QuestionDefaults):
             for name in OWN_WORDS:
                 if _said(getattr(self, name), _default(name)):
                     raise ArgumentError(
-                        name, getattr(self, name), f"does not go with effect={self.effect!r}",
+                        name, getattr(self, name),
+                        f"cannot be combined with effect={self.effect!r}",
                         "say effect='own' for the mean of persons' own coefficients"
                         + (", or effect='within'" if name == "fixed_effects" else ""),
                     )  # fmt: skip
@@ -162,25 +165,28 @@ class Regression(QuestionDefaults):
         for name in POOLED_WORDS:
             if _said(getattr(self, name), _default(name)):
                 raise ArgumentError(
-                    name, getattr(self, name), "does not go with effect='own'",
-                    "say effect='pooled' or effect='within'",
+                    name, getattr(self, name), "cannot be combined with effect='own'",
+                    "use effect='pooled' or effect='within'",
                 )  # fmt: skip
         if isinstance(self.method, str) and self.method != "auto":
             raise ArgumentError(
-                "method", self.method, "is no estimator", "give Magnitudes(...) or Winsorized(...)"
+                "method",
+                self.method,
+                "is not an estimator",
+                "use pm.PrivateScale(...) or pm.WinsorizedMean(...)",
             )
         if self.method != "auto":
             if isinstance(self.method, type) or not callable(getattr(self.method, "plan", None)):
                 raise ArgumentError(
                     "method",
                     self.method,
-                    "is no estimator",
-                    "give Magnitudes(...) or Winsorized(...)",
+                    "is not an estimator",
+                    "use pm.PrivateScale(...) or pm.WinsorizedMean(...)",
                 )
             for name, value in (("assume", self.assume), ("related", self.related)):
                 if value is not None and not (name == "related" and value == 1.0):
                     raise ArgumentError(
-                        name, value, "is given beside a method", "set it where the method is made"
+                        name, value, "cannot be combined with method", "set it in the method"
                     )
         summary = self._own()
         assume: Any = self.assume
@@ -195,8 +201,8 @@ class Regression(QuestionDefaults):
                 raise ArgumentError(
                     "assume",
                     assume,
-                    "does not bound a person's coefficients",
-                    "give limits such as (-1, 1), SubGaussian(sd=...) or Errors(...)",
+                    "is not an assumption about coefficients",
+                    "use bounds such as (-1, 1), SubGaussian(sd=...) or WorkingErrors(...)",
                 )
 
     @property
@@ -283,16 +289,16 @@ class Regression(QuestionDefaults):
             raise ArgumentError(
                 "assume",
                 assume,
-                "pairs persons, and persons that cannot be fitted hide the scale of the others",
-                "leave it out: magnitudes are found privately then",
+                "cannot be used for coefficients, because it pairs people",
+                "remove it; the scale is found privately",
             )
         if limits is None and (budget.rho is not None or budget.delta == 0):
             raise ArgumentError(
                 "range",
                 None,
-                "or a delta is needed beside an assumption, to find the centre",
-                "give a delta such as 1e-6, Errors(..., range=(-1, 1)), or "
-                "method=Winsorized(..., range=(-1, 1))",
+                "or a delta is required beside an assumption",
+                "pass delta=1e-6, WorkingErrors(..., range=(-1, 1)) or "
+                "method=WinsorizedMean(..., range=(-1, 1))",
             )
         return WinsorizedMean(assume, range=limits, design_effect=effect)
 

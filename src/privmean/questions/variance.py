@@ -15,6 +15,7 @@ from privmean.models.variance_search import VarianceSearch
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of, limited, with_limits
 from privmean.release.release import Release
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Method = Literal["auto", "moment", "pair scale", "coinpress"]
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Variance(QuestionDefaults):
     """The variance of persons' own means in one column, and their standard deviation.
@@ -76,8 +78,8 @@ class Variance(QuestionDefaults):
     ) -> VarianceSearch | MomentVariance:
         if cap is not None:
             raise ArgumentError(
-                "estimand", "records", "has no variance between persons",
-                "read people with estimand='persons'",
+                "estimand", "records", "has no variance between people",
+                "use estimand='persons'",
             )  # fmt: skip
         return self._chosen()
 
@@ -87,8 +89,8 @@ class Variance(QuestionDefaults):
             raise ArgumentError(
                 "method",
                 self.method,
-                "has intervals for normal values alone, and is for study",
-                "use 'moment', or 'pair scale' or 'coinpress'",
+                "is only for studies: its intervals require normal values",
+                "use 'moment', 'pair scale' or 'coinpress'",
             )
         validate.choice("method", self.method, get_args(Method))
         search: Search | None
@@ -102,19 +104,19 @@ class Variance(QuestionDefaults):
             for name in ("within", "center"):
                 if getattr(self, name) is not None:
                     raise ArgumentError(
-                        name, getattr(self, name), "is found privately by method='moment'",
-                        "leave it out, or give within and another method",
+                        name, getattr(self, name), "is not used by method='moment'",
+                        "remove it, or give within and another method",
                     )  # fmt: skip
             return MomentVariance(self.related)
         if self.related != 1.0:
             raise ArgumentError(
-                "related", self.related, "goes with method='moment' alone", "leave it out"
+                "related", self.related, "requires method='moment' alone", "remove it"
             )
         try:
             smallest, largest = self.within  # type: ignore[misc]
         except (TypeError, ValueError):
             raise ArgumentError(
-                "within", self.within, "is no pair", "give within=(smallest, largest) deviation"
+                "within", self.within, "must be a pair", "use within=(smallest, largest)"
             ) from None
         try:
             return VarianceSearch(smallest, largest, search, self.center)

@@ -79,9 +79,9 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
     _known("", stated, PARTS)
     for part in PARTS:
         if part in NEEDED and (not isinstance(stated.get(part), dict) or not stated[part]):
-            raise ArgumentError(part, stated.get(part), "is missing", f"add [{part}] to the file")
+            raise ArgumentError(part, stated.get(part), "is required", f"add [{part}] to the file")
         if not isinstance(stated.get(part, {}), dict):
-            raise ArgumentError(part, stated[part], "is no table", f"write [{part}]")
+            raise ArgumentError(part, stated[part], "is not a table", f"write [{part}]")
     table, budget, own = stated["table"], stated["budget"], stated.get("study", {})
     for place, said, known in (
         ("table", table, TEXT),
@@ -91,7 +91,7 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
         _typed(place, said, known)
     for name in ("source", "person"):
         if name not in table:
-            raise ArgumentError(f"table.{name}", None, "is missing", TEXT[name][1])
+            raise ArgumentError(f"table.{name}", None, "is required", TEXT[name][1])
     kept = {name: value for name, value in table.items() if name not in ("source", "person")}
     machine = {name: kept.pop(name) for name in _words_of(ResourceOptions) if name in kept}
     source = os.path.expanduser(table["source"])
@@ -104,7 +104,9 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
     for name, said in stated["questions"].items():
         place = f"questions.{name}"
         if not isinstance(said, dict) or "ask" not in said:
-            raise ArgumentError(f"{place}.ask", None, "is missing", 'say ask = "mean", for example')
+            raise ArgumentError(
+                f"{place}.ask", None, "is required", 'write for example ask = "mean"'
+            )
         ours = {word: value for word, value in said.items() if word in OWN}
         _typed(place, ours, OWN)
         kind = ours.pop("ask")
@@ -127,7 +129,7 @@ def _question(kind: str, words: Mapping[str, Any], place: str) -> Any:
         if word not in known:
             near = get_close_matches(word, [*known, *OWN], n=1)
             remedy = f"did you mean {near[0]}?" if near else f"{kind} takes {', '.join(known)}"
-            raise ArgumentError(f"{place}.{word}", value, f"is no word of {kind}", remedy)
+            raise ArgumentError(f"{place}.{word}", value, f"is not a word of {kind}", remedy)
     return question_of(kind, words, place + ".{}")
 
 
@@ -146,7 +148,7 @@ def _typed(place: str, said: Mapping[str, Any], known: Mapping[str, tuple[Any, s
         kind, words = known[name]
         fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
         if not fits or (isinstance(value, bool) and kind is not bool):
-            raise ArgumentError(f"{place}.{name}", value, f"is no {_TYPES[kind]}", words)
+            raise ArgumentError(f"{place}.{name}", value, f"is not {_TYPES[kind]}", words)
 
 
 _TYPES = {str: "string", float: "number", int: "integer", bool: "boolean", list: "array"}
