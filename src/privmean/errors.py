@@ -58,6 +58,11 @@ class PrivmeanError(Exception):
             print(error)
     """
 
+    notice = ""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {self.notice}".rstrip()
+
 
 class ArgumentError(PrivmeanError, ValueError):
     """An argument cannot be used: names the argument, its value and the remedy.

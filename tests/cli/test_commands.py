@@ -89,8 +89,8 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
     [
         (["--value", "score", "--epsilon", "-1"], "epsilon=-1.0"),
         (["--value", "score", "--epsilon", "nan"], "epsilon=nan"),
-        (["--value", "score"], "exactly one of epsilon and rho"),
-        (["--value", "score", "--epsilon", "1", "--rho", "1"], "exactly one of epsilon and rho"),
+        (["--value", "score"], "--epsilon is required"),
+        (["--value", "score", "--epsilon", "1", "--rho", "1"], "--epsilon=1.0 and --rho=1.0 cannot be combined"),
         (["--value", "scroe", "--epsilon", "1", "--header"], "score"),
         (["--value", "scroe", "--epsilon", "1"], "not shown"),
         (["--epsilon", "1"], "--value"),
@@ -102,7 +102,10 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
         (["--value", "score", "--epsilon", "0.01"], "persons"),
         (["--value", "score", "--epsilon", "1", "--sd", "1", "--bounds", "1", "5"], "given beside"),
         (["--value", "score", "--epsilon", "1", "--beta", "0.1"], "--method"),
-        (["--value", "score", "--epsilon", "1", "--method", "default bta=1"], "no setting"),
+        (
+            ["--value", "score", "--epsilon", "1", "--method", "default bta=1"],
+            "is not a setting of default",
+        ),
         (["--value", "score", "--epsilon", "1", "--assume", "sub-gausian sd=1"], "sub-gaussian"),
         (["--value", "score", "--epsilon", "1", "--target", "mean"], "default target=mean"),
         (["--value", "score", "--epsilon", "1", "--covariance", "1"], "covariance 1,4,9"),

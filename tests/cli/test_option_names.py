@@ -26,7 +26,7 @@ BOUNDS = ["--bounds", "0", "5"]
         ([*STREAM, "--center", "3"], "--center=[3.0]: needs a radius; give --clip too"),
         ([*STREAM, *BOUNDS, "--value", "w"], "give --clip and --center instead"),
         ([*STREAM, *BOUNDS, "--goal", "times"], "--time=(): is empty"),
-        ([*STREAM, *BOUNDS, "--time", "3"], "--time=(3,): goes with"),
+        ([*STREAM, *BOUNDS, "--time", "3"], "--time=(3,): requires"),
         ([*STREAM, *BOUNDS, "--format", "xml"], "--format='xml': is not one of"),
         ([*STREAM, *BOUNDS, "--kafka", "x"], "--kafka='x': is not HOST:PORT/TOPIC"),
         ([*STREAM, *BOUNDS, "--kafka", ""], "--kafka='': is not HOST:PORT/TOPIC"),
@@ -72,7 +72,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path):
 
 
 def test_room_is_asked_for_where_the_disk_is_full_alone(tmp_path):
-    with pytest.raises(PrivmeanError, match="No such file.*see that it can be written") as gone:
+    with pytest.raises(PrivmeanError, match="No such file.*Correct this") as gone:
         ReleaseFile(tmp_path / "none" / "x").follow(iter(()))
     assert "make room" not in str(gone.value)
 

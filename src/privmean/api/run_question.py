@@ -62,7 +62,7 @@ def uncharged(ledger: Ledger | None) -> Iterator[None]:
         yield
     except PrivmeanError as error:
         if ledger is not None:
-            error.args = (f"{error} {UNCHARGED}",)
+            error.notice = UNCHARGED
         raise
 
 

@@ -29,22 +29,20 @@ OWN_SECONDS = 40.0  # for a table of one's own, unless a number of runs is asked
 def audit(
     table: Annotated[
         str | None,
-        typer.Argument(
-            help="Your own table, audited dry; without it, everything on built-in ones."
-        ),
+        typer.Argument(help="Audit a question on this table; else built-in tables."),
     ] = None,
-    person: Annotated[str | None, "Column that names the person."] = None,
-    value: Annotated[list[str] | None, "Column to average; repeat."] = None,
-    runs: Annotated[int | None, "Replays on neighbours (5000, on a table of yours 2000)."] = None,
-    seed: Annotated[int, "Of neighbours and of the simulated noise."] = 0,
-    processes: Annotated[int | None, "Processes (all processors for 20000 runs and more)."] = None,
+    person: Annotated[str | None, "Name the column that identifies people."] = None,
+    value: Annotated[list[str] | None, "Name a column to average; repeat for more."] = None,
+    runs: Annotated[int | None, "Replay this often (5000; 2000 on a table of yours)."] = None,
+    seed: Annotated[int, "Set the seed of neighbors and simulated noise."] = 0,
+    processes: Annotated[int | None, "Use this many processes."] = None,
     *,
     budget: words.BudgetOptions,
-    neighbors: Annotated[str | None, "replace-one or add-remove; both unless given."] = None,
+    neighbors: Annotated[str | None, "Use replace-one or add-remove; the default is both."] = None,
     estimating: opt.Estimating,
     as_json: opt.Json = False,
 ) -> None:
-    """Try the promise: record runs, replay them on hostile neighbours, compare and measure.
+    """Test the privacy guarantee on adversarial neighboring tables.
 
     Spends nothing, makes no release and prints nothing of the table. Exit status 0 if no violation
     was found, 1 if one was, 2 if nothing was audited (every plan was refused, say). For the full

@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from privmean.release.release import Release
 
 PRIVATE_FAILURE = 3
+DATA = "Data"
 
-Person = Annotated[str, "Column that names the person."]
+Person = Annotated[str, "Name the column that identifies people."]
 TableFile = Annotated[
     str,
     typer.Argument(
-        help="CSV, Parquet or JSON-lines file, folder or pattern; or postgresql://HOST/DATABASE."
+        help="Read this file, folder, pattern or postgresql:// address.", rich_help_panel=DATA
     ),
 ]
-Ledger = Annotated[str | None, "Ledger file that the release is charged to."]
-Label = Annotated[str | None, "Label of the ledger's entry."]
-Analyst = Annotated[str, "Who asks, for the ledger's entry."]
+Ledger = Annotated[str | None, "Charge the release to this ledger."]
+Label = Annotated[str | None, "Label the ledger entry."]
+Analyst = Annotated[str, "Name the analyst in the ledger entry."]
 Json = Annotated[bool, "Print one JSON object and nothing else.", "--json"]
 
 
@@ -47,12 +48,8 @@ class Terms(ReleaseOptions):
 class Listed:
     """Who is in the table, where a list says it."""
 
-    roster: Annotated[
-        str | None, "File with the public ids of all persons: one a line, or a CSV."
-    ] = None
-    roster_column: Annotated[
-        str | None, "Column of a CSV --roster (that of --person if not given)."
-    ] = None
+    roster: Annotated[str | None, "Read the public ids of all people from a file."] = None
+    roster_column: Annotated[str | None, "Name the column of ids in a CSV --roster."] = None
 
     def ids(self, person: str, written: dict[str, Any]) -> list[str] | None:
         """The ids in the file of them."""
@@ -72,11 +69,9 @@ class Limits:
     """Short forms of what accuracy may rest on."""
 
     bounds: Annotated[
-        tuple[float, float] | None, "Public limits of a person's value, lower then upper."
+        tuple[float, float] | None, "Give public bounds of a value, lower then upper."
     ] = None
-    sd: Annotated[
-        float | None, "Assume sub-Gaussian values a person with this standard deviation."
-    ] = None
+    sd: Annotated[float | None, "Assume sub-Gaussian values with this standard deviation."] = None
 
     def assumed(self, text: str | None) -> str | tuple[float, ...] | SubGaussian | None:
         """The one assumption, from --assume or a short form of it."""
@@ -101,9 +96,9 @@ class Estimating(Limits):
 
     assume: Annotated[
         str | None,
-        "What accuracy may rest on: 'KIND name=value ...', such as 'sub-gaussian sd=2'.",
+        "Assume 'KIND name=value ...', such as 'sub-gaussian sd=2'.",
     ] = None
-    method: Annotated[str, "Estimator, by name or 'KIND name=value ...'; auto chooses."] = "auto"
+    method: Annotated[str, "Choose the estimator, as a name or 'KIND name=value ...'."] = "auto"
 
     def words(self) -> dict[str, Any]:
         """The same by the words of a question."""
@@ -114,7 +109,7 @@ class Estimating(Limits):
 class KeysFile:
     """Keys of groups in a file."""
 
-    keys_file: Annotated[str | None, "File with the keys of --by, one a line."] = None
+    keys_file: Annotated[str | None, "Read the group keys from a file, one per line."] = None
 
     def beside(self, keys: str | None) -> list[str] | None:
         """The keys of groups: with commas in --keys, or one a line of the file."""
@@ -136,8 +131,8 @@ class KeysFile:
 class Shown:
     """How a release is printed."""
 
-    details: Annotated[bool, "Print the release in full, not in a few lines.", "--details"] = False
-    sign: Annotated[str | None, "Private key (PEM, Ed25519) that signs what --json prints."] = None
+    details: Annotated[bool, "Print the full record of the release.", "--details"] = False
+    sign: Annotated[str | None, "Sign the JSON with this private key (PEM, Ed25519)."] = None
     as_json: Json = False
 
     def ready(self) -> Ed25519PrivateKey | None:
@@ -164,7 +159,7 @@ class Shown:
 class Drawn(Shown):
     """How a release is printed, and drawn."""
 
-    plot: Annotated[str | None, "Write a picture here (.png, .svg or .pdf)."] = None
+    plot: Annotated[str | None, "Write a chart to this file (.png, .svg or .pdf)."] = None
 
     def ready(self) -> Ed25519PrivateKey | None:
         """The key that signs; a picture that could not be written is refused, too."""

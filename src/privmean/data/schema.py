@@ -46,12 +46,11 @@ class Columns:
     def advice(self, name: str) -> str:
         """What may have been meant by a name that no column has."""
         if self.names is None:
-            return "without a header columns are called '1', '2', ..." if self.places else "name it"
+            return "use the numbers '1', '2', ... of columns" if self.places else "name it"
         if not self.shown:
             return (
-                f"its first line has {len(self.names)} names or fields, which are not shown "
-                "because they could be a record (header=True says that they are names); check "
-                "the name, delimiter=, encoding= and header="
+                "check the name, delimiter and encoding. Use header=True to see the "
+                f"{len(self.names)} names of the first line"
             )
         return near(name, self.names)
 
@@ -67,7 +66,7 @@ def near(name: str, available: Sequence[str], kind: str = "columns") -> str:
         return "did you mean " + " or ".join(repr(item) for item in close) + "?"
     shown = ", ".join(repr(item) for item in available[:8])
     more = f" and {len(available) - 8} more" if len(available) > 8 else ""
-    return f"the {kind} are {shown}{more}" if available else f"there are no {kind}"
+    return f"choose one of {shown}{more}" if available else f"check that there are {kind}"
 
 
 def person_column(available: Columns, person: object) -> str:

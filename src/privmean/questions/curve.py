@@ -115,7 +115,7 @@ class BinnedMeans:
 @known_keywords
 @dataclass(frozen=True)
 class Curve(QuestionDefaults):
-    """The mean of persons over time, in public bins.
+    """Estimate a mean over time, in public bins.
 
     value, time: columns. bins: public edges, increasing; bin j holds edges[j] <= time <
     edges[j + 1]. Edges that are dates (or texts such as "2026-01-31") read a column of dates, of
@@ -153,20 +153,22 @@ class Curve(QuestionDefaults):
 
     kind: ClassVar[str] = "curve"
 
-    value: Annotated[str, "Column to average."]
-    time: Annotated[str, "Column of times."]
+    value: Annotated[str, "Name the column to average."]
+    time: Annotated[str, "Name the column of times."]
     bins: Annotated[
         Sequence[float] | Sequence[date] | list[str],
-        "Public edges, increasing: numbers or dates.",
+        "List increasing public edges, numbers or dates.",
     ]
-    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-20
-    assume: Annotated[Clipping | None, "What accuracy may rest on."] = None
-    method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
-    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
-    smooth: Annotated[float, "Bandwidth of a local linear smoother, in units of time."] = 0.0
-    by: Annotated[str | None, "Column of two groups: their difference is asked for."] = None
+    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-20
+    assume: Annotated[Clipping | None, "Assume this about the values; see the method guide."] = None
+    method: Annotated[Auto | Estimator, "Choose the estimator; auto uses public facts only."] = (
+        "auto"
+    )
+    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    smooth: Annotated[float, "Smooth with this bandwidth, in units of time."] = 0.0
+    by: Annotated[str | None, "Name a column of two groups to compare."] = None
     levels: Annotated[
-        tuple[str, ...] | None, "Its two values, first and second: second less first."
+        tuple[str, ...] | None, "Name the two values; the second minus the first."
     ] = None
 
     def __post_init__(self) -> None:

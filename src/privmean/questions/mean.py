@@ -45,7 +45,7 @@ GROUPED: dict[str, Any] = {
 @known_keywords
 @dataclass(frozen=True)
 class Mean:
-    """The mean over persons of each person's own mean, in one or several columns.
+    """Estimate means of people in one or several columns, also by group.
 
     values: columns of numbers; * and ? are wildcards. estimand: "persons" (every person counts
     once) or "records" (by usable records, up to `cap`). resolution: see `privmean.read`.
@@ -80,29 +80,31 @@ class Mean:
     limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()  # by declared types
 
     values: Annotated[
-        tuple[str, ...] | Sequence[str] | None, "Columns of numbers; * and ? are wildcards."
+        tuple[str, ...] | Sequence[str] | None, "Name a column to average; repeat for more."
     ] = None
-    estimand: Annotated[Estimand, "Mean over persons (one vote each) or over records (capped)."] = (
-        "persons"
+    estimand: Annotated[Estimand, "Weight people equally, or records up to a limit."] = "persons"
+    cap: Annotated[int | None, "Count at most this many records per person."] = None
+    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
+    assume: Annotated[Assumption | None, "Assume this about the values; see the method guide."] = (
+        None
     )
-    cap: Annotated[int | None, "Records a person that count, for records."] = None
-    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
-    assume: Annotated[Assumption | None, "What accuracy may rest on."] = None
-    method: Annotated[
-        Named | Estimator, "Estimator, by name or itself; auto chooses from public facts."
-    ] = "auto"
-    related: Annotated[Related, "Design effect, or random effects of public groups."] = 1.0
-    by: Annotated[tuple[str, ...] | None, "Column of groups; repeat for crossed groups."] = None
-    keys: Annotated[Any, "The groups: public keys, with commas."] = None
-    max_groups: Annotated[int, "Groups a person counts fully in (1: the one of most records)."] = 1
+    method: Annotated[Named | Estimator, "Choose the estimator; auto uses public facts only."] = (
+        "auto"
+    )
+    related: Annotated[Related, "Give the design effect of clustered people."] = 1.0
+    by: Annotated[tuple[str, ...] | None, "Name the group column; repeat for crossed groups."] = (
+        None
+    )
+    keys: Annotated[Any, "List the public group keys, with commas."] = None
+    max_groups: Annotated[int, "Count each person in at most this many groups."] = 1
     contrasts: Annotated[
-        tuple[str, ...] | None, "A comparison: 'a - b', 'a / b', 'each - rest', 'all pairs'."
+        tuple[str, ...] | None, "Compare groups: 'a - b', 'each - rest' or 'all pairs'."
     ] = None
-    membership: Annotated[str, "Whether the groups of a person are private."] = PRIVATE
-    rule: Annotated[str | None, "mode (one group a person) or split (weights over groups)."] = None
-    other: Annotated[bool, "One more group for everything that is not listed."] = False
-    shrink: Annotated[bool, "Further means, drawn to each other."] = False
-    simultaneous: Annotated[bool, "Intervals of all groups hold together."] = False
+    membership: Annotated[str, "Say whether group membership is private or public."] = PRIVATE
+    rule: Annotated[str | None, "Assign each person to one group, or split the weight."] = None
+    other: Annotated[bool, "Add one group for all keys that are not listed."] = False
+    shrink: Annotated[bool, "Add means shrunk towards each other."] = False
+    simultaneous: Annotated[bool, "Make the intervals of all groups hold jointly."] = False
 
     def __post_init__(self) -> None:
         for word in ("values", "by"):

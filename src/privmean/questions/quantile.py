@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @known_keywords
 @dataclass(frozen=True)
 class Quantile(QuestionDefaults):
-    """Quantiles of persons' own means in one column, and their whole distribution.
+    """Estimate quantiles of person means in one column.
 
     value: the column. q: parts of the persons, between 0 and 1, increasing: (0.25, 0.5, 0.75) are
     the quartiles. bounds: public limits of the values; left out, they are found privately. related:
@@ -46,11 +46,11 @@ class Quantile(QuestionDefaults):
 
     kind: ClassVar[str] = "quantile"
 
-    value: Annotated[str | None, "Column whose quantiles are asked for."] = None
-    q: Annotated[Sequence[float], "Parts of the persons, such as 0.25,0.5,0.75."] = (0.5,)
-    bounds: Annotated[tuple[float, float] | None, "Public limits of the values."] = None
-    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
-    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
+    value: Annotated[str | None, "Name the column of the quantiles."] = None
+    q: Annotated[Sequence[float], "List the quantiles, such as 0.25,0.5,0.75."] = (0.5,)
+    bounds: Annotated[tuple[float, float] | None, "Give public bounds of the values."] = None
+    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
 
     def __post_init__(self) -> None:
         validate.positive("related", self.related)

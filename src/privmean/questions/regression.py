@@ -69,7 +69,7 @@ POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
 @known_keywords
 @dataclass(frozen=True)
 class Regression(QuestionDefaults):
-    """A regression of persons with many records each.
+    """Fit a regression: pooled, within people, or person-specific.
 
     formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]) or
     C(a, levels=["u", "v"]); arithmetic on one record only. effect: which question is asked.
@@ -119,33 +119,37 @@ class Regression(QuestionDefaults):
 
     kind: ClassVar[str] = "regression"
 
-    formula: Annotated[str, "Formula, such as 'y ~ a + b + I(a**2)'."]
-    fixed_effects: Annotated[bool, "Use deviations from the person's own means."] = False
+    formula: Annotated[str, "Write a formula, such as 'y ~ a + b + I(a**2)'."]
+    fixed_effects: Annotated[bool, "Use deviations from person means."] = False
     working: Annotated[
-        Literal["independence"] | Working, "Public covariance of a person's errors."
+        Literal["independence"] | Working, "Give the working covariance of a person's errors."
     ] = "independence"
-    time: Annotated[str | None, "Column that orders a person's records."] = None
-    threshold: Annotated[float, "Least eigenvalue of X'X/T of a person who counts."] = 0.01
-    records: Annotated[int | None, "Least number of records of a person who counts."] = None
+    time: Annotated[str | None, "Name the column that orders the records."] = None
+    threshold: Annotated[float, "Require this least eigenvalue of X'X/T per person."] = 0.01
+    records: Annotated[int | None, "Require at least this many records per person."] = None
     scales: Annotated[
         Mapping[str, float] | Mapping[str, tuple[float, float]] | None,
-        "Public sizes of terms (own), or centre,scale of variables, by name.",
+        "Give public scales by name, such as age=30,8.",
     ] = None
-    resolution: Annotated[float, "Public resolution of columns, a power of two."] = 2.0**-20
+    resolution: Annotated[float, "Round columns to this power of two."] = 2.0**-20
     assume: Annotated[
         Clipping | WorkingErrors | None,
-        "What bounds one person's coefficients: LOW,HIGH, or one pair a term: 0,3;-1,1.",
+        "Bound person-specific coefficients, such as 0,3;-1,1.",
     ] = None
-    method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
-    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
-    effect: Annotated[Effect, "'pooled', 'within' or 'own': which question is asked."] = "pooled"
-    only: Annotated[tuple[str, ...] | None, "Terms to release; others are used only."] = None
+    method: Annotated[Auto | Estimator, "Choose the estimator; auto uses public facts only."] = (
+        "auto"
+    )
+    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    effect: Annotated[Effect, "Choose the effect: 'pooled', 'within' or 'own'."] = "pooled"
+    only: Annotated[tuple[str, ...] | None, "Release these terms only; fit all of them."] = None
     contrasts: Annotated[
-        Mapping[str, Mapping[str, float]] | None, "Sums to release: 'b - a: k[b]=1 k[a]=-1'."
+        Mapping[str, Mapping[str, float]] | None, "Release sums such as 'b - a: k[b]=1 k[a]=-1'."
     ] = None
-    weights: Annotated[int | str, "'persons', or records up to which a person counts."] = "persons"
+    weights: Annotated[int | str, "Weight people equally, or records up to this number."] = (
+        "persons"
+    )
     bounds: Annotated[
-        Mapping[str, tuple[float, float]] | None, "Public limits of variables, by name."
+        Mapping[str, tuple[float, float]] | None, "Give public bounds by name, such as age=18,90."
     ] = None
 
     def __post_init__(self) -> None:

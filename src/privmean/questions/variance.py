@@ -27,7 +27,7 @@ Method = Literal["auto", "moment", "pair scale", "coinpress"]
 @known_keywords
 @dataclass(frozen=True)
 class Variance(QuestionDefaults):
-    """The variance of persons' own means in one column, and their standard deviation.
+    """Estimate the variance of person means in one column.
 
     value: the column. method: "moment" finds a median and a spread privately and needs nothing
     given; the others need within, the public smallest and largest standard deviation: "pair scale"
@@ -51,12 +51,14 @@ class Variance(QuestionDefaults):
 
     kind: ClassVar[str] = "variance"
 
-    value: Annotated[str | None, "Column whose persons' means vary."] = None
-    within: Annotated[tuple[float, float] | None, "Public limits of the deviation."] = None
-    method: Annotated[Method, "'moment' (nothing given), or 'pair scale', 'coinpress'."] = "auto"
-    center: Annotated[float | None, "Public rough centre (coinpress)."] = None
-    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
-    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
+    value: Annotated[str | None, "Name the column of the person means."] = None
+    within: Annotated[
+        tuple[float, float] | None, "Give public bounds of the standard deviation."
+    ] = None
+    method: Annotated[Method, "Choose 'moment', 'pair scale' or 'coinpress'."] = "auto"
+    center: Annotated[float | None, "Give a public rough center, for coinpress."] = None
+    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
+    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
 
     def __post_init__(self) -> None:
         validate.positive("related", self.related)
