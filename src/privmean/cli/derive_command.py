@@ -101,6 +101,8 @@ def _parameter(item: Field) -> inspect.Parameter:
     hint, default = _shell_type(item), item.default
     if item.required:
         return parameter(item.name, Annotated[hint, item.help, *flags], panel=QUESTION)
+    if default is False:  # no option says it
+        flags = [f"--{item.name.replace('_', '-')}"]
     if not isinstance(default, hint if isinstance(hint, type) else ()):
         default, hint = None, hint | None
     return parameter(item.name, Annotated[hint, item.help, *flags], default, QUESTION)

@@ -30,7 +30,7 @@ def fixed_design(
     """Estimate a mean curve from records at public times.
 
     One record is the unit that is protected: for designs in which every response belongs to another
-    person and its time is public. Where persons have several records, or times are their own, use
+    person and its time is public. Where people have several records, or own times, use
     `privmean curve`.
     """
     from privmean.api.call_options import ledger_of

@@ -61,7 +61,7 @@ class GroupMeans:
         for name in ("simultaneous", "public_groups", "common"):
             validate.flag(name, getattr(self, name))
         validate.instance(
-            "weights", self.weights, GroupWeights, "leave it out, for one group a person"
+            "weights", self.weights, GroupWeights, "remove it, for one group per person"
         )
         if self.keys is None:
             return
