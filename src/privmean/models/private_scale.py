@@ -103,7 +103,7 @@ class PrivateScale:
                 "excess",
                 self.excess,
                 "requires target='mean'",
-                'give target="mean", or leave it out',
+                'give target="mean", or remove it',
             )
         small = validate.positive("smallest", self.smallest)
         large = validate.positive("largest", self.largest)
