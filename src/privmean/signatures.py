@@ -43,15 +43,18 @@ def unknown_keyword(
     function: str, name: str, value: object, accepted: Collection[str]
 ) -> ArgumentError:
     """The refusal of a keyword that a function does not accept."""
-    hint = f"see help(pm.{function})"
-    if near := get_close_matches(name, accepted, n=1):
-        hint = f"did you mean {near[0]}?"
-    if said := replacement(import_module(RENAMED).KEYWORDS.get(name, ()), accepted):
-        new, equals, form = said.partition("=")
-        known = new in accepted
-        hint = f"use {new}={form if equals else shown(value)}" if known else said
+    hint = keyword_hint(name, value, accepted, f"see help(pm.{function})")
     problem = f"has no argument {name!r}"
     return ArgumentError(name, value, problem, hint, subject=f"{function}()")
+
+
+def keyword_hint(name: str, value: object, accepted: Collection[str], otherwise: str) -> str:
+    """What to write instead of a name that is not accepted: what replaces it, or a close one."""
+    if said := replacement(import_module(RENAMED).KEYWORDS.get(name, ()), accepted):
+        new, equals, form = said.partition("=")
+        return f"use {new}={form if equals else shown(value)}" if new in accepted else said
+    near = get_close_matches(name, accepted, n=1)
+    return f"did you mean {near[0]}?" if near else otherwise
 
 
 def replacement(candidates: Collection[str], accepted: Collection[str]) -> str:

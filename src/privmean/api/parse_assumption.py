@@ -127,7 +127,7 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
         key = key.replace("-", "_")
         if not equals or key not in known_fields:
             near = get_close_matches(key, known_fields, n=1)
-            remedy = f"did you mean {near[0]}=?" if near else f"{kind} takes {known_fields}"
+            remedy = f"did you mean {near[0]}=?" if near else f"use {', '.join(known_fields)}"
             raise ArgumentError(name, word, f"is not a setting of {kind}", remedy)
         if key in settings:
             raise ArgumentError(name, text, f"must set {key} once", "set it once")

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from privmean.api.parse_assumption import assumption_of, method_of, related_of, working_of
 from privmean.errors import ArgumentError
+from privmean.signatures import keyword_hint
 
 QUESTIONS = {
     "mean": "privmean.questions.mean:Mean",
@@ -75,9 +76,8 @@ def question_of(kind: str, said: Mapping[str, Any], word: str = "{}") -> Any:
     given = {name: value for name, value in said.items() if value is not None}
     for name, value in given.items():
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"{kind} takes {', '.join(known)}"
-            raise ArgumentError(word.format(name), value, f"is not a word of {kind}", remedy)
+            remedy = keyword_hint(name, value, known, f"see help(pm.{cls.__name__})")
+            raise ArgumentError(word.format(name), value, f"is not an argument of {kind}", remedy)
     for name, item in known.items():
         if item.required and name not in given:
             raise ArgumentError(word.format(name), None, "is required", item.help)

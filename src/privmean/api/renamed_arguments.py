@@ -82,7 +82,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "smallest": ("within=(smallest, largest)", *_BOUNDS),
     "largest": ("within=(smallest, largest)", *_BOUNDS),
     # usual elsewhere
-    "range": ("coefficient_bounds", _METHOD.format("WinsorizedMean(..., range=...)"), *_BOUNDS),
+    "range": ("coefficient_bounds", *_BOUNDS),
     "lower": _BOUNDS,
     "upper": _BOUNDS,
     "limits": _BOUNDS,
@@ -179,6 +179,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--groupby": ("--by COLUMN", "--arms COLUMN"),
     "--group-by": ("--by COLUMN", "--arms COLUMN"),
     "--column": ("--value COLUMN",),
+    "--columns": ("--value COLUMN",),
     "--values": ("--value COLUMN",),
     "--id": ("--person COLUMN",),
     "--user": ("--person COLUMN",),

@@ -91,7 +91,7 @@ class BoundedMean:
         if shape.persons is not None and shape.persons < REACH * sums.value_sd:
             raise InfeasibleError(
                 f"n={shape.persons} is too small with {budget.describe()}: the noise is as wide as "
-                " the bounds",
+                "the bounds",
                 f"provide at least {math.ceil(REACH * sums.value_sd)} people, or a larger epsilon",
             )
         return BoundedMeanPlan(self, budget, shape, boxes, sums)

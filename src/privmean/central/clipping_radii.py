@@ -147,7 +147,7 @@ def gaussian_radii(sds: tuple[float, ...], log: float) -> Radii:
 
 
 def numbers(name: str, value: object) -> float | tuple[float, ...]:
-    remedy = "give a number, or one a column"
+    remedy = "give one number, or one per column"
     if not hasattr(value, "__len__") or isinstance(value, str | bytes):
         return validate.number(name, value, remedy)
     found = tuple(validate.number(name, item) for item in validate.listed(name, value, remedy))

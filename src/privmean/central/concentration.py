@@ -120,7 +120,7 @@ class BetweenWithin(FromDeviations):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "between_sd", per_column("between_sd", self.between_sd))
-        remedy = "give within_sd for independent records, within_constant for dependent ones"
+        remedy = "give within_sd (independent records) or within_constant (dependent records)"
         both = {"within_sd": self.within_sd, "within_constant": self.within_constant}
         validate.one_of_two(remedy, **both)
         for name in ("within_sd", "within_constant"):

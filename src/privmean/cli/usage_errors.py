@@ -27,7 +27,6 @@ KINDS = {
     "number": "is not a number",
     "float": "is not a number",
 }
-CLOSE = 0.7  # of two options, which all begin alike
 
 
 class Option(Protocol):
@@ -65,7 +64,7 @@ def told(error: CommandError, arguments: Sequence[str], command: Command) -> str
         hint = _repeated(asked.params, arguments, strays) or _needed(
             asked.params, arguments, strays
         )
-        hint = hint or f"Put quotes around a text with spaces. {lines}"
+        hint = hint or f"Put quotes around a text with spaces, and commas into a list. {lines}"
         return f"{path} has no argument {strays[0]!r} here. {hint}"
     if param is None and name:
         known = [flag for item in asked.params for flag in (*item.opts, *item.secondary_opts)]
@@ -105,8 +104,8 @@ def _instead(name: str, known: Sequence[str]) -> str:
     new = next((item for item in said if item.split()[0] in known or item[0].isupper()), "")
     if new:
         return f"{new}." if new[0].isupper() else f"Use {new}."
-    near = get_close_matches(name, known, n=1, cutoff=CLOSE)
-    return f"Did you mean {near[0]}?" if near else ""
+    near = get_close_matches(name.strip("-"), [item.strip("-") for item in known], n=1)
+    return f"Did you mean --{near[0]}?" if near else ""
 
 
 def _asked(command: Command, arguments: Sequence[str]) -> tuple[Command, str]:
@@ -212,6 +211,10 @@ def _spelled(text: str, params: Sequence[Any]) -> str:
                 return f"{param.opts[0]} {found[2]}"
         return found[0]
 
+    def bare(found: re.Match[str]) -> str:
+        return f"{found[1]} {_flag(found[2], params)}"
+
+    text = re.sub(r"\b(requires|with|in|[Rr]emove) ([a-z_]+)\b(?![=('\"])", bare, text)
     text = re.sub(r"\b([a-z_]+)='([\w.-]+)'", word, text)
     text = re.sub(r"\b([a-z_]+)=[\[(]([^\[\](){}=]*)[\])]", several, text)
     return re.sub(r"\b([a-z_]+)=(True|False|)(?![\w(\[{'\".-])", option, text)

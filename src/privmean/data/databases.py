@@ -152,7 +152,7 @@ def _table(link: BaseBackend, shown: str, name: str) -> Table:
         listed = ops.SQLQueryResult(HELD, schema_of({"s": "string", "t": "string"}), link)
         held = [".".join(map(_spelled, row)) for row in rows(listed.to_expr())]
     link.con.close()
-    problem = "has no such table that may be read"
+    problem = "is not a table that you may read"
     raise ArgumentError("source", f"{shown}#{name}", problem, near(name, held, "tables"))
 
 

@@ -47,8 +47,8 @@ class Engine:
         try:
             self.spill = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
         except OSError as error:
-            problem = f"no folder can be made there: {error.strerror}"
-            remedy = "name a folder where you may write, for what does not fit into memory"
+            problem = f"is not a folder that can be made: {error.strerror}"
+            remedy = "name a folder where you may write"
             raise ArgumentError("temp_directory", temp_directory, problem, remedy) from None
         self.connection = duckdb.connect()
         self._finalizer = weakref.finalize(self, _close, self.connection, self.spill)

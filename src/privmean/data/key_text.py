@@ -105,7 +105,7 @@ def spelled(places: Iterable[tuple[tuple[str, ...], int]]) -> dict[tuple[str, ..
 
 def keys_of(name: str, given: object) -> tuple[tuple[str, ...], ...]:
     """Keys as texts, one a column; a text alone is a key of one column."""
-    remedy = "give each as its texts, one a column, such as (('a',), ('b',))"
+    remedy = "give each key as a tuple, such as (('a',), ('b',))"
     keys = tuple(
         validate.several(name, key, remedy) for key in validate.listed(name, given, remedy)
     )

@@ -333,7 +333,7 @@ def typed(
             numbers.append(nw.col(f"x{j}").cast(nw.String()))
             continue
         if not (found.is_numeric() or found == nw.Boolean):
-            made = "one"
+            made = "numbers; use levels for categories"
             if found.is_temporal():
                 made = "a number, such as a year (bins of a curve can be dates)"
             raise SchemaError(

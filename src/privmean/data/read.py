@@ -109,7 +109,7 @@ def _cap(estimand: str, cap: object) -> int | None:
                 "cap", cap, "requires estimand='records'", "remove it, or use estimand='records'"
             )
         return None
-    remedy = "give the number of records up to which a person counts"
+    remedy = "give the most records per person that count"
     if cap is None:
         raise ArgumentError("cap", None, "is required for estimand='records'", remedy)
     result = validate.whole("cap", cap, least=1, remedy=remedy)

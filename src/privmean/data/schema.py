@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from privmean.errors import ArgumentError, SchemaError
+from privmean.plurals import count_noun
 
 MOST_COLUMNS = 10_000  # more would make a query no engine can plan; arrays have no such limit
 
@@ -49,8 +50,8 @@ class Columns:
             return "use the numbers '1', '2', ... of columns" if self.places else "name it"
         if not self.shown:
             return (
-                "check the name, delimiter and encoding. Use header=True to see the "
-                f"{len(self.names)} names of the first line"
+                "check the name, delimiter and encoding. The first line has "
+                f"{count_noun(len(self.names), 'field')}; use header=True to see them"
             )
         return near(name, self.names)
 
@@ -139,7 +140,7 @@ def _no_wildcard(item: str, available: Columns) -> None:
     elif item in available:
         return
     else:
-        remedy = "name every column, or say header=True: the first line names the columns"
+        remedy = "name every column, or use header=True if the first line has names"
     raise ArgumentError(
         "values", item, "is a pattern, but the column names are not known for certain", remedy
     )

@@ -90,7 +90,7 @@ def known_encoding(encoding: str) -> str:
     """The codec's own name, where each line can be decoded without its neighbours."""
     if isinstance(encoding, str) and encoding == "utf-8":
         return encoding
-    remedy = "give 'utf-8', 'latin-1', 'cp1252' or alike, or convert the file to UTF-8"
+    remedy = "use for example 'latin-1' or 'cp1252', or convert the file to UTF-8"
     try:
         name = codecs.lookup(encoding).name
         # every byte alone and beside others, and what starts an escape in some encodings

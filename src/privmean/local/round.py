@@ -157,7 +157,7 @@ class Round:
             raise ArgumentError("grid_bits", self.grid_bits, "must lie between 4 and 20", "try 12")
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
         if self.issued and self.row_choice == CHOSEN:
-            problem = "lets clients choose what tickets assign"
+            problem = "must be assigned where tickets are issued"
             raise ArgumentError("row_choice", self.row_choice, problem, 'use "assigned"')
         if self.points:
             self._check_points()
@@ -165,7 +165,7 @@ class Round:
     def _check_points(self) -> None:
         number = len(self.points)
         if self.mechanism not in SCALARS or len(self.lower) != 1 or number > LARGEST_POINTS:
-            remedy = f"a mean with one pair of bounds has at most {LARGEST_POINTS}"
+            remedy = f"give at most {LARGEST_POINTS} points and one pair of bounds"
             raise ArgumentError("points", number, "must match the round", remedy)
         points = tuple(validate.number("points", item) for item in self.points)
         if any(a >= b for a, b in pairwise(points)):

@@ -78,7 +78,7 @@ def amount_of(
         rho = total_rho(mechanisms) if mechanisms else math.inf
         if math.isfinite(rho):
             return LedgerAmount(rho=Fraction(rho) * (1 + Fraction(1, 2**50)))
-        problem = "a rho ledger holds no mechanism with a delta of its own"
+        problem = "of rho cannot be charged for a mechanism with its own delta"
         raise _unfit(total, problem, "rho or epsilon")
     if isinstance(promise, Budget):
         if promise.epsilon is None:
@@ -90,7 +90,7 @@ def amount_of(
         return LedgerAmount(promise.pure_epsilon(), exact_fraction(promise.delta))
     # losses without a promise: parts with Gaussian noise have no delta of their own to charge
     if any(loss.mu or loss.lattice.epsilon for loss in mechanisms):
-        raise _unfit(total, "Gaussian losses need a delta to be charged at", "epsilon and delta")
+        raise _unfit(total, "requires a delta for Gaussian noise", "epsilon and delta")
     epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
     return LedgerAmount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))
 

@@ -125,7 +125,7 @@ class Variance(QuestionDefaults):
         except ArgumentError as error:
             if error.argument not in ("smallest", "largest"):
                 raise
-            problem = f"the {error.argument} deviation {error.problem}"
+            problem = f"has {error.argument}, which {error.problem}"
             raise ArgumentError("within", self.within, problem, error.remedy) from None
 
     def told(self, release: Release) -> VarianceRelease:

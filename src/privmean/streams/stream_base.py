@@ -89,7 +89,7 @@ def periods_of(
 ) -> list[str | None] | None:
     """The period of each time; None in a stream without periods, where none may be given."""
     if (times is not None) != bool(period):
-        wants = "is needed" if period else "goes with period"
+        wants = "is required" if period else "requires period"
         raise ArgumentError("times", times, wants, "give times exactly where there is a period")
     if times is None:
         return None

@@ -15,7 +15,6 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -23,6 +22,7 @@ from privmean.api.option_groups import ReleaseOptions, ResourceOptions, TextOpti
 from privmean.api.parse_question import QUESTIONS, Field, fields_of, question_class, question_of
 from privmean.data.table import Resources, Table
 from privmean.errors import ArgumentError
+from privmean.signatures import keyword_hint
 from privmean.study.study import CARD, Study
 
 
@@ -127,17 +127,15 @@ def _question(kind: str, words: Mapping[str, Any], place: str) -> Any:
     known = [item.name for item in fields_of(question_class(kind))]
     for word, value in words.items():
         if word not in known:
-            near = get_close_matches(word, [*known, *OWN], n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"{kind} takes {', '.join(known)}"
-            raise ArgumentError(f"{place}.{word}", value, f"is not a word of {kind}", remedy)
+            remedy = keyword_hint(word, value, [*known, *OWN], "see the reference")
+            raise ArgumentError(f"{place}.{word}", value, f"is not an argument of {kind}", remedy)
     return question_of(kind, words, place + ".{}")
 
 
 def _known(place: str, said: Mapping[str, Any], names: Any) -> None:
     for name, value in said.items():
         if name not in names:
-            near = get_close_matches(name, names, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(names)}"
+            remedy = keyword_hint(name, value, list(names), f"use {', '.join(names)}")
             raise ArgumentError(f"{place}{name}", value, "is not known", remedy)
 
 

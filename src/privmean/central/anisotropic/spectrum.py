@@ -125,7 +125,7 @@ def spectrum_of(covariance: object, dimension: int, scales: str = SAME) -> Spect
 
 
 def _spectrum(covariance: object, dimension: int) -> Spectrum:
-    remedy = "give a variance, one variance a column, or a symmetric covariance matrix"
+    remedy = "give a variance, one variance per column, or a symmetric covariance matrix"
     try:
         value = np.asarray(covariance, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -52,7 +52,7 @@ def _pairs(order: Any, bound: Any) -> tuple[tuple[float, ...], tuple[float, ...]
         raise ArgumentError(
             "bound", bound, "requires one number for each order", "give as many bounds as orders"
         )
-    remedy = "give an order of at least 2, such as 2 if no higher moment is known to be finite"
+    remedy = "use 2, or a higher order whose moment is finite"
     for item in orders:
         if validate.number("order", item, remedy) < 2:
             raise ArgumentError("order", item, "must be at least 2", remedy)
