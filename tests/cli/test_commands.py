@@ -105,7 +105,7 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
         (["--value", "score", "--epsilon", "0.01"], "people"),
         (
             ["--value", "score", "--epsilon", "1", "--sd", "1", "--bounds", "1", "5"],
-            "cannot be combined with --bounds",
+            "combined with --bounds",
         ),
         (["--value", "score", "--epsilon", "1", "--beta", "0.1"], "--method"),
         (
@@ -390,9 +390,9 @@ def test_reading_may_be_limited(capsys, table, tmp_path):
         ("mean T --value score --epsilon 1", "--person"),  # Typer's lowest version calls it None
         (
             "mean T --person student --value score --epsilon much",
-            "is not a number. Set the privacy budget",
+            "is not a number. Set",
         ),
-        ("mean T --person student --value score --epsilon", "See `privmean mean --help`"),
+        ("mean T --person student --value score --epsilon", "--epsilon requires 1 value. Set"),
         ("mean T --person student --value score --nope 1", "See `privmean mean --help`"),
         ("ledger nope", "See `privmean ledger --help`"),
         ("nope", "See `privmean --help`"),
@@ -415,11 +415,11 @@ def test_reading_may_be_limited(capsys, table, tmp_path):
         # words of Python are those of the line, and several values are said as the line takes them
         (
             "mean T --person nope --value x --epsilon 1",
-            "Check the name, delimiter and encoding. The first line has 5 fields; use --header",
+            "5 fields; use --header",
         ),
         (
             "mean T --person student --value score,x --epsilon 1",
-            "Repeat the option: --value A --value B",
+            "Repeat the option: --value A",
         ),
         (
             "compare T --person student --value score --by note --pair 1,0 --epsilon 1",
@@ -429,7 +429,7 @@ def test_reading_may_be_limited(capsys, table, tmp_path):
         ("mean - --person student --value score --epsilon 1", "source='-': is not a file"),
         (
             "mean s3://b/x.parquet --person p --value v --epsilon 1",
-            "s3://...': is not a supported kind of",
+            "s3://...': is not a supported",
         ),
         ("ledger create nowhere/no.ledger --epsilon 1 --limit */mnth=2", "--limit='*/mnth=2'"),
         ("verify T --key nowhere.pub", "--key='nowhere.pub': cannot be read"),
@@ -478,4 +478,4 @@ def test_a_full_disk_is_called_that(table):
 def test_a_column_that_no_option_names_is_told_which_one_would(capsys):
     status, out, err = call(capsys, "mean", "t.csv", "wage", "--person", "id", "--epsilon", "1")
     assert (status, out) == (2, "")
-    assert "say it by an option: --value wage" in err
+    assert "Write --value wage" in err

@@ -163,7 +163,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--beta": ("--method 'anisotropic beta=0.01'",),
     "--scale-range": ("--method 'anisotropic scale_range=0.1,10'",),
     "--sampled-degrees": ("--method 'anisotropic sampled_degrees=50'",),
-    "--group": (_CLUSTERED, "--by COLUMN", "--arms COLUMN"),
+    "--group": (_CLUSTERED, f"--related '{_EFFECTS}'", "--by COLUMN", "--arms COLUMN"),
     "--group-sd": (_CLUSTERED, f"--related '{_EFFECTS}'"),
     "--icc": ("--working 'exchangeable icc=0.3'",),
     "--phi": ("--working 'ar1 phi=0.5'",),

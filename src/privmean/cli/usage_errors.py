@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from privmean.api.renamed_arguments import FLAGS
 from privmean.errors import ArgumentError
+from privmean.plurals import count_noun
 
 # arguments that some commands have an option of another name for
 RENAMED = {
@@ -76,11 +77,11 @@ def told(error: CommandError, arguments: Sequence[str], command: Command) -> str
     flag, help_ = max(param.opts, key=len), param.help or lines
     if type(error).__name__ == "MissingParameter":
         return f"{flag} is required. {help_}"
-    if name and param.nargs > 1:
+    if param.nargs > 1:
         values = " ".join(f"VALUE{k}" for k in range(1, param.nargs + 1))
-        return f"{flag} requires {param.nargs} values. Write {flag} {values}. {help_}"
+        help_ = f"Write {flag} {values}. {help_}"
     if name:
-        return f"{flag} requires a value. {help_}"
+        return f"{flag} requires {count_noun(param.nargs, 'value')}. {help_}"
     found = (said for word, said in KINDS.items() if f"valid {word}" in problem)
     kind = next(found, problem.rpartition(": ")[2])
     return f"{flag}{_value(flag, arguments)} {kind}. {help_}"
@@ -214,7 +215,8 @@ def _spelled(text: str, params: Sequence[Any]) -> str:
     def bare(found: re.Match[str]) -> str:
         return f"{found[1]} {_flag(found[2], params)}"
 
-    text = re.sub(r"\b(requires|with|in|[Rr]emove) ([a-z_]+)\b(?![=('\"])", bare, text)
+    before = r"requires|with|in|remove|give|use|or|and"
+    text = re.sub(rf"(?i)\b({before}) ([a-z_]+)\b(?![=('\"])", bare, text)
     text = re.sub(r"\b([a-z_]+)='([\w.-]+)'", word, text)
     text = re.sub(r"\b([a-z_]+)=[\[(]([^\[\](){}=]*)[\])]", several, text)
     return re.sub(r"\b([a-z_]+)=(True|False|)(?![\w(\[{'\".-])", option, text)
