@@ -54,12 +54,12 @@ def test_the_number_of_persons_is_noisy_under_add_remove(persons):
 
 
 def test_two_assumptions_are_refused(persons):
-    with pytest.raises(pm.ArgumentError, match="given together"):
+    with pytest.raises(pm.ArgumentError, match="cannot be combined"):
         pm.mean(persons, epsilon=1, bounds=(0, 20), concentration=pm.SubGaussian(sd=2.0))
 
 
 def test_a_method_must_use_the_assumption_that_is_given(persons):
-    with pytest.raises(pm.ArgumentError, match="does not use the assumption"):
+    with pytest.raises(pm.ArgumentError, match="cannot be combined with the assumption"):
         pm.mean(persons, epsilon=1, bounds=(0, 20), method="default")
 
 
@@ -72,9 +72,9 @@ def test_a_method_must_use_the_assumption_that_is_given(persons):
         ({"excess": 0.5}, "DefaultMean"),
         ({"design_effect": 2.0}, "related="),
         ({"memory_limit": "1GB"}, "Machine"),
-        ({"epsilom": 1.0}, "did you mean epsilon"),
-        ({"contrast": "a - b"}, "did you mean contrasts"),
-        ({"zzz": 1}, "it takes source, values, .*epsilon"),
+        ({"epsilom": 1.0}, "has no argument 'epsilom'. Did you mean epsilon"),
+        ({"contrast": "a - b"}, "has no argument 'contrast'. Did you mean contrasts"),
+        ({"zzz": 1}, "has no argument 'zzz'. See help"),
     ],
 )
 def test_a_word_that_moved_is_refused_with_its_new_place(persons, word, place):

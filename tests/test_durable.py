@@ -259,6 +259,6 @@ def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path, monkeypatch, moment)
             patched.setattr("privmean.storage.append_log.os.fsync", unsynced)
         with pytest.raises(PrivmeanError, match="the disk is full; nothing of this batch"):
             log.append(b"x" * 100)
-    with pytest.raises(PrivmeanError, match="open it again"):
+    with pytest.raises(PrivmeanError, match="Open it again"):
         log.append(b"")
     assert read(tmp_path / "log") == ENTRIES

@@ -190,7 +190,7 @@ def test_persons_of_a_search_are_a_number_of_persons(given):
 
 
 def test_a_public_region_needs_no_search():
-    with pytest.raises(ArgumentError, match="search_persons=40: goes with a radius"):
+    with pytest.raises(ArgumentError, match="search_persons=40: requires a radius"):
         streams.plan(search_persons=40, bounds=(0.0, 1.0), **STREAM)
     assert streams.plan(search_persons=40, **STREAM).search.persons == 40
 
@@ -212,19 +212,19 @@ def test_what_is_said_twice_is_refused(tmp_path, capsys, words):
     name, *rest = question
     table = str(tmp_path / "none.csv")
     assert run([name, table, *rest, "--person", "p", "--epsilon", "1", *words]) == 2
-    assert "say it once" in capsys.readouterr().err
+    assert "Set it once" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "said", [{"arms": "a"}, {"arms": "a", "membership": "public"}, {"by": "g", "pair": ("x", "y")}]
 )
 def test_a_slope_of_no_earlier_value_is_refused(said, tmp_path, capsys):
-    with pytest.raises(ArgumentError, match="slope=2.0: goes with before"):
+    with pytest.raises(ArgumentError, match="slope=2.0: requires before"):
         pm.Compare("y", slope=2.0, **said)
     assert pm.Compare("y", arms="a", before="x", slope=2.0).slope == 2.0
     missing = ["compare", str(tmp_path / "no.csv"), "--person", "p", "--value", "y"]
     assert run([*missing, "--arms", "a", "--slope", "2", "--epsilon", "1"]) == 2
-    assert "--slope=2.0: goes with" in capsys.readouterr().err
+    assert "--slope=2.0: requires" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["label", "analyst"])

@@ -10,13 +10,16 @@ import inspect
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 import privmean as pm
 from entry_points import FUNCTIONS, Refused, by_file, by_function, by_question, by_shell
-from privmean.api.renamed_arguments import MOVED
-from privmean.cli import question_commands as asking
+from privmean import validate
+from privmean.api.renamed_arguments import FLAGS, KEYWORDS, NAMES, VALUES
+from privmean.cli import app as cli
 from privmean.cli.app import run
 from privmean.noise.simulated import SimulatedNoise
+from privmean.signatures import replacement
 
 NOWHERE = "there-is-no-such-table.parquet"
 RIGHT = {
@@ -212,48 +215,74 @@ def test_a_person_that_is_no_column_is_refused(kind, wrong):
         FUNCTIONS[kind](NOWHERE, person=wrong, **RIGHT[kind], **BUDGET)
 
 
-# --- words that are said elsewhere now ------------------------------------------------------------
+# --- old names and other usual ones ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-@pytest.mark.parametrize("word", MOVED)
-def test_a_word_that_moved_is_refused_with_its_new_place(function, word):
-    if word in inspect.signature(function).parameters:
+@pytest.mark.parametrize("word", KEYWORDS)
+def test_an_old_or_usual_keyword_is_refused_with_what_replaces_it(function, word):
+    accepted = inspect.signature(function).parameters
+    if word in accepted:
         return
     kind = next(name for name, item in FUNCTIONS.items() if item is function)
     with pytest.raises(pm.ArgumentError) as found:
         function(NOWHERE, person="who", **RIGHT[kind], **BUDGET, **{word: 1})
     assert found.value.argument == word
-    assert found.value.remedy == MOVED[word]
+    assert str(found.value).startswith(f"{function.__name__}() has no argument {word!r}. ")
+    assert len(str(found.value)) < 200
+    new = replacement(KEYWORDS[word], accepted)
+    assert new.partition("=")[0] in str(found.value)
 
 
-# every keyword of the functions of version 0.1, but those that are words of the same function still
-FORMER = {
-    "mean": "excess beta design_effect target scale_range sampled_degrees",
-    "regression": "threshold records resolution range residual_sd between_sd magnitudes "
-    "coefficient_range target delimiter roster memory_limit threads temp_directory progress "
-    "design_effect",
-    "curve": "resolution range target magnitudes roster delimiter memory_limit threads "
-    "temp_directory progress design_effect",
-    "variance": "smallest largest",
-}
+# keywords of the functions of version 0.1 that are given elsewhere
+FORMER = (
+    "excess beta design_effect target scale_range sampled_degrees threshold records resolution "
+    "range residual_sd between_sd magnitudes coefficient_range delimiter roster memory_limit "
+    "threads temp_directory progress smallest largest"
+)
 
 
-@pytest.mark.parametrize("kind", FORMER)
-def test_former_words_are_among_those_that_moved(kind):
-    words = set(FORMER[kind].split())
-    assert words <= set(MOVED)
-    assert not words & set(inspect.signature(FUNCTIONS[kind]).parameters)
+def test_former_keywords_are_in_the_table():
+    assert set(FORMER.split()) <= set(KEYWORDS)
 
 
-@pytest.mark.parametrize("option", asking.MOVED)
-@pytest.mark.parametrize("command", ["mean", "regress", "curve", "variance", "quantile", "plan"])
-def test_an_option_that_moved_is_refused_with_its_new_place(capsys, command, option):
+@pytest.mark.parametrize("option", FLAGS)
+@pytest.mark.parametrize("command", ["mean", "regress", "curve", "variance", "quantile"])
+def test_an_old_or_usual_option_is_refused_with_what_replaces_it(capsys, command, option):
+    known = options_of(command)
+    if option in known:
+        return
     assert run([command, NOWHERE, "--person", "who", f"{option}=1"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert NOWHERE not in shown.err
-    assert asking.MOVED[option] in shown.err
+    assert f"privmean {command} has no option {option}. " in shown.err
+    new = next((item for item in FLAGS[option] if item.split()[0] in known), "")
+    assert new in shown.err
+
+
+def options_of(command):
+    arguments = [command, "--help"]
+    called = get_command(cli._of(arguments)).commands[command]
+    return {flag for item in called.params for flag in item.opts}
+
+
+def test_old_names_and_values_are_refused_with_the_new_ones():
+    for old, new in NAMES.items():
+        with pytest.raises(AttributeError) as found:
+            getattr(pm, old)
+        assert (new if " " in new else f"privmean.{new}") in str(found.value)
+    for (name, old), new in VALUES.items():
+        with pytest.raises(pm.ArgumentError, match=f"Use {name}='{new}'"):
+            validate.choice(name, old, [new])
+
+
+def test_no_old_name_is_its_own_replacement():
+    for table in (NAMES, KEYWORDS, FLAGS):
+        for old, new in table.items():
+            first = new if isinstance(new, str) else new[0]
+            assert first.partition("=")[0].split()[0] != old
+    assert all(old != new for (_, old), new in VALUES.items())
 
 
 # --- one release from three doors -----------------------------------------------------------------
@@ -322,7 +351,7 @@ def test_three_doors_give_the_same_json(monkeypatch, doors, table, kind, words, 
 @pytest.mark.parametrize("wrong", [3, b"x", ["x", 3]])
 def test_what_names_no_column_is_refused(wrong):
     for words in ({"values": wrong}, {"values": "x", "by": wrong, "keys": [1]}):
-        with pytest.raises(pm.ArgumentError, match="a column's name or a list of names"):
+        with pytest.raises(pm.ArgumentError, match="the name of a column or a list of names"):
             pm.mean(NOWHERE, person="p", epsilon=1.0, **words)
 
 
@@ -330,9 +359,9 @@ def test_what_names_no_column_is_refused(wrong):
 def test_what_is_no_question_is_refused(ask):
     known = {"persons": 9} if ask is pm.plan else {"error": 1.0, "guess_sd": 1.0}
     for wrong in ("mean", pm.Mean, None):
-        with pytest.raises(pm.ArgumentError, match="is no question"):
+        with pytest.raises(pm.ArgumentError, match="is not a question"):
             ask(wrong, epsilon=1.0, **known)
-        with pytest.raises(pm.ArgumentError, match="is no question"):
+        with pytest.raises(pm.ArgumentError, match="is not a question"):
             pm.ask(NOWHERE, wrong, person="p", epsilon=1.0)
 
 
@@ -351,11 +380,11 @@ def test_a_table_without_persons_is_refused_before_anything_is_spent(source):
 
 
 def test_arrays_and_machines_that_are_none_are_refused():
-    with pytest.raises(pm.ArgumentError, match="no column"):
+    with pytest.raises(pm.ArgumentError, match="must have at least one column"):
         pm.mean(np.zeros((5, 0)), epsilon=1.0)
-    with pytest.raises(pm.ArgumentError, match="no array of one or two dimensions"):
+    with pytest.raises(pm.ArgumentError, match="must be an array of one or two dimensions"):
         pm.mean(np.zeros((2, 2, 2)), epsilon=1.0)
-    with pytest.raises(pm.ArgumentError, match="no machine"):
+    with pytest.raises(pm.ArgumentError, match="is not a pm.Resources object"):
         pm.Table(NOWHERE, person="p", machine=3)
 
 
@@ -387,10 +416,10 @@ def test_series_and_lists_are_columns_beside_ids():
         )
     ]
     assert len(set(made)) == 1
-    with pytest.raises(pm.ArgumentError, match="another index"):
+    with pytest.raises(pm.ArgumentError, match="must have the same index"):
         pm.mean(pandas.Series(x), person=pandas.Series(who)[::-1], **terms)
     for alone in (pandas.Series(x, index=who), polars.Series(x)):
-        with pytest.raises(pm.ArgumentError, match="give person= beside it"):
+        with pytest.raises(pm.ArgumentError, match="Pass person, or series"):
             pm.mean(alone, **terms)
 
 

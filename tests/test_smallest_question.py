@@ -23,7 +23,7 @@ def table(tmp_path):
 
 def test_one_line_opens_every_door_to_a_question(monkeypatch, capsys, tmp_path, table):
     said = ("grade", {"value": "x"}, {"epsilon": 1.0})
-    with pytest.raises(Refused, match="no kind of question"):
+    with pytest.raises(Refused, match="is not a kind of question"):
         by_question(table, *said)
     monkeypatch.setitem(QUESTIONS, "grade", "smallest_question:Grade")
     monkeypatch.setattr(shell.app, "registered_commands", [*shell.app.registered_commands])

@@ -401,7 +401,7 @@ def test_what_is_no_key_is_refused(key, tmp_path):
     with pytest.raises(ArgumentError, match="cannot be made"):
         make_keys(private)
     changed = {**stored("mean"), "estimate": [0.0]}
-    with pytest.raises(ArgumentError, match="does not fit its digest"):
+    with pytest.raises(ArgumentError, match="does not match its digest"):
         pm.sign(changed, private)
 
 
@@ -526,7 +526,7 @@ def test_wrong_arguments_are_refused_before_anything_is_read(tmp_path, capsys):
         out, err = capsys.readouterr()
         assert not out
         assert missing[-10:] in err or "release=" in err, err
-        assert "there is no such file" not in err, err
+        assert "does not exist" not in err, err
 
 
 def _curved():

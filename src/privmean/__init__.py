@@ -93,12 +93,6 @@ if TYPE_CHECKING:
 else:
     from privmean.lazy_imports import names
 
-    _MOVED = {
-        "AsPublished": "say privmean.published.AsPublished",
-        "VarianceAsPublished": "say privmean.published.VarianceAsPublished",
-        "plan_mean": "say pm.plan(pm.Mean(...), persons=...)",
-        "random_effects_mean": "say pm.mean(people, related=pm.RandomEffects(...))",
-    }
     __getattr__, __dir__, _listed = names(
         __name__,
         """
@@ -157,6 +151,6 @@ else:
         study.study_plan                     StudyPlan
         study.study_release                  StudyRelease
         """,
-        _MOVED,
+        "privmean.api.renamed_arguments",
     )
     __all__ = ["__version__", *_listed]  # noqa: PLE0604

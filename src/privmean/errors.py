@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # whose objects hold records, which no message may quote
 DATA = {"pandas", "polars", "pyarrow", "duckdb", "pyspark", "narwhals", "ibis", "numpy"}
+UNCHARGED = "Nothing was charged."
 LONGEST = 40  # items of a list that is no data
 RECORDS = {"source", "person", "people"}  # arguments whose lists are data, however short
 
@@ -36,6 +37,17 @@ def shown(value: object) -> str:
     return shown
 
 
+def _ended(text: str) -> str:
+    return text if not text or text.endswith(("?", ".")) else f"{text}."
+
+
+def _sentence(text: str) -> str:
+    """A text as a sentence; one that begins with a name or a number keeps its beginning."""
+    first, space, rest = text.partition(" ")
+    plain = first.rstrip(",;").isalpha() and first.islower()
+    return _ended(f"{first.capitalize()}{space}{rest}" if plain else text)
+
+
 class PrivmeanError(Exception):
     """Base of every error raised by privmean.
 
@@ -46,9 +58,17 @@ class PrivmeanError(Exception):
             print(error)
     """
 
+    notice = ""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {self.notice}".rstrip()
+
 
 class ArgumentError(PrivmeanError, ValueError):
     """An argument cannot be used: names the argument, its value and the remedy.
+
+    The text is `argument=value: problem. Remedy.`, or `argument problem. Remedy.` where no value is
+    given. `subject` replaces the beginning, for errors about more than one argument.
 
     Example:
         try:
@@ -57,14 +77,18 @@ class ArgumentError(PrivmeanError, ValueError):
             assert error.argument == "epsilon"
     """
 
-    def __init__(self, argument: str, value: object, problem: str, remedy: str) -> None:
+    def __init__(
+        self, argument: str, value: object, problem: str, remedy: str, *, subject: str = ""
+    ) -> None:
         self.argument = argument
         self.value = value
         self.problem = problem
         self.remedy = remedy
+        self.subject = subject
         data = argument in RECORDS and isinstance(value, list | tuple | set | frozenset | dict)
         text = f"<{type(value).__name__}>" if data else shown(value)
-        super().__init__(f"{argument}={text}: {problem}; {remedy}")
+        subject = subject or (argument if value is None else f"{argument}={text}:")
+        super().__init__(f"{subject} {_ended(problem)} {_sentence(remedy)}".rstrip())
 
 
 class InfeasibleError(PrivmeanError):
@@ -80,7 +104,7 @@ class InfeasibleError(PrivmeanError):
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(f"{problem}; {remedy}")
+        super().__init__(f"{_sentence(problem)} {_sentence(remedy)}".rstrip())
         self.problem, self.remedy = problem, remedy
 
 
@@ -96,7 +120,7 @@ class BudgetExceededError(PrivmeanError):
     """
 
     def __init__(self, asked: str, left: str) -> None:
-        super().__init__(f"the release asks for {asked} but the ledger has {left} left")
+        super().__init__(f"The release needs {asked}, but the ledger has {left} left. {UNCHARGED}")
         self.asked, self.left = asked, left
 
 

@@ -123,7 +123,7 @@ def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
     Guarantees: none are needed: nobody is in the made tables, and the survey is public.
     """
     if name not in TABLES:
-        raise ArgumentError("name", name, "is no example", f"choose one of {', '.join(TABLES)}")
+        raise ArgumentError("name", name, "is not an example", f"choose one of {', '.join(TABLES)}")
     made = TABLES[name][1]()
     if path is None:
         return made
@@ -135,7 +135,7 @@ def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
     whole = text.getvalue().encode()
     try:
         if Path(path).is_file() and Path(path).read_bytes() not in (b"", whole):
-            raise ArgumentError("path", str(path), "is there already", "name another file")
+            raise ArgumentError("path", str(path), "already exists", "name another file")
         with open(path, "wb") as file:
             file.write(whole)
     except OSError as error:

@@ -7,17 +7,18 @@ imports for type checkers and editors, which no program runs, and as a table for
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
 
 
 def names(
-    face: str, table: str, moved: Mapping[str, str] | None = None
+    face: str, table: str, renamed: str = ""
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """`__getattr__` and `__dir__` of a module whose public names live elsewhere, and the names.
 
-    table: a line a module below the face: the module, then names that live in it. moved: names that
-    it once had, and what is said instead.
+    table: one line per module below the face: the module, then names that live in it. renamed: the
+    module whose NAMES has the new names of old ones; loaded for an unknown name alone.
     """
     homes = {name: f"{face}.{module}" for module, names in lines_of(table) for name in names}
 
@@ -26,8 +27,12 @@ def names(
             value: object = getattr(import_module(homes[name]), name)
             setattr(sys.modules[face], name, value)  # later uses need no second look
             return value
-        instead = f": {moved[name]}" if moved and name in moved else ""
-        raise AttributeError(f"module {face!r} has no attribute {name!r}{instead}")
+        new = import_module(renamed).NAMES.get(name) if renamed else None
+        near = [new] if new in homes else get_close_matches(name, homes, n=1)
+        hint = f" Use {face}.{near[0]}." if near else ""
+        if new and new not in homes:
+            hint = f" {new}."
+        raise AttributeError(f"{face} has no {name!r}.{hint}")
 
     def listed() -> list[str]:
         return sorted(sys.modules[face].__all__)

@@ -14,7 +14,6 @@ from privmean.errors import ArgumentError, PrivmeanError
 from privmean.mechanisms.curator import AnswerStore, Curator, TrustedCurator
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
-from privmean.plurals import count_noun
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import PrivacyEvent
@@ -198,7 +197,9 @@ def run_step(
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
     found = step.take(curator)
     if curator.bill != step.losses:
-        raise PrivmeanError("internal: a step asked other lines than it was charged for")
+        raise PrivmeanError(
+            "internal: a step asked for other mechanism calls than it was charged for"
+        )
     return found
 
 
@@ -209,7 +210,7 @@ def _check(plan: Plan, people: PersonTable) -> None:
         raise ArgumentError(
             "people",
             len(people.columns),
-            f"is not the number of columns of the plan, {width}",
+            f"must match the number of columns of the plan, {width}",
             "plan with dimension=len(people.columns)",
         )
     persons = plan.shape.persons
@@ -217,7 +218,7 @@ def _check(plan: Plan, people: PersonTable) -> None:
         raise ArgumentError(
             "people",
             people.size(),
-            f"the plan is for {count_noun(persons, 'person')}",
+            f"does not match the plan for n={persons}",
             "plan again",
         )
     plan.accepts(people)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from operator import index
 from typing import Any, SupportsFloat, SupportsIndex, TypeVar, cast
 
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, shown
+from privmean.signatures import renamed_value
 
 T = TypeVar("T")
 
@@ -20,6 +21,8 @@ LARGEST_COUNT = 2**53
 
 def number(name: str, value: object, remedy: str = "give a finite number") -> float:
     """A finite real number."""
+    if value is None:
+        raise ArgumentError(name, None, "is required", remedy)
     if isinstance(value, bool | str | bytes):
         raise ArgumentError(name, value, "is not a number", remedy)
     try:
@@ -29,19 +32,18 @@ def number(name: str, value: object, remedy: str = "give a finite number") -> fl
     if not math.isfinite(result):
         raise ArgumentError(name, value, "is not finite", remedy)
     if abs(result) > LARGEST:
-        raise ArgumentError(
-            name, value, f"is beyond {LARGEST:g}", "give a smaller number, in other units perhaps"
-        )
+        raise ArgumentError(name, value, f"must be at most {LARGEST:g}", "rescale the values")
     return result
 
 
-def one_of_two(remedy: str, **given: object) -> None:
-    """Exactly one of two arguments is there."""
+def one_of_two(missing: str, **given: object) -> None:
+    """Exactly one of two arguments is there. missing: what to do where none is."""
     (first, value), (second, other) = given.items()
-    if (value is None) == (other is None):
-        raise ArgumentError(
-            first, value, f"exactly one of {first} and {second} must be given", remedy
-        )
+    if value is None and other is None:
+        raise ArgumentError(first, None, "is required", missing)
+    if value is not None and other is not None:
+        both = f"{first}={shown(value)} and {second}={shown(other)}"
+        raise ArgumentError(first, value, "cannot be combined", "pass one of them", subject=both)
 
 
 def positive(name: str, value: object, remedy: str = "give a number greater than 0") -> float:
@@ -72,15 +74,13 @@ def level(name: str, value: object) -> float:
     """The level of an interval: strictly between zero and one, and neither all nor nothing."""
     result = fraction(name, value)
     if not 1e-6 <= result <= 1 - 1e-15:
-        raise ArgumentError(name, value, "is no level that means anything", "give 0.95, say")
+        raise ArgumentError(name, value, "must be far from 0 and 1", "use for example 0.95")
     return result
 
 
 def _not_tiny(name: str, value: object, result: float) -> float:
     if result < SMALLEST:
-        raise ArgumentError(
-            name, value, f"is below {SMALLEST:g}", "give a larger number, in other units perhaps"
-        )
+        raise ArgumentError(name, value, f"must be at least {SMALLEST:g}", "rescale the values")
     return result
 
 
@@ -94,6 +94,8 @@ def whole(
 ) -> int:
     """A whole number from `least` to `most`."""
     advice = remedy or f"give a whole number of at least {least}"
+    if value is None:
+        raise ArgumentError(name, None, "is required", advice)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     try:
@@ -105,16 +107,18 @@ def whole(
     if result < least:
         raise ArgumentError(name, value, f"must be at least {least}", advice)
     if result > LARGEST_COUNT:
-        raise ArgumentError(name, value, "is larger than any count", advice)
+        raise ArgumentError(name, value, "is too large", advice)
     if result > most:
-        raise ArgumentError(name, value, f"must be at most {most}", remedy or "give a smaller one")
+        raise ArgumentError(
+            name, value, f"must be at most {most}", remedy or "give a smaller number"
+        )
     return result
 
 
 def flag(name: str, value: object) -> bool:
     """True or False, and nothing that only behaves like one."""
     if not isinstance(value, bool):
-        raise ArgumentError(name, value, "is neither True nor False", "give one of them")
+        raise ArgumentError(name, value, "must be True or False", "use one of them")
     return value
 
 
@@ -125,13 +129,13 @@ def listed(name: str, value: object, remedy: str = "give a list") -> tuple[Any, 
             return tuple(cast(Iterable[Any], value))
         except TypeError:
             pass
-    raise ArgumentError(name, value, "is no list", remedy)
+    raise ArgumentError(name, value, "is not a list", remedy)
 
 
 def instance(name: str, value: object, kind: type[T], remedy: str) -> T:
     """An object of this kind."""
     if not isinstance(value, kind):
-        raise ArgumentError(name, value, f"is no {kind.__name__}", remedy)
+        raise ArgumentError(name, value, f"is not a {kind.__name__}", remedy)
     return value
 
 
@@ -145,7 +149,7 @@ def path(name: str, value: object, remedy: str = "name a file") -> str:
     except (TypeError, UnicodeEncodeError):
         usable = False
     if not usable:
-        raise ArgumentError(name, value, "is no path", remedy)
+        raise ArgumentError(name, value, "is not a path", remedy)
     return result
 
 
@@ -158,7 +162,9 @@ def choice(name: str, value: T, allowed: Iterable[T]) -> T:
         known = False
     if not known:
         words = ", ".join(repr(item) for item in options)
-        raise ArgumentError(name, value, "is not one of the choices", f"choose one of {words}")
+        new = renamed_value(name, value)
+        remedy = f"use {name}={new!r}" if new in options else f"choose one of {words}"
+        raise ArgumentError(name, value, "is not one of the choices", remedy)
     return value
 
 
@@ -166,23 +172,23 @@ def power_of_two(name: str, value: object) -> float:
     """A positive power of two, the only scales by which doubles are multiplied exactly."""
     result = positive(name, value, "give a power of two such as 2**-40")
     if math.frexp(result)[0] != 0.5:
-        raise ArgumentError(name, value, "is not a power of two", "give a power of two")
+        raise ArgumentError(name, value, "is not a power of two", "use for example 0.25")
     return result
 
 
 def bounds(name: str, value: object) -> tuple[float, float]:
     """A pair (lower, upper) of finite numbers with lower < upper, apart by more than nothing."""
-    remedy = "give two finite numbers, the lower one first"
+    remedy = f"use {name}=(lower, upper)"
     try:
         lower, upper = cast(Iterable[object], value)
     except (TypeError, ValueError):
-        raise ArgumentError(name, value, "is not a pair", remedy) from None
+        raise ArgumentError(name, value, "must be a pair", remedy) from None
     low, high = number(name, lower, remedy), number(name, upper, remedy)
     if not low < high:
-        raise ArgumentError(name, value, "the lower bound must be below the upper one", remedy)
+        raise ArgumentError(name, value, "must have its lower bound below the upper bound", remedy)
     if high - low < SMALLEST:  # steps of a lattice on less would have no width
         raise ArgumentError(
-            name, value, f"are less than {SMALLEST:g} apart", "rescale the values, or widen them"
+            name, value, f"must be at least {SMALLEST:g} apart", "rescale the values, or widen them"
         )
     return low, high
 
@@ -194,9 +200,9 @@ def several(name: str, value: object, remedy: str) -> tuple[Any, ...]:
 
 def columns(name: str, value: object) -> tuple[str, ...]:
     """Names of columns; one may stand alone."""
-    remedy = "give a column's name or a list of names"
+    remedy = "give the name of a column or a list of names"
     named = several(name, value, remedy)
     for item in named:
         if not isinstance(item, str):
-            raise ArgumentError(name, item, "is no name of a column", remedy)
+            raise ArgumentError(name, item, "is not a name of a column", remedy)
     return named

@@ -451,7 +451,7 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
     assert words not in short
     with pytest.raises(InfeasibleError, match="at least 1500 persons"):
         planned(estimator, Budget(epsilon=0.1), persons=1000)
-    with pytest.raises(InfeasibleError, match="too small for prices"):
+    with pytest.raises(InfeasibleError, match="is too small to divide"):
         planned(estimator, Budget(epsilon=1e-6), persons=10**10, dimension=3)
     tiny = planned(estimator, Budget(epsilon=1e-5), persons=10**9)
     assert sum((loss.pure for loss in tiny.losses), Fraction(0)) == tiny.budget.pure_epsilon()

@@ -104,7 +104,7 @@ def test_the_text_is_the_table_and_six_lines():
     assert words == ["intervals", "promise", "", "", "rests on", "", "status"]
     stored = pm.Release.from_dict(json.loads(json.dumps(release.to_dict())))
     assert str(stored).splitlines()[2 : 2 + 8] == [rule, head, *lines[:6]]
-    with pytest.raises(ArgumentError, match="was not stored"):
+    with pytest.raises(ArgumentError, match="is not in the stored release"):
         stored.conf_int(simultaneous=True)
 
 
@@ -205,7 +205,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_read(said):
 
 def test_without_groups_nothing_changes():
     frame = records(1500)
-    with pytest.raises(ArgumentError, match="goes with by"):
+    with pytest.raises(ArgumentError, match="requires by"):
         pm.mean(frame, "x", person="who", keys=KEYS, epsilon=1.0)
     assert pm.mean(frame, "x", person="who", epsilon=1.0).guarantee.relation == REPLACE_ONE
 

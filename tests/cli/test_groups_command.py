@@ -55,9 +55,15 @@ def test_what_is_wrong_is_said_in_words(table, capsys):
     known = ["mean", str(table), "--person", "who", "--value", "x", "--epsilon", "1"]
     for more, words in (
         (["--by", "key"], "keys"),
-        (["--keys", "a,b"], "goes with by"),
-        (["--by", "key", "--keys", "a,b", "--contrast", "a - c"], "names no two groups"),
-        (["--by", "key", "--keys", "a", "--keys-file", "nothing"], "beside --keys"),
+        (["--keys", "a,b"], "requires --by"),
+        (
+            ["--by", "key", "--keys", "a,b", "--contrast", "a - c"],
+            "is not a comparison of listed keys",
+        ),
+        (
+            ["--by", "key", "--keys", "a", "--keys-file", "nothing"],
+            "cannot be combined with --keys",
+        ),
         (["--by", "key", "--keys-file", "/nothing"], "cannot be read"),
     ):
         assert run([*known, *more]) == 2
@@ -106,7 +112,7 @@ def test_one_ledger_takes_means_and_means_by_group_where_both_say_one_relation(
     capsys.readouterr()
     assert run([*groups, "--ledger", ledger]) == 2
     said = capsys.readouterr().err
-    assert "ask with --neighbors replace-one" in said
-    assert "use one ledger for each" not in said
+    assert "Use --neighbors replace-one, or another ledger" in said
+    assert "use one ledger per" not in said
     assert run([*groups, "--ledger", ledger, "--neighbors", "replace-one"]) == 0
     assert len(pm.Ledger.open(ledger).entries) == 2

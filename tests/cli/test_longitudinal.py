@@ -115,7 +115,7 @@ def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch,
         assert spill == tmp_path
     capsys.readouterr()
     assert run([name, table, *rest, "--ledger", str(ledger), "--memory", "much"]) == 2
-    assert "is not a size; give one such as '4GB'" in capsys.readouterr().err
+    assert "is not a size. Give one such as '4GB'" in capsys.readouterr().err
     assert pm.Ledger.open(ledger).entries == ()
 
 
@@ -249,4 +249,4 @@ def test_a_curve_at_public_times(tmp_path, capsys):
     other = tmp_path / "missing.csv"
     pl.DataFrame({"t": [0.0, None], "y": [1.0, 2.0]}).write_csv(other)
     assert run(["fixed-design", str(other), *asked[2:], "--cells", "1"]) == 2
-    assert "times are public" in capsys.readouterr().err
+    assert "is not a number in some records" in capsys.readouterr().err

@@ -22,21 +22,21 @@ BOUNDS = ["--bounds", "0", "5"]
     [
         ([*WITHHOLD, "--spread", "0"], "--spread=0.0: must be greater than 0"),
         ([*STREAM, "--clip", "-1"], "--clip=-1.0: must be greater than 0"),
-        ([*STREAM, *BOUNDS, "--clip", "3"], "are given twice; give --bounds or --clip"),
-        ([*STREAM, "--center", "3"], "--center=[3.0]: needs a radius; give --clip too"),
-        ([*STREAM, *BOUNDS, "--value", "w"], "give --clip and --center instead"),
+        ([*STREAM, *BOUNDS, "--clip", "3"], "with --clip. Give --bounds or --clip"),
+        ([*STREAM, "--center", "3"], "--center=[3.0]: requires a radius. Give --clip"),
+        ([*STREAM, *BOUNDS, "--value", "w"], "Use --clip and --center"),
         ([*STREAM, *BOUNDS, "--goal", "times"], "--time=(): is empty"),
-        ([*STREAM, *BOUNDS, "--time", "3"], "--time=(3,): goes with"),
+        ([*STREAM, *BOUNDS, "--time", "3"], "--time=(3,): requires"),
         ([*STREAM, *BOUNDS, "--format", "xml"], "--format='xml': is not one of"),
         ([*STREAM, *BOUNDS, "--kafka", "x"], "--kafka='x': is not HOST:PORT/TOPIC"),
         ([*STREAM, *BOUNDS, "--kafka", ""], "--kafka='': is not HOST:PORT/TOPIC"),
-        ([*STREAM, *BOUNDS, "--output", "none/x"], "--output='none/x': is in no folder; make the"),
-        ([*STREAM, *BOUNDS, "--seed", "-1"], "--seed=-1: is no seed"),
-        ([*STREAM, "--bounds", "0", "1e-320"], "--bounds=(0.0, 1e-320): are less than 1e-120"),
-        ([*STREAM, *BOUNDS, "--first-release", "9"], "--first-release=9: lies beyond"),
-        ([*STREAM, "--period", "day", "--time-column", "t"], "give --bounds or --clip"),
+        ([*STREAM, *BOUNDS, "--output", "none/x"], "--output='none/x': is not in an existing"),
+        ([*STREAM, *BOUNDS, "--seed", "-1"], "--seed=-1: is not a seed"),
+        ([*STREAM, "--bounds", "0", "1e-320"], "--bounds=(0.0, 1e-320): must be at least 1e-120"),
+        ([*STREAM, *BOUNDS, "--first-release", "9"], "--first-release=9: must lie within"),
+        ([*STREAM, "--period", "day", "--time-column", "t"], "Give --bounds or --clip"),
         ([*STREAM, *BOUNDS, "--period", "day", "--time-column", "t", "--filler"],
-         "leave out --release-every and --filler"),
+         "Remove --release-every and --filler"),
     ],
 )  # fmt: skip
 def test_an_option_is_named(tmp_path, monkeypatch, arguments, said):
@@ -72,7 +72,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path):
 
 
 def test_room_is_asked_for_where_the_disk_is_full_alone(tmp_path):
-    with pytest.raises(PrivmeanError, match="No such file.*see that it can be written") as gone:
+    with pytest.raises(PrivmeanError, match="No such file.*Correct this") as gone:
         ReleaseFile(tmp_path / "none" / "x").follow(iter(()))
     assert "make room" not in str(gone.value)
 
@@ -82,7 +82,7 @@ def test_how_two_values_are_said_is_told(tmp_path, given):
     line = ["mean", "none.csv", "--person", "p", "--value", "v", "--bounds", *given]
     result = shell(*line, "--epsilon", "1") if given == ["0,100"] else shell(*line)
     assert result.exit_code == 2
-    assert "say 2 values with a space between: --bounds VALUE1 VALUE2" in result.stderr
+    assert "Write --bounds VALUE1 VALUE2" in result.stderr
 
 
 def test_a_conflict_with_an_option_names_it(tmp_path):
@@ -90,4 +90,4 @@ def test_a_conflict_with_an_option_names_it(tmp_path):
     line = ["mean", tmp_path / "t.csv", "--person", "p", "--value", "v", "--by", "g"]
     result = shell(*line, "--epsilon", "1", "--estimand", "records")
     assert result.exit_code == 2
-    assert "--estimand='records': does not go with --by; leave it out" in result.stderr
+    assert "--estimand='records': cannot be combined with --by. Remove it" in result.stderr

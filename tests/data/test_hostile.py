@@ -136,7 +136,7 @@ def test_no_message_shows_a_record(tmp_path, capsys, options, asked):
 def test_names_are_listed_where_the_caller_says_that_they_are_names(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("idcode,ln_wage,age\n1,2.5,3\n")
-    with pytest.raises(pm.ArgumentError, match="did you mean 'idcode'"):
+    with pytest.raises(pm.ArgumentError, match="Did you mean 'idcode'"):
         pm.read(path, person="id_code", values="ln_wage", header=True)
     people = pm.read(path, person="idcode", values=["ln_*", "age"], header=True)
     assert people.columns == ("ln_wage", "age")

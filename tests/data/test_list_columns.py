@@ -154,7 +154,7 @@ def test_a_roster_finds_the_ids_of_a_list(ids, roster):
     beside = pm.read(np.array(table["x"]), person=ids, roster=roster).values
     for found in (named, beside):
         assert np.array_equal(np.sort(found[:, 0]), [3.0, 4.0, math.nan], equal_nan=True)
-    with pytest.raises(pm.ArgumentError, match="holds a missing id"):
+    with pytest.raises(pm.ArgumentError, match="must not hold missing ids"):
         pm.read(table, person="p", values="x", roster=[*roster, None])
 
 

@@ -314,7 +314,7 @@ def test_settings_of_weights():
     for most, rule in ((2, "mode"), (0, None), (1001, None), (1, "first")):
         with pytest.raises(ArgumentError):
             weights_of(most, rule)
-    with pytest.raises(ArgumentError, match="records of persons"):
+    with pytest.raises(ArgumentError, match="requires a table of records"):
         pairs_of(object())
     with pytest.raises(ValueError, match="one pair a person"):
         ArrayPairTable.of(np.array([0, 0]), np.array([0, 1]), np.ones(2), ["a", "b"], ALONE)

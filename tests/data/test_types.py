@@ -204,7 +204,7 @@ def test_a_file_s_durations_are_durations_whoever_wrote_them(tmp_path):
         for values in (odd, "*"):
             with pytest.raises(pm.SchemaError, match="does not hold numbers"):
                 pm.read(source, person="who", values=values)
-        with pytest.raises(pm.SchemaError, match="cannot name people"):
+        with pytest.raises(pm.SchemaError, match="cannot identify people"):
             pm.read(source, person=odd, values="y")
         assert pm.read(source, person="who", values="y").matrix().tolist() == [[1.0], [2.0]]
 

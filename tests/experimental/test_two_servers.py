@@ -51,7 +51,7 @@ def test_a_task_survives_its_text():
     assert Task.from_json(task.to_json()) == task
     assert len(task.identity) == 32
     for text in ("{}", "[]", "no", task.to_json().replace("servers 1", "servers 2")):
-        with pytest.raises(ArgumentError, match="no task"):
+        with pytest.raises(ArgumentError, match="is not a task"):
             Task.from_json(text)
 
 
@@ -129,7 +129,7 @@ def test_the_noise_interval_covers_and_the_mean_is_right():
 def test_too_few_persons_have_no_answer():
     with pytest.raises(ArgumentError, match="fewer than 2"):
         SMALL.answer([(1,), (2,)], 1)
-    with pytest.raises(ArgumentError, match="not two"):
+    with pytest.raises(ArgumentError, match="must be two"):
         SMALL.answer([(1,)], 2)
 
 

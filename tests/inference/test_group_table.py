@@ -71,7 +71,7 @@ def test_texts_mean_one_comparison():
         with pytest.raises(ArgumentError):
             contrasts_of([wrong], keys)
     # "a - b - c" is "a - b" less c, or a less "b - c": refused, since it could be either
-    with pytest.raises(ArgumentError, match="two ways"):
+    with pytest.raises(ArgumentError, match="two meanings"):
         contrasts_of(["a - b - c"], ("a", "b - c", "a - b", "c"))
     assert contrasts_of(["all pairs"], ("all pairs - b", "b"))[0].text == "all pairs - b - b"
 

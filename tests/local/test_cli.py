@@ -79,7 +79,7 @@ def test_tickets(tmp_path):
     options = ("aggregate", out, "--round", tmp_path / "round.json", "--json")
     found = json.loads(run(*options, "--secret-file", tmp_path / "key"))
     assert (found["reports"], found["rejected"]) == (3, {})
-    assert "takes reports with tickets alone" in run(*options, code=2)
+    assert "accepts only reports with tickets" in run(*options, code=2)
     run(*issue, "--count", 1, "--level", 7, code=2)
 
 
@@ -94,7 +94,7 @@ def test_every_kind_of_round(tmp_path):
         Round.from_json((tmp_path / kind[0]).read_text())
     assert "privmean: what is asked" in run("round", tmp_path / "x", *base, code=2)
     assert "privmean: --items" in run("round", tmp_path / "x", *base, "--items", 1, code=2)
-    assert "there already" in run("round", tmp_path / kind[0], *base, *kind, code=2)
+    assert "already exists" in run("round", tmp_path / kind[0], *base, *kind, code=2)
     assert "epsilon=0.0" in run("round", tmp_path / "x", "--epsilon", 0, *base[2:], *kind, code=2)
 
 
@@ -148,7 +148,7 @@ def test_wrong_words_are_refused_before_anything_is_spent(tmp_path):
         ((plain, "--port", -1), "port=-1"),
         ((plain, "--host", ""), "host=''"),
         ((plain, "--origin", "https://localhost/"), "origin='https://localhost/'"),
-        ((file,), "takes reports with tickets alone"),
+        ((file,), "accepts only reports with tickets"),
         ((file, "--secret-file", odd), "secret-file="),
     ):
         assert said in run(*served, *words, code=2)
@@ -241,7 +241,7 @@ def test_the_ticket_comes_from_a_file_or_the_environment(tmp_path):
     sent(tmp_path, "b", env={"PRIVMEAN_TICKET": second, "PRIVMEAN_VALUE": "3"})
     both = sent(tmp_path, "c", "3", "--ticket-file", tmp_path / "ticket",
                 env={"PRIVMEAN_TICKET": second}, code=2)  # fmt: skip
-    assert "second ticket" in both
+    assert "cannot be combined with another ticket" in both
     options = ("aggregate", tmp_path / "reports", "--round", tmp_path / "round.json", "--json")
     found = json.loads(run(*options, "--secret-file", key))
     assert (found["reports"], found["rejected"]) == (2, {})

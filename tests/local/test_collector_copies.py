@@ -103,7 +103,7 @@ def test_what_is_no_collector_s_file_is_refused(tmp_path):
     (tmp_path / "text.db").write_text("no database, only text that is long enough" * 20)
     for name in ("empty.db", "other.db", "text.db"):
         before = (tmp_path / name).read_bytes()
-        with pytest.raises(PrivmeanError, match="no database of a collector"):
+        with pytest.raises(PrivmeanError, match="not a database of a collector"):
             opened(tmp_path / name)
         assert (tmp_path / name).read_bytes() == before
 

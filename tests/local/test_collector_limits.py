@@ -447,7 +447,7 @@ def test_a_proxy_is_believed_only_where_it_is_said(tmp_path):
 
     result = CliRunner().invoke(app, [*bad, "--database", f"sqlite:///{tmp_path}/x.db"])
     assert result.exit_code == 2
-    assert "is no address" in result.output
+    assert "is not an address" in result.output
 
 
 def test_an_answer_that_nobody_reads_is_given_up(tmp_path):

@@ -143,10 +143,10 @@ def test_a_service_says_who_may_read(tmp_path):
     runner = CliRunner()
     for options, env, words in (
         (["--round", str(path)], {}, "who may read results"),
-        (["--public-results"], {}, "which rounds"),
+        (["--public-results"], {}, "rounds are required"),
         (["--round", str(path), "--read-token-file", str(tmp_path / "token")], {}, "shorter than"),
         (["--round", str(path), "--read-token-file", str(tmp_path / "token")],
-         {"PRIVMEAN_READ_TOKEN": READER}, "and a file"),
+         {"PRIVMEAN_READ_TOKEN": READER}, "cannot be combined with a token file"),
         (["--round", str(path), "--public-results", "--keyfile", str(path)], {}, "certificate"),
         (["--round", str(path), "--public-results", "--certfile", str(path)], {}, "PEM"),
     ):  # fmt: skip

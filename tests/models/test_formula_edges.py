@@ -28,7 +28,7 @@ def test_what_may_look_at_all_records_is_refused(formula):
 
 @pytest.mark.parametrize("formula", ["y ~", "y ~ ", "y ~\t"])
 def test_nothing_on_the_right_is_refused(formula):
-    with pytest.raises(ArgumentError, match="nothing on the right"):
+    with pytest.raises(ArgumentError, match="requires a term on the right"):
         read_formula(formula)
     assert read_formula("y ~ 1").names == ("Intercept",)
 
@@ -58,7 +58,7 @@ def test_sums_may_be_crossed_and_squares_written_in_parentheses(formula):
 def test_a_response_that_explains_itself_is_refused_before_anything_is_read(right, effect):
     with pytest.raises(ArgumentError, match="formula"):
         pm.regress("no such file.csv", f"y ~ {right}", person="who", epsilon=1.0, effect=effect)
-    with pytest.raises(ArgumentError, match="on the right too"):
+    with pytest.raises(ArgumentError, match="on the right"):
         read_formula(f"y ~ {right}", own=True)
     assert read_formula("I(y - x) ~ x").names == ("Intercept", "x")
 

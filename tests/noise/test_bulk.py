@@ -213,7 +213,7 @@ def test_recorded_noise_keeps_one_record_a_call_and_replays_it():
     second.require_replayed()
     third = RecordedNoise(SimulatedNoise(1))
     third.replay(kept)
-    with pytest.raises(PrivmeanError, match="draws differently"):
+    with pytest.raises(PrivmeanError, match="draws noise differently"):
         third.gaussian(999, 2.0**40)
 
 

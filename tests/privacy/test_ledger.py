@@ -117,7 +117,7 @@ def test_losses_are_charged_by_their_sums():
     assert ledger.spent().delta == Fraction(3e-7)
     with pytest.raises(ArgumentError, match="need a delta"):
         charge(ledger, [Gaussian("sum", LATTICE, LATTICE, 1)])
-    with pytest.raises(ArgumentError, match="holds no rho"):
+    with pytest.raises(ArgumentError, match="cannot be charged to a ledger of epsilon"):
         charge(ledger, Budget(rho=0.01))
     with pytest.raises(ArgumentError, match="empty"):
         charge(ledger, [])

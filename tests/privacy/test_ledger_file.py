@@ -133,7 +133,9 @@ def test_where_nothing_can_be_taken_back_it_is_not_known(book, monkeypatch):
 
     monkeypatch.setattr(journal, "_write", failing)
     monkeypatch.setattr(os, "fsync", failing)
-    with pytest.raises(PrivmeanError, match="whether this charge counts is what `privmean ledger"):
+    with pytest.raises(
+        PrivmeanError, match="`privmean ledger show` shows whether this charge counts"
+    ):
         charge(ledger, "lost")
 
 

@@ -57,9 +57,9 @@ def test_other_spellings_have_no_limit_of_their_own(each):
 @pytest.mark.parametrize("name", NOBODY)
 def test_a_name_of_which_nothing_shows_is_none(name):
     ledger = pm.Ledger(epsilon=100, policies=[pm.Policy(epsilon=1, analyst="*")])
-    with pytest.raises(ArgumentError, match="must be named"):
+    with pytest.raises(ArgumentError, match="is required"):
         pm.mean([1.0, 2.0] * 500, epsilon=0.4, assume=(0, 9), ledger=ledger, analyst=name)
-    with pytest.raises(ArgumentError, match="is no name"):
+    with pytest.raises(ArgumentError, match="is not a name"):
         pm.Policy(epsilon=1, analyst=name)
     assert ledger.entries == ()
 

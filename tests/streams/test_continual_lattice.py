@@ -188,7 +188,7 @@ def test_no_lattice_left():
         lattice_of(PrefixRoot(), steps=None)
     with pytest.raises(InfeasibleError, match="number of steps"):
         lattice_of(BandedInverse(MeanToeplitz(), 4), steps=None)
-    with pytest.raises(InfeasibleError, match="float error"):
+    with pytest.raises(InfeasibleError, match="rounding error"):
         lattice_of(InverseToeplitz((1.0, -0.9, -0.9, 0.9)), participation=Participation(1, 1))
 
 

@@ -73,7 +73,10 @@ def test_a_note_says_whether_a_part_was_read_to_its_end(tmp_path, monkeypatch, s
         (tmp_path / "a.parquet").unlink()
         assert not list(source.batches(interrupts, last))
         for note in before:
-            with pytest.raises(SchemaError, match=f"is gone; {note['rows']} of its rows were read"):
+            with pytest.raises(
+                SchemaError,
+                match=f"does not exist any more, and {note['rows']} of its rows were read",
+            ):
                 list(source.batches(interrupts, note))
 
 
@@ -109,7 +112,7 @@ def test_what_parts_refuse(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"half a file")
     result = shell(*BASE, "--parts", tmp_path, "--idle", "0")
     assert result.exit_code == 2
-    assert "no whole Parquet file" in result.stderr
+    assert "not a complete Parquet file" in result.stderr
     part(tmp_path / "x.parquet", "SELECT 1 AS p", 1)
     with pytest.raises(SchemaError, match="no column 'v'"):
         list(rows_of(tmp_path / "x.parquet", "p", ["v"], []))

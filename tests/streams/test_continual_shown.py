@@ -118,7 +118,7 @@ def test_an_endless_stream_and_a_radius_to_be_found():
 
 
 def test_what_is_refused():
-    with pytest.raises(ArgumentError, match="needs a budget"):
+    with pytest.raises(ArgumentError, match="requires a budget"):
         ErrorGoal.of("shown")
     for factor in (0.5, float("nan")):
         with pytest.raises(ArgumentError, match="last_within"):

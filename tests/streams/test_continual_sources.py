@@ -233,10 +233,10 @@ def test_withhold_on_the_command_line(feed, tmp_path):
         (["--output", "other"], "holds releases that the state does not"),
         (["--plot", "none/x.png"], "--plot='none/x.png': is in no folder"),
         (["--html", "."], "--html='.': is a folder"),
-        (["--html", "x.html", "--by", "p"], "is of one mean"),
+        (["--html", "x.html", "--by", "p"], "is only for a single mean"),
         (["--by", "p", "--groups", "0"], "groups=0: must be at least 1"),
         (["--format", "csv"], "does not name 'p'"),
-        *(([said], f"{said}=True: goes with --state") for said in STATED),
+        *(([said], f"{said}=True: requires --state") for said in STATED),
     ],
 )
 def test_wrong_use_of_a_stream_spends_nothing(feed, tmp_path, monkeypatch, arguments, said):

@@ -170,7 +170,7 @@ def test_a_crash_at_any_change_of_the_file(tmp_path, monkeypatch, kind, slack):
             except Crash:
                 crashed = True
         if crashed:
-            with pytest.raises(PrivmeanError, match="open its state file again"):
+            with pytest.raises(PrivmeanError, match="Open its state file again"):
                 running.update("x", 1.0)
         running.close()
         with MeanStream(noise=Silent(), state=path, **settings) as again:
@@ -293,7 +293,7 @@ def test_a_full_disk_is_named_and_the_state_stays_good(tmp_path):
             with contextlib.suppress(StopIteration):
                 for person, value in zip(ids[20:], values[20:], strict=True):
                     shown.extend(lines(until_full(stream, person, value)))
-            with pytest.raises(PrivmeanError, match="open its state file again"):
+            with pytest.raises(PrivmeanError, match="Open its state file again"):
                 stream.update("x", 1.0)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         (tmp_path / "shown").write_text("\n".join(shown))

@@ -130,7 +130,7 @@ def test_a_horizon_or_front_loading_would_understate_groups():
     loaded = ScaledBuffered((0.16, 0.3), (0.3, 0.95), 0.5, ColumnNorms(1.5, 0.1, 3, 4))
     claimed = loaded.sensitivity(Participation(4, 3))
     assert worst_over_groups(loaded, (3, 3, 3, 3), 4, 3) > 1.3 * claimed
-    with pytest.raises(ArgumentError, match="not for groups"):
+    with pytest.raises(ArgumentError, match="cannot be used for groups"):
         plan(**{**BASE, "strategy": loaded}, groups=4)
     p = plan(**{**BASE, "strategy": None}, groups=4, steps=40)
     assert p.lattice.steps is None

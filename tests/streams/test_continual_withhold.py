@@ -302,7 +302,7 @@ def test_a_state_with_other_draws_is_refused(tmp_path):
     part._recorder.take_drawn = list  # nothing of what was drawn is written down
     part.extend(["a", "b"], [1.0, 2.0])
     part.close()
-    with pytest.raises(PrivmeanError, match="draws differently"):
+    with pytest.raises(PrivmeanError, match="draws noise differently"):
         stream(Silent(), state=tmp_path / "s")
 
 

@@ -72,7 +72,7 @@ def test_every_question_is_answered_by_name(real):
     assert len(real["trend"].columns) == 4
     assert real["slope"].formula == "y ~ x"
     assert real.failed == ()
-    with pytest.raises(ArgumentError, match="no question of the study"):
+    with pytest.raises(ArgumentError, match="is not a question of the study"):
         real["levels"]
     assert real.guarantee.verify()
     assert (real.guarantee.epsilon, real.guarantee.relation) == (2.0, "replace-one")
@@ -327,7 +327,7 @@ def test_groups_need_persons_in_all_and_the_plan_says_how_many():
 def test_an_error_below_that_of_sampling_is_refused():
     made = pm.Study(TABLE, epsilon=2.0)
     made.add("exact", pm.Mean("y", assume=LIMITS), error=0.01, guess_sd=1.0)
-    with pytest.raises(InfeasibleError, match="without any privacy noise"):
+    with pytest.raises(InfeasibleError, match="is below the sampling error"):
         made.plan(PERSONS)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from privmean import signatures as spelled
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE, Budget, Neighbors, relation_of
+from privmean.signatures import unknown_keyword, with_full_signature
 
 if TYPE_CHECKING:
     from privmean.noise.noise_source import Noise
@@ -42,7 +42,7 @@ class CallOptions(TypedDict, total=False):
 
 # what a term is that is not said; a budget has no default
 DEFAULTS: dict[str, Any] = {"delta": 0.0, "neighbors": "replace-one", "level": 0.95}
-spelled_out = spelled.with_full_signature(CallOptions, DEFAULTS)  # for functions of **terms
+spelled_out = with_full_signature(CallOptions, DEFAULTS)  # for functions of **terms
 
 
 @dataclass(frozen=True)
@@ -61,33 +61,23 @@ class CheckedOptions:
 def require_question(given: Question) -> Question:
     """The question, if it is one."""
     if not hasattr(type(given), "usual_neighbors"):
-        remedy = "give one such as pm.Mean('wage') or pm.Quantile('wage')"
-        raise ArgumentError("question", given, "is no question", remedy)
+        remedy = "use pm.Mean('wage') or pm.Quantile('wage')"
+        raise ArgumentError("question", given, "is not a question", remedy)
     return given
 
 
 def check_options(
     terms: Mapping[str, Any],
-    function: str,
-    moved: Mapping[str, str],
+    function: Callable[..., object],
     usual: Neighbors = "replace-one",
-    own: Iterable[str] = (),
 ) -> CheckedOptions:
     """The terms that a call gave, checked before anything is read.
 
-    function, moved: its name, and where keywords that it has not (or no more) are said. usual: the
-    neighbours where none are named. own: the function's own words.
+    function: which was called. usual: the neighbors where none are named.
     """
-    known = CallOptions.__annotations__
     for name, value in terms.items():
-        if name in known:
-            continue
-        if name in moved:
-            raise ArgumentError(name, value, f"is not said in {function}", moved[name])
-        words = list(dict.fromkeys([*own, *known]))
-        near = get_close_matches(name, [*words, *moved], n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(words)}"
-        raise ArgumentError(name, value, f"is no word of {function}", remedy)
+        if name not in CallOptions.__annotations__:
+            raise unknown_keyword(function.__name__, name, value, signature(function).parameters)
     named = terms.get("neighbors")
     relation = relation_of(usual if named is None else named)
     terms = {**DEFAULTS, **terms}
@@ -101,12 +91,20 @@ def check_options(
     if guess is not None:
         if relation != ADD_REMOVE:
             raise ArgumentError(
-                "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
+                "n_design",
+                guess,
+                "is only for neighbors='add-remove'",
+                "remove it; n is public here",
             )
         guess = validate.whole("n_design", guess, least=1)
     noise = terms.get("noise")
     if not _does(noise, "laplace"):
-        raise ArgumentError("noise", noise, "is no noise", "leave it out, outside of tests")
+        raise ArgumentError(
+            "noise",
+            noise,
+            "is not a source of noise",
+            "remove it; in tests pass noise=pm.SimulatedNoise(1)",
+        )
     return CheckedOptions(
         budget,
         guess,
@@ -121,7 +119,7 @@ def check_options(
 def in_words(name: str, given: object) -> str | None:
     """A word for a ledger's entry: text, or nothing."""
     if given is not None and not isinstance(given, str):
-        raise ArgumentError(name, type(given).__name__, "is no text", "give text, or leave it out")
+        raise ArgumentError(name, type(given).__name__, "must be text", "give text, or remove it")
     return given
 
 
@@ -133,7 +131,7 @@ def ledger_of(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
         return Ledger.open(given)
     if not _does(given, "charge"):
         raise ArgumentError(
-            "ledger", given, "is no ledger", "give pm.Ledger(...) or the path of its file"
+            "ledger", given, "is not a ledger", "use pm.Ledger(...) or the path of its file"
         )
     return given
 

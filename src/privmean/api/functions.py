@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
 from privmean import validate
 from privmean.api.call_options import CallOptions, check_options, require_question, spelled_out
-from privmean.api.renamed_arguments import MOVED
 from privmean.api.run_question import run_question, source_of
 from privmean.privacy.budget import Neighbors
 from privmean.questions.assumptions import one_of
@@ -69,9 +67,7 @@ def ask(
 
     Guarantees: those of the question, for the budget given.
     """
-    said = check_options(
-        terms, f"ask({require_question(question).kind})", MOVED, question.usual_neighbors
-    )
+    said = check_options(terms, ask, require_question(question).usual_neighbors)
     return run_question(source_of(source, person, {}), question, said)
 
 
@@ -131,7 +127,7 @@ def mean(
     compared = None if contrasts is None else validate.several("contrasts", contrasts, pairs)
     columns = None if by is None else validate.columns("by", by)
     usual: Neighbors = "replace-one" if by is None or membership == "public" else "add-remove"
-    said = check_options(terms, "mean", MOVED, usual, signature(mean).parameters)
+    said = check_options(terms, mean, usual)
     question = Mean(
         chosen, estimand, cap, assume=one_of(assume, words),
         method=method, related=related, by=columns, keys=keys, max_groups=max_groups,
@@ -180,7 +176,7 @@ def regress(
     """
     from privmean.questions.regression import Regression
 
-    said = check_options(terms, "regress", MOVED, own=signature(regress).parameters)
+    said = check_options(terms, regress)
     fitted = None if only is None else validate.several("only", only, "name terms in a list")
     question = Regression(
         formula, fixed_effects, working, time, scales=scales,
@@ -224,7 +220,7 @@ def curve(
     """
     from privmean.questions.curve import Curve
 
-    said = check_options(terms, "curve", MOVED, own=signature(curve).parameters)
+    said = check_options(terms, curve)
     known = one_of(assume, {"bounds": bounds, "concentration": concentration})
     question = Curve(
         value, time, bins, assume=known, method=method, related=related,
@@ -260,7 +256,7 @@ def variance(
     """
     from privmean.questions.variance import Variance
 
-    said = check_options(terms, "variance", MOVED, own=signature(variance).parameters)
+    said = check_options(terms, variance)
     question = Variance(value, within, method, center, related=related)
     return run_question(source_of(source, person, {}), question, said)
 
@@ -299,9 +295,7 @@ def compare(
     question = Compare(
         value, arms, _listed("levels", levels), before, slope, by, _listed("pair", pair), membership
     )
-    said = check_options(
-        terms, "compare", MOVED, question.usual_neighbors, signature(compare).parameters
-    )
+    said = check_options(terms, compare, question.usual_neighbors)
     return run_question(source_of(source, person, {}), question, said)
 
 
@@ -335,7 +329,7 @@ def quantile(
     """
     from privmean.questions.quantile import Quantile
 
-    said = check_options(terms, "quantile", MOVED, own=signature(quantile).parameters)
+    said = check_options(terms, quantile)
     points = (q,) if isinstance(q, int | float) else q
     question = Quantile(value, points, bounds, related)
     return run_question(source_of(source, person, {}), question, said)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 if TYPE_CHECKING:
     from privmean.data.table import Resources
 
-Level = Annotated[float, "Level of the interval."]
+Level = Annotated[float, "Set the confidence level of the intervals."]
 Header = Annotated[
     bool | None,
-    "CSV: say that the first line names the columns (then messages may show it and wildcards match "
-    "it), or that it is a record and columns are called 1, 2, ...",
+    "Say whether the first CSV line has column names.",
     "--header/--no-header",
 ]
 
@@ -25,9 +24,9 @@ Header = Annotated[
 class BudgetOptions:
     """What may be spent."""
 
-    epsilon: Annotated[float | None, "Privacy budget epsilon. There is no default."] = None
-    delta: Annotated[float, "Privacy budget delta (0: pure differential privacy)."] = 0.0
-    rho: Annotated[float | None, "zCDP budget, instead of epsilon and delta."] = None
+    epsilon: Annotated[float | None, "Set the privacy budget epsilon; there is no default."] = None
+    delta: Annotated[float, "Set the privacy budget delta; 0 is pure DP."] = 0.0
+    rho: Annotated[float | None, "Set a zCDP budget instead of epsilon and delta."] = None
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,7 @@ class NeighborOptions(BudgetOptions):
 
     neighbors: Annotated[
         str | None,
-        "Neighbouring relation: replace-one (n public; the usual one) or add-remove (usual for "
-        "means by group).",
+        "Use replace-one (n public) or add-remove (n private).",
     ] = None
 
 
@@ -45,7 +43,7 @@ class NeighborOptions(BudgetOptions):
 class ReleaseOptions(NeighborOptions):
     """What one release may spend, and at which level its intervals are."""
 
-    n_design: Annotated[int | None, "Public guess of the number of persons, for add-remove."] = None
+    n_design: Annotated[int | None, "Guess n for add-remove; the guess is public."] = None
     level: Level = 0.95
 
 
@@ -53,15 +51,13 @@ class ReleaseOptions(NeighborOptions):
 class TextOptions:
     """How text files are written."""
 
-    delimiter: Annotated[str | None, "CSV: what separates fields (a comma; a tab for .tsv)."] = None
-    quote: Annotated[str | None, "CSV: the quote, or '' for none."] = None
-    decimal: Annotated[str | None, "CSV: the decimal sign, a point or a comma."] = None
-    encoding: Annotated[
-        str | None, "Text files: UTF-8, or an encoding such as latin-1 or cp1252."
-    ] = None
+    delimiter: Annotated[str | None, "Set the CSV delimiter; a tab for .tsv."] = None
+    quote: Annotated[str | None, "Set the CSV quote; '' for none."] = None
+    decimal: Annotated[str | None, "Set the CSV decimal sign, a point or a comma."] = None
+    encoding: Annotated[str | None, "Set the encoding, such as utf-8, latin-1 or cp1252."] = None
     header: Header = None
     null_words: Annotated[
-        list[str] | None, "Text files: words that mean missing; repeat.", "--null-word"
+        list[str] | None, "Read this text as missing; repeat for more.", "--null-word"
     ] = None
 
     def words(self) -> dict[str, Any]:
@@ -76,9 +72,9 @@ class TextOptions:
 class ResourceOptions:
     """How reading may use the machine."""
 
-    memory: Annotated[str | None, "Memory to read with, such as 3GB; the rest goes to disk."] = None
-    threads: Annotated[int | None, "Processors to read with."] = None
-    spill: Annotated[str | None, "Folder for what memory cannot hold, emptied afterwards."] = None
+    memory: Annotated[str | None, "Limit the memory for reading, such as 3GB."] = None
+    threads: Annotated[int | None, "Limit the processors for reading."] = None
+    spill: Annotated[str | None, "Put temporary files into this folder."] = None
 
     def machine(self) -> Resources:
         """The same for a table; progress is shown where somebody can see it."""

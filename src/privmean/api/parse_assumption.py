@@ -90,7 +90,7 @@ def _lacking(name: str, kind: str) -> ArgumentError:
     """The refusal of a method without the assumption that it needs. name: how method= is called."""
     other = name.replace("method", "assume")
     remedy = f"give {other}, such as {other} '{EXAMPLES[kind]}'"
-    return ArgumentError(other, None, f"is needed for the method {kind}", remedy)
+    return ArgumentError(other, None, f"is required for method {kind}", remedy)
 
 
 def working_of(name: str, text: str) -> Any:
@@ -117,7 +117,7 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
         near = get_close_matches(kind, kinds, n=1)
         known = ", ".join([*kinds, *others])
         remedy = f"did you mean {near[0]}?" if near else f"give one of {known}"
-        raise ArgumentError(name, text, "names no kind that is known", remedy)
+        raise ArgumentError(name, text, "is not a known kind", remedy)
     module, _, attribute = kinds[kind].partition(":")
     made: Callable[..., Any] = getattr(import_module(module), attribute)
     known_fields = [item.name for item in fields(made) if item.init]  # type: ignore[arg-type]
@@ -127,10 +127,10 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
         key = key.replace("-", "_")
         if not equals or key not in known_fields:
             near = get_close_matches(key, known_fields, n=1)
-            remedy = f"did you mean {near[0]}=?" if near else f"{kind} takes {known_fields}"
-            raise ArgumentError(name, word, f"is no setting of {kind}", remedy)
+            remedy = f"did you mean {near[0]}=?" if near else f"use {', '.join(known_fields)}"
+            raise ArgumentError(name, word, f"is not a setting of {kind}", remedy)
         if key in settings:
-            raise ArgumentError(name, text, f"says {key} twice", "say it once")
+            raise ArgumentError(name, text, f"must set {key} once", "set it once")
         settings[key] = _part(name, key, value) if key in PARTS else _value(value)
     needed = [
         item.name
@@ -141,7 +141,7 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
     if missing and kinds is ESTIMATORS and missing[0] == needed[0] and kind in EXAMPLES:
         raise _lacking(name, kind)
     if missing:
-        raise ArgumentError(name, text, f"lacks {', '.join(missing)}", f"give {missing[0]}=...")
+        raise ArgumentError(name, text, f"requires {', '.join(missing)}", f"give {missing[0]}=...")
     return made(*first, **settings)
 
 
@@ -167,7 +167,7 @@ def covariance_of(name: str, text: str) -> Any:
     wrong = ArgumentError(
         name,
         text,
-        "is neither a variance, nor variances with commas, nor a file with the matrix",
+        "is not a variance, a list of variances or a file with the matrix",
         "give a number, numbers such as 1,4,9, or the path of a .npy or text file",
     )
     try:

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from privmean.api.parse_assumption import assumption_of, method_of, related_of, working_of
 from privmean.errors import ArgumentError
+from privmean.signatures import keyword_hint
 
 QUESTIONS = {
     "mean": "privmean.questions.mean:Mean",
@@ -43,7 +44,7 @@ def question_class(kind: str) -> Any:
     if kind not in QUESTIONS:
         near = get_close_matches(str(kind), QUESTIONS, n=1)
         remedy = f"did you mean {near[0]}?" if near else f"give one of {', '.join(QUESTIONS)}"
-        raise ArgumentError("ask", kind, "is no kind of question", remedy)
+        raise ArgumentError("ask", kind, "is not a kind of question", remedy)
     module, _, name = QUESTIONS[kind].partition(":")
     return getattr(import_module(module), name)
 
@@ -75,12 +76,11 @@ def question_of(kind: str, said: Mapping[str, Any], word: str = "{}") -> Any:
     given = {name: value for name, value in said.items() if value is not None}
     for name, value in given.items():
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"{kind} takes {', '.join(known)}"
-            raise ArgumentError(word.format(name), value, f"is no word of {kind}", remedy)
+            remedy = keyword_hint(name, value, known, f"see help(pm.{cls.__name__})")
+            raise ArgumentError(word.format(name), value, f"is not an argument of {kind}", remedy)
     for name, item in known.items():
         if item.required and name not in given:
-            raise ArgumentError(word.format(name), None, "is missing", item.help)
+            raise ArgumentError(word.format(name), None, "is required", item.help)
         if name in given:
             given[name] = _read(word.format(name), item, given[name])
     if isinstance(given.get("method"), str) and "assume" in known:
@@ -146,7 +146,7 @@ def numbers_of(name: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(item) for item in text.split(","))
     except ValueError:
-        raise ArgumentError(name, text, "are no numbers", "give them with commas: 0,1,2") from None
+        raise ArgumentError(name, text, "must be numbers", "use for example 0,1,2") from None
 
 
 def by_name(hint: object) -> bool:
@@ -163,9 +163,9 @@ def _sizes_of(name: str, given: list[str]) -> dict[str, float | tuple[float, ...
             numbers = tuple(float(part) for part in number.split(","))
         except ValueError:
             raise ArgumentError(
-                name, item, "is not TERM=NUMBER", "give for example tenure=4, or tenure=4,2"
+                name, item, "is not TERM=NUMBER", "use for example tenure=4, or tenure=4,2"
             ) from None
         if term in result:
-            raise ArgumentError(name, item, f"says {term} a second time", "say it once")
+            raise ArgumentError(name, item, f"must set {term} once", "set it once")
         result[term] = numbers[0] if len(numbers) == 1 else numbers
     return result

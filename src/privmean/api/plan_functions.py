@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from privmean.api.call_options import CallOptions, check_options, require_question, spelled_out
 from privmean.api.predict_error import forecast, smallest_n
-from privmean.api.renamed_arguments import MOVED
 from privmean.api.run_question import make_plan
 from privmean.data.public_shape import PublicShape
 from privmean.privacy.budget import ADD_REMOVE
@@ -33,7 +32,7 @@ def plan(
         plan = pm.plan(pm.Mean("wage"), persons=4000, epsilon=1.0)
         plan.predict(guess_sd=0.5)["rmse"], plan.why
     """
-    said = check_options(terms, "plan", MOVED, require_question(question).usual_neighbors)
+    said = check_options(terms, plan, require_question(question).usual_neighbors)
     return make_plan(
         question, shape_for(question, persons, columns, said.budget.neighbors), said.budget
     )
@@ -57,7 +56,7 @@ def required_n(
         question = pm.Mean("wage")
         assert pm.required_n(question, error=0.02, guess_sd=0.5, epsilon=1.0) < 2000
     """
-    said = check_options(terms, "required_n", MOVED, require_question(question).usual_neighbors)
+    said = check_options(terms, required_n, require_question(question).usual_neighbors)
 
     def predicted(persons: int) -> float:
         shape = shape_for(question, persons, columns, said.budget.neighbors)
@@ -98,14 +97,14 @@ def required_epsilon(
         known["epsilon"] = epsilon
         made = plan(question, persons=2, **known)
         if not isinstance(made, GroupPlan):
-            raise ArgumentError("question", question.kind, "is not by group", "say by= and keys=")
+            raise ArgumentError(
+                "question", question.kind, "is not a question by group", "give by and keys"
+            )
         return max(item.rmse for item in made.forecast(sizes, guess_sd))
 
     low, high = 2.0**-9, LARGEST_EPSILON
     if worst(high) > wanted:
-        raise ArgumentError(
-            "error", error, "is not reached with any epsilon", "ask for a larger one"
-        )
+        raise ArgumentError("error", error, "is not reached at any epsilon", "give a larger error")
     while high / low > 1.001:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if worst(middle) > wanted else (low, middle)

@@ -32,7 +32,5 @@ def smallest_n(predicted: Callable[[int], float], error: float, guess_sd: float)
 
     found = smallest_int(enough, 2)
     if found is None:
-        raise ArgumentError(
-            "error", error, "is not reached with any number of persons", "ask for a larger error"
-        )
+        raise ArgumentError("error", error, "is not reached at any n", "ask for a larger error")
     return found

@@ -1,41 +1,195 @@
-"""Words that are no words of a function, or no more, and where each is said."""
+"""Old names and other usual ones, with what replaces them: the one table of all refusals.
+
+A name is refused only where it is not accepted (any more). Replacements of keywords and flags are
+tried in order: one that begins with a name is used where the function or command accepts it; a
+sentence always fits.
+"""
 
 from __future__ import annotations
 
-_ESTIMATOR = "set it where the estimator is made: method={}"
-MOVED = {
-    "target": _ESTIMATOR.format("DefaultMean(target=...)"),
-    "excess": _ESTIMATOR.format("DefaultMean(excess=...)"),
-    "beta": _ESTIMATOR.format("HeavyTailed(..., beta=...) or Anisotropic(..., beta=...)"),
-    "scale_range": _ESTIMATOR.format("Anisotropic(scale_range=...)"),
-    "sampled_degrees": _ESTIMATOR.format("Anisotropic(..., sampled_degrees=...)"),
-    "design_effect": "say related=",
-    "effects": "say related=RandomEffects(...)",
-    **{
-        word: f"say it of the table: pm.Table(source, person=..., {word}=...)"
-        for word in (
-            "roster",
-            "delimiter",
-            "quote",
-            "decimal",
-            "encoding",
-            "header",
-            "null_words",
-            "machine",
-        )
-    },
-    "memory_limit": "say it of the table: pm.Table(..., machine=pm.Resources(memory=...))",
-    "threads": "say it of the table: pm.Table(..., machine=pm.Resources(threads=...))",
-    "temp_directory": "say it of the table: pm.Table(..., machine=pm.Resources(spill=...))",
-    "progress": "say it of the table: pm.Table(..., machine=pm.Resources(progress=True))",
-    "residual_sd": "say assume=Errors(residual_sd=...)",
-    "between_sd": "say assume=Errors(residual_sd=..., between_sd=...)",
-    "coefficient_range": "say assume=(lower, upper), or Errors(..., range=...)",
-    "magnitudes": _ESTIMATOR.format("Magnitudes(smallest, largest)"),
-    "range": _ESTIMATOR.format("Winsorized(..., range=...)"),
-    "threshold": "ask the question itself: pm.ask(table, pm.Regression(..., threshold=...))",
-    "records": "ask the question itself: pm.ask(table, pm.Regression(..., records=...))",
-    "resolution": "ask the question itself, such as pm.ask(table, pm.Mean(..., resolution=...))",
-    "smallest": "say within=(smallest, largest)",
-    "largest": "say within=(smallest, largest)",
+# public names of the package: old -> new, or a sentence
+NAMES = {
+    "persons_needed": "required_n",
+    "least_epsilon": "required_epsilon",
+    "Infeasible": "InfeasibleError",
+    "BudgetExceeded": "BudgetExceededError",
+    "PrivateFailure": "NoEstimateError",
+    "Machine": "Resources",
+    "Errors": "WorkingErrors",
+    "Magnitudes": "PrivateScale",
+    "Anisotropic": "AnisotropicMean",
+    "HeavyTailed": "HeavyTailedMean",
+    "Winsorized": "WinsorizedMean",
+    "MeanStreams": "GroupMeanStream",
+    "ValuesRelease": "MultiValueRelease",
+    "AsPublished": "Use privmean.published.AsPublished",
+    "VarianceAsPublished": "Use privmean.published.VarianceAsPublished",
+    "plan_mean": "Use pm.plan(pm.Mean(...), ...)",
+    "random_effects_mean": "Use pm.mean(..., clustering=pm.RandomEffects(...))",
+}
+
+_TABLE = "Use pm.Table(source, person=..., {}=...)"
+_RESOURCES = "Use pm.Table(source, person=..., resources=pm.Resources({}=...))"
+_REGRESSION = "Use pm.ask(table, pm.Regression(..., {}=...), ...)"
+_ENTROPY = "Releases use system entropy; in tests pass noise=pm.SimulatedNoise(1)"
+_METHOD = "method=pm.{}"
+_BOUNDS = ("bounds=(lower, upper)", "within=(smallest, largest)", "Give limits in the assumption")
+_LEVEL = ("level=0.95",)
+
+# keywords of functions and classes: old or usual -> new, new=form, or a sentence
+KEYWORDS: dict[str, tuple[str, ...]] = {
+    # renamed
+    "cap": ("max_records",),
+    "related": ("clustering",),
+    "rule": ("group_rule",),
+    "other": ("other_group",),
+    "before": ("baseline",),
+    "slope": ("baseline_slope",),
+    "n_design": ("n_guess",),
+    "memory": ("memory_limit", _RESOURCES.format("memory_limit")),
+    "spill": ("temp_directory", _RESOURCES.format("temp_directory")),
+    "machine": ("resources", _TABLE.format("resources")),
+    "around": ("center",),
+    "null_words": ("na_values", _TABLE.format("na_values")),
+    "persons": ("n",),
+    "error": ("target_error",),
+    "sizes": ("group_sizes",),
+    # given elsewhere
+    "target": (_METHOD.format("DefaultMean(target=...)"),),
+    "excess": ("excess_ratio", _METHOD.format("DefaultMean(excess_ratio=...)")),
+    "beta": (_METHOD.format("HeavyTailedMean(..., beta=...)"),),
+    "scale_range": (_METHOD.format("AnisotropicMean(scale_range=...)"),),
+    "sampled_degrees": (_METHOD.format("AnisotropicMean(..., sampled_degrees=...)"),),
+    "magnitudes": (_METHOD.format("PrivateScale(smallest, largest)"),),
+    "design_effect": ("clustering", "Use clustering"),
+    "effects": ("clustering=pm.RandomEffects(...)", "Use clustering=pm.RandomEffects(...)"),
+    "roster": (_TABLE.format("roster"),),
+    "delimiter": (_TABLE.format("delimiter"),),
+    "quote": (_TABLE.format("quote"),),
+    "decimal": (_TABLE.format("decimal"),),
+    "encoding": (_TABLE.format("encoding"),),
+    "header": (_TABLE.format("header"),),
+    "memory_limit": (_RESOURCES.format("memory_limit"),),
+    "threads": (_RESOURCES.format("threads"),),
+    "temp_directory": (_RESOURCES.format("temp_directory"),),
+    "progress": (_RESOURCES.format("progress"),),
+    "residual_sd": ("assume=pm.WorkingErrors(residual_sd=...)",),
+    "between_sd": ("assume=pm.WorkingErrors(residual_sd=..., between_sd=...)",),
+    "coefficient_range": ("coefficient_bounds", "assume=(lower, upper)"),
+    "threshold": (_REGRESSION.format("threshold"),),
+    "records": ("min_records", _REGRESSION.format("min_records")),
+    "resolution": ("Use pm.ask(table, pm.Mean(..., resolution=...), ...)",),
+    "smallest": ("within=(smallest, largest)", *_BOUNDS),
+    "largest": ("within=(smallest, largest)", *_BOUNDS),
+    # usual elsewhere
+    "range": ("coefficient_bounds", *_BOUNDS),
+    "lower": _BOUNDS,
+    "upper": _BOUNDS,
+    "limits": _BOUNDS,
+    "clip": _BOUNDS,
+    "min": _BOUNDS,
+    "max": _BOUNDS,
+    "groupby": ("by",),
+    "group_by": ("by",),
+    "group": ("by", "arms"),
+    "groups": ("keys", "by"),
+    "treatment": ("arms",),
+    "categories": ("keys", "levels"),
+    "column": ("values", "value"),
+    "columns": ("values", "value"),
+    "y": ("values", "value", "formula"),
+    "value": ("values",),
+    "values": ("value",),
+    "data": ("source",),
+    "df": ("source",),
+    "id": ("person",),
+    "user": ("person",),
+    "alpha": _LEVEL,
+    "confidence": _LEVEL,
+    "confidence_level": _LEVEL,
+    "conf_level": _LEVEL,
+    "ci": _LEVEL,
+    "sample_size": ("n",),
+    "eps": ("epsilon",),
+    "probs": ("q",),
+    "quantiles": ("q",),
+    "seed": (_ENTROPY,),
+    "random_state": (_ENTROPY,),
+    "rng": (_ENTROPY,),
+}
+
+# values of arguments: (argument, old) -> new
+VALUES = {
+    ("estimand", "persons"): "people",
+    ("weights", "persons"): "people",
+    ("effect", "own"): "per_person",
+    ("rule", "mode"): "most_frequent",
+    ("group_rule", "mode"): "most_frequent",
+}
+
+_ASSUME = "--assume 'between-within between_sd=1 within_sd=2 records=5'"
+_MOMENT = "--assume 'bounded-moment order=3 bound=60 records=20'"
+_ERRORS = "--assume 'errors residual_sd=0.3 between_sd=0.05'"
+_EFFECTS = "random-effects group=COLUMN group_sd=1 within_sd=2 records=5"
+_CLUSTERED = f"--clustering '{_EFFECTS}'"
+_PAIR = ("--bounds LOWER UPPER", "--within SMALLEST LARGEST", "--assume LOWER,UPPER")
+
+# options of commands: old or usual -> new option with its value, or a sentence
+FLAGS: dict[str, tuple[str, ...]] = {
+    # renamed
+    "--n-design": ("--n-guess",),
+    "--persons": ("--n",),
+    "--cap": ("--max-records",),
+    "--related": ("--clustering",),
+    "--rule": ("--group-rule",),
+    "--other": ("--other-group",),
+    "--before": ("--baseline",),
+    "--slope": ("--baseline-slope",),
+    "--records": ("--min-records",),
+    "--memory": ("--memory-limit",),
+    "--spill": ("--temp-directory",),
+    "--error": ("--target-error",),
+    "--sizes": ("--group-sizes",),
+    "--persons-a-period": ("--n-per-period",),
+    "--null-word": ("--na-value",),
+    # given elsewhere
+    "--between-sd": (_ASSUME,),
+    "--within-sd": (_ASSUME,),
+    "--moment-order": (_MOMENT,),
+    "--moment-bound": (_MOMENT,),
+    "--covariance": ("--assume 'covariance 1,4,9'",),
+    "--target": ("--method 'default target=mean'",),
+    "--excess": ("--method 'default excess_ratio=0.5'",),
+    "--beta": ("--method 'anisotropic beta=0.01'",),
+    "--scale-range": ("--method 'anisotropic scale_range=0.1,10'",),
+    "--sampled-degrees": ("--method 'anisotropic sampled_degrees=50'",),
+    "--group": (_CLUSTERED, f"--related '{_EFFECTS}'", "--by COLUMN", "--arms COLUMN"),
+    "--group-sd": (_CLUSTERED, f"--related '{_EFFECTS}'"),
+    "--icc": ("--working 'exchangeable icc=0.3'",),
+    "--phi": ("--working 'ar1 phi=0.5'",),
+    "--scale": ("--scales TERM=NUMBER",),
+    "--residual-sd": (_ERRORS,),
+    "--coefficient-range": ("--assume LOWER,UPPER",),
+    # usual elsewhere
+    "--smallest": _PAIR,
+    "--largest": _PAIR,
+    "--lower": _PAIR,
+    "--upper": _PAIR,
+    "--range": _PAIR,
+    "--groupby": ("--by COLUMN", "--arms COLUMN"),
+    "--group-by": ("--by COLUMN", "--arms COLUMN"),
+    "--column": ("--value COLUMN",),
+    "--columns": ("--value COLUMN",),
+    "--values": ("--value COLUMN",),
+    "--id": ("--person COLUMN",),
+    "--user": ("--person COLUMN",),
+    "--key": ("--keys A,B",),
+    "--groups": ("--keys A,B",),
+    "--alpha": ("--level 0.95",),
+    "--confidence": ("--level 0.95",),
+    "--confidence-level": ("--level 0.95",),
+    "--sample-size": ("--n",),
+    "--output": ("--out FILE", "--json", "--json-lines"),
+    "--seed": ("Releases use system entropy",),
+    "--random-state": ("Releases use system entropy",),
 }

@@ -7,7 +7,8 @@ after it (`privmean.pipeline.execute`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from inspect import isroutine
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
@@ -17,7 +18,7 @@ import numpy as np
 from privmean.api.call_options import CheckedOptions
 from privmean.data.public_shape import PublicShape, shape_of
 from privmean.data.table import Table
-from privmean.errors import ArgumentError, InfeasibleError
+from privmean.errors import UNCHARGED, ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.minimum_loss import require_drawn
 from privmean.pipeline import Plan, execute
 from privmean.privacy.budget import ADD_REMOVE, Budget
@@ -28,6 +29,7 @@ from privmean.questions.base import COLUMNS, Question, TypedQuestion
 if TYPE_CHECKING:
     from privmean.data.person_table import PersonTable
     from privmean.data.source_types import Person, Records, Rows
+    from privmean.privacy.ledger import Ledger
     from privmean.release.release import Release
 
 R = TypeVar("R", bound="Release")
@@ -39,6 +41,35 @@ def run_question(
     source: Table | PersonTable, question: TypedQuestion[R], said: CheckedOptions
 ) -> R:
     """The release of one question: what every public function does after reading its words."""
+    with uncharged(said.ledger):
+        question, people, plan = _ready(source, question, said)
+    release = execute(
+        plan,
+        people,
+        noise=said.noise,
+        ledger=said.ledger,
+        label=said.label or question.kind,
+        about=_about(source, question, said),
+        level=said.level,
+    )
+    return question.told(release)
+
+
+@contextmanager
+def uncharged(ledger: Ledger | None) -> Iterator[None]:
+    """Refusals before the charge say so, where a ledger is given."""
+    try:
+        yield
+    except PrivmeanError as error:
+        if ledger is not None:
+            error.notice = UNCHARGED
+        raise
+
+
+def _ready(
+    source: Table | PersonTable, question: TypedQuestion[R], said: CheckedOptions
+) -> tuple[TypedQuestion[R], PersonTable, Plan]:
+    """The question with its public facts, the people and the plan; all refusals are here."""
     names = _names(source, question)
     if names is not None and said.budget.neighbors == ADD_REMOVE:
         # nothing of the plan needs the table: it is refused before the table is opened
@@ -53,16 +84,7 @@ def run_question(
     plan = make_plan(question, shape, said.budget)
     if plan.budget.delta:
         warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses), shape.count)
-    release = execute(
-        plan,
-        people,
-        noise=said.noise,
-        ledger=said.ledger,
-        label=said.label or question.kind,
-        about=_about(source, question, said),
-        level=said.level,
-    )
-    return question.told(release)
+    return question, people, plan
 
 
 def to_person_table(table: Table, question: Question) -> PersonTable:
@@ -98,8 +120,8 @@ def make_plan(question: Question, shape: PublicShape, budget: Budget) -> Plan:
         raise ArgumentError(
             "method",
             plan.estimator,
-            "does not serve the mean over records",
-            "give a concentration or bounds, release fewer columns, or read estimand='persons'",
+            "cannot estimate a mean over records",
+            "give bounds or a concentration, release fewer columns, or use estimand='persons'",
         )
     return within_budget(plan, budget)
 
@@ -135,9 +157,7 @@ def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> 
     if isroutine(getattr(given, "log_counts", None)) or isinstance(given, Table):
         for name, value in {"person": person, **text}.items():
             if value is not None:
-                raise ArgumentError(
-                    name, value, "is said already by the table or people given", "leave it out"
-                )
+                raise ArgumentError(name, value, "is already given by the table", "remove it")
         return cast("Table | PersonTable", given)
     if not isinstance(person, str) and not isinstance(given, str | np.ndarray):
         from privmean.data.array_columns import in_arrays
@@ -147,9 +167,8 @@ def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> 
         raise ArgumentError(
             "person",
             None,
-            "is missing",
-            "name the column that says who it is, or give people from privmean.read(...), or an "
-            "array with one row a person",
+            "is required",
+            "name the column that identifies people, or pass an array with one row per person",
         )
     return Table(cast("Records", given), person=person, **text)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from itertools import cycle, product
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from privmean.data.public_shape import require_persons
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import relation_of
+from privmean.signatures import unknown_keyword
 
 if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question
@@ -93,11 +95,13 @@ def audit(
     if runs is not None:
         runs = validate.whole("runs", runs, least=1)
     if question is None and table is not None:
-        raise ArgumentError("question", None, "is missing", "say what to ask of the table")
+        raise ArgumentError(
+            "question", None, "is required", "give a question such as pm.Mean('wage')"
+        )
     if question is None:
         if terms:
             name, value = next(iter(terms.items()))
-            raise ArgumentError(name, value, "goes with a question", "name what to audit")
+            raise ArgumentError(name, value, "requires a question", "name what to audit")
         jobs = everything(runs or RUNS, seed)
         about = "privmean, built-in tables"
     else:
@@ -165,7 +169,8 @@ def _said(terms: dict[str, Any]) -> Terms:
     known = ("epsilon", "delta", "rho", "neighbors")
     for name, value in terms.items():
         if name not in known:
-            raise ArgumentError(name, value, "is no word of audit", f"it takes {sorted(known)}")
+            raise unknown_keyword("audit", name, value, signature(audit).parameters)
+
     given = {name: value for name, value in terms.items() if value is not None}
     named = given.pop("neighbors", None)
     budgets = (tuple(given.items()),) if given else ANY
@@ -192,7 +197,7 @@ def _tables(
     if isinstance(found, Table):
         if summary is None:
             raise ArgumentError(
-                "question", type(question).__name__, "does not say which columns it is about",
+                "question", type(question).__name__, "must name the columns to average",
                 "give a question, such as Mean('wage', method=...)",
             )  # fmt: skip
         if not plain:

@@ -26,7 +26,7 @@ from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.pipeline import PlanBase
-from privmean.plurals import count_noun, count_phrase
+from privmean.plurals import count_noun
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
@@ -67,7 +67,7 @@ class BoundedMean:
             return len(self.bounds) == 2 and not any(hasattr(x, "__len__") for x in self.bounds)
         except TypeError:
             raise ArgumentError(
-                "bounds", self.bounds, "is not a pair", "give (lower, upper)"
+                "bounds", self.bounds, "must be a pair", "use bounds=(lower, upper)"
             ) from None
 
     def boxes(self, dimension: int) -> tuple[ClipInterval, ...]:
@@ -78,7 +78,7 @@ class BoundedMean:
             raise ArgumentError(
                 "bounds",
                 self.bounds,
-                f"has not one pair for each of {count_noun(dimension, 'column')}",
+                f"must have one pair for each of {count_noun(dimension, 'column')}",
                 "give one pair for all columns or one for each",
             )
         return tuple(ClipInterval(*validate.bounds("bounds", item)) for item in self.bounds)
@@ -90,9 +90,9 @@ class BoundedMean:
         sums = _cheapest(budget, shape.dimension)
         if shape.persons is not None and shape.persons < REACH * sums.value_sd:
             raise InfeasibleError(
-                f"{count_phrase(shape.persons, 'person', 'is', 'are')} too few: noise of "
-                f"{budget.describe()} reaches from one bound to the other",
-                f"at least {math.ceil(REACH * sums.value_sd)} persons, or more epsilon, are needed",
+                f"n={shape.persons} is too small with {budget.describe()}: the noise is as wide as "
+                "the bounds",
+                f"provide at least {math.ceil(REACH * sums.value_sd)} people, or a larger epsilon",
             )
         return BoundedMeanPlan(self, budget, shape, boxes, sums)
 

@@ -107,10 +107,13 @@ def per_column(name: str, value: object) -> PerColumn:
         items = tuple(validate.positive(name, item) for item in value)  # type: ignore[attr-defined]
     except TypeError:
         raise ArgumentError(
-            name, value, "is neither a number nor one number a column", "give sd=2.0 or sd=(2, 3)"
+            name,
+            value,
+            "must be one number, or one number per column",
+            "use for example sd=2.0 or sd=(2, 3)",
         ) from None
     if not items:
-        raise ArgumentError(name, value, "is empty", "give one number a column")
+        raise ArgumentError(name, value, "is empty", "give one number per column")
     return items
 
 
@@ -123,7 +126,7 @@ def spread(name: str, value: PerColumn, dimension: int) -> tuple[float, ...]:
             name,
             value,
             f"has {count_noun(len(value), 'number')} for {count_noun(dimension, 'column')}",
-            "give one a column",
+            "give one number per column",
         )
     return value
 
@@ -144,7 +147,7 @@ def gaussian_radii(sds: tuple[float, ...], log: float) -> Radii:
 
 
 def numbers(name: str, value: object) -> float | tuple[float, ...]:
-    remedy = "give a number, or one a column"
+    remedy = "give one number, or one per column"
     if not hasattr(value, "__len__") or isinstance(value, str | bytes):
         return validate.number(name, value, remedy)
     found = tuple(validate.number(name, item) for item in validate.listed(name, value, remedy))

@@ -120,7 +120,7 @@ class BetweenWithin(FromDeviations):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "between_sd", per_column("between_sd", self.between_sd))
-        remedy = "give within_sd for independent records, within_constant for dependent ones"
+        remedy = "give within_sd (independent records) or within_constant (dependent records)"
         both = {"within_sd": self.within_sd, "within_constant": self.within_constant}
         validate.one_of_two(remedy, **both)
         for name in ("within_sd", "within_constant"):
@@ -240,7 +240,7 @@ class Bounded(FromDeviations):
                     name,
                     items,
                     f"has {count_noun(len(items), 'number')} for {count_noun(dimension, 'column')}",
-                    "give one each",
+                    "give one per column",
                 )
         return tuple(zip(stretch(lows, dimension), stretch(highs, dimension), strict=True))
 
@@ -271,7 +271,9 @@ class UnknownScale(FromDeviations):
         small, large = validate.positive("smallest", self.smallest), self.largest
         validate.positive("largest", large)
         if small > large:
-            raise ArgumentError("smallest", small, "is above the largest", "give smallest first")
+            raise ArgumentError(
+                "smallest", small, "must be below the largest", "give the smallest first"
+            )
         if self.safety is not None:
             validate.positive("safety", self.safety)
 

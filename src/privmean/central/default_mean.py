@@ -21,8 +21,8 @@ from privmean.central.pure_budget import require_epsilon
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.clipped_intervals import MEAN
-from privmean.plurals import count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.central.default_vector import DefaultVectorPlan
@@ -32,6 +32,7 @@ LEAST_NEAR = 2.0**-40
 MOST_COLUMNS = 3  # epsilon is split over columns up to here
 
 
+@known_keywords
 @dataclass(frozen=True)
 class DefaultMean:
     """The mean of persons' values with no bounds, no spread and no location given.
@@ -75,15 +76,17 @@ class DefaultMean:
         if self.near is not None:
             near = validate.positive("near", self.near)
             if not LEAST_NEAR <= near <= 1 / LEAST_NEAR:
-                raise ArgumentError("near", near, "is beyond 2^-40 to 2^40", "scale the column")
+                raise ArgumentError(
+                    "near", near, "must lie between 2^-40 and 2^40", "rescale the column"
+                )
         for name in ("near", "complete"):
             if self.limits is None and getattr(self, name):
                 raise ArgumentError(
-                    name, getattr(self, name), "goes with limits", 'give limits="selection"'
+                    name, getattr(self, name), "requires limits", 'give limits="selection"'
                 )
         if self.limits is not None and self.target is not None:
             raise ArgumentError(
-                "target", self.target, "does not go with limits", "leave one of them out"
+                "target", self.target, "cannot be combined with limits", "remove one of them"
             )
         validate.choice("target", self.target, [None, MEAN, "clipped"])
         validate.positive("excess", self.excess)
@@ -105,7 +108,7 @@ class DefaultMean:
         epsilon = budget.pure_epsilon() / shape.dimension
         if self.limits is not None and shape.dimension > 1:
             raise InfeasibleError(
-                "limits are chosen for one column", "ask for the columns one by one"
+                "limits='selection' requires one column", "ask for the columns one by one"
             )
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
             from privmean.central.default_vector import vector_plan
@@ -130,15 +133,14 @@ class DefaultMean:
     def check_alone(self, epsilon: Fraction, shape: PublicShape) -> None:
         """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
         persons, dimension = shape.persons, shape.dimension
-        require_epsilon(epsilon, " a column")
+        each = " per column" if dimension > 1 else ""
+        require_epsilon(epsilon, each)
         needed = self._fewest if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:
             raise InfeasibleError(
-                f"{count_phrase(persons, 'person', 'is', 'are')} too few at "
-                f"epsilon={float(epsilon):g} a "
-                "column to find the values",
-                f"at least {math.ceil(needed / epsilon)} persons, or "
-                f"epsilon={needed / persons * dimension:.3g}, or bounds are needed",
+                f"n={persons} is too small at epsilon={float(epsilon):g}{each}",
+                f"provide at least {math.ceil(needed / epsilon)} people, "
+                f"epsilon={needed / persons * dimension:.3g}, or bounds",
             )
 
     @property

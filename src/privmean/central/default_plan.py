@@ -164,9 +164,7 @@ class DefaultMeanPlan(DefaultPlan):
         first = math.ceil((FEWEST if self.shape.dimension == 1 else MOST_SPLIT) / self.epsilon)
         found = smallest_int(lambda n: self.predicted(sd, n) <= wanted, first)
         if found is None:
-            raise ArgumentError(
-                "error", error, "is not reached with any number of persons", "ask for a larger one"
-            )
+            raise ArgumentError("error", error, "is not reached at any n", "give a larger error")
         return found
 
     def describe(self) -> dict[str, Any]:

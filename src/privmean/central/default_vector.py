@@ -48,7 +48,7 @@ from privmean.inference.ratio_with_missing import RatioWithMissing
 from privmean.inference.status import FAILED, OK, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.plurals import count_noun, count_phrase
+from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
@@ -288,24 +288,23 @@ def vector_plan(
         raise ArgumentError(
             "neighbors",
             budget.neighbors,
-            "is not offered for this many columns",
-            "use replace-one, or release the columns one by one",
+            "is not supported for this many columns",
+            "use neighbors='replace-one', or release the columns one by one",
         )
     tails = INNER[target] < 1
     mu = calibrate(lambda t: bill(dimension, t, tails), budget, grid=False)
     if mu <= 0:
         raise InfeasibleError(
-            f"{count_noun(dimension, 'column')} at pure {budget.describe()} leave too little for "
-            "each",
-            "give delta > 0 (or rho), more persons, or bounds",
+            f"{budget.describe()} is too small for {count_noun(dimension, 'column')} without delta",
+            "give delta > 0 (or rho), more people, or bounds",
         )
     plan = DefaultVectorPlan(
         budget=budget, shape=shape, target=target, excess=excess, design_effect=design_effect, mu=mu
     )
     if persons < plan.seen_from:
         raise InfeasibleError(
-            f"{count_phrase(persons, 'person', 'is', 'are')} fewer than the "
-            f"{math.ceil(plan.seen_from)} that a column must show",
-            "more persons, more epsilon, or bounds are needed",
+            f"n={persons} is too small to find the values of a column, which requires "
+            f"n={math.ceil(plan.seen_from)}",
+            "provide more people, a larger epsilon, or bounds",
         )
     return plan

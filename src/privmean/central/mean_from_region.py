@@ -47,7 +47,7 @@ class RegionMean:
         """Prices of the two lines. Infeasible for an epsilon below the steps of prices."""
         if budget.neighbors != REPLACE_ONE or shape.dimension != 1 or shape.persons is None:
             raise InfeasibleError(
-                "a located mean has one column and a public number of persons", ""
+                "a mean from a shared location requires one column and a public n", ""
             )
         epsilon = require_epsilon(budget.pure_epsilon())
         return RegionMeanPlan(budget, shape, epsilon, self.excess, self.design_effect)

@@ -27,7 +27,7 @@ def require_epsilon(epsilon: Fraction, of: str = "") -> Fraction:
     """An epsilon that prices are parts of; Infeasible where it is below their steps."""
     if epsilon < LEAST_EPSILON:
         raise InfeasibleError(
-            f"epsilon={float(epsilon):g}{of} is too small for prices in steps of 2^-40",
+            f"epsilon={float(epsilon):g}{of} is too small to divide",
             f"give at least epsilon={float(LEAST_EPSILON):.2g}{of}",
         )
     return epsilon

@@ -25,7 +25,7 @@ from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.central.winsorized_stages import PublicFacts
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.plurals import count_noun, count_phrase
+from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 CLOSE = 0.03  # a number of persons that would do is this close to the smallest
@@ -94,7 +94,7 @@ class WinsorizedMean:
             self._only_limits()
         if (self.share or 0) + (self.recenter or 0) > 0.95:
             raise ArgumentError(
-                "share", self.share, "leaves too little for the mean", "give smaller shares"
+                "share", self.share, "leaves too little budget for the mean", "give smaller shares"
             )
 
     def _only_limits(self) -> None:
@@ -104,8 +104,8 @@ class WinsorizedMean:
                 raise ArgumentError(
                     name,
                     getattr(self, name),
-                    "is not used where limits are given, which need no location",
-                    "leave it out, or give another assumption",
+                    "is not used where bounds are given",
+                    "remove it, or give another assumption",
                 )
 
     def plan(self, budget: Budget, shape: PublicShape) -> WinsorizedPlan:
@@ -119,7 +119,7 @@ class WinsorizedMean:
             raise ArgumentError(
                 "concentration",
                 self.concentration,
-                "pairs persons by a public roster, which add-remove does not have",
+                "requires a public roster, hence neighbors='replace-one'",
                 "give SubGaussian(sd=...) or Bounded(lower, upper)",
             )
         given = self.fallback
@@ -128,7 +128,7 @@ class WinsorizedMean:
                 "fallback",
                 given,
                 f"has {count_noun(len(given), 'number')} for {count_noun(d, 'column')}",
-                "give one number, or one a column",
+                "give one number, or one per column",
             )
         best = best_way(ways_to_spend(self._wishes(), budget, self._facts(n, d, relation)))
         if best is None:
@@ -154,7 +154,7 @@ class WinsorizedMean:
             raise ArgumentError(
                 "concentration",
                 self.concentration,
-                "gives radii that doubles cannot clip at",
+                "requires clipping radii beyond the range of doubles",
                 "measure values in another unit",
             )
         return PublicFacts(
@@ -166,9 +166,8 @@ class WinsorizedMean:
     ) -> InfeasibleError:
         if self.range is None and (budget.rho is not None or budget.delta == 0):
             return InfeasibleError(
-                f"finding the location needs a delta or a public range, and the budget is "
-                f"{budget.describe()}",
-                "give epsilon with a delta such as 1e-6, or range=(lower, upper) for the centre",
+                f"a search with {budget.describe()} requires delta > 0 or a public range",
+                "pass delta=1e-6, or range=(lower, upper) for the center",
             )
 
         def enough(size: int) -> bool:
@@ -176,11 +175,10 @@ class WinsorizedMean:
             return any(True for _ in ways_to_spend(self._wishes(), budget, facts))
 
         size = smallest_int(enough, n + 1, within=CLOSE)
-        more = f"about {size} persons would do" if size is not None else "no number would do"
+        more = f"about {size} people, " if size is not None else ""
         return InfeasibleError(
-            f"{count_phrase(n, 'person', 'is', 'are')} too few to find the location with "
-            f"{budget.describe()} and failure probability {self.failure:g}",
-            f"{more}; or give a larger epsilon, or range=(lower, upper) for the centre",
+            f"n={n} is too small to find the location with {budget.describe()}",
+            f"provide {more}a larger epsilon, or range=(lower, upper) for the center",
         )
 
 

@@ -71,7 +71,7 @@ def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Ra
             "range",
             given,
             f"has {count_noun(len(pairs), 'pair')} for {count_noun(columns, 'column')}",
-            "give one a column",
+            "give one per column",
         )
     return tuple(pairs)
 

@@ -46,7 +46,7 @@ SETTINGS: dict[str, Any] = {
     "context_settings": {"help_option_names": ["--help", "-h"]},
     # a pretty traceback could print local variables, which hold private data
     "pretty_exceptions_enable": False,
-    "help": "Means of people who each contribute many records, under differential privacy.",
+    "help": "Differentially private statistics of people with many records each.",
 }
 app = typer.Typer(**SETTINGS)
 
@@ -91,9 +91,6 @@ def _add(called: str) -> None:
 
 def _of(arguments: Sequence[str]) -> typer.Typer:
     """The commands, as far as these arguments need them."""
-    from privmean.cli import question_commands as asking
-
-    asking.refuse_moved(arguments)
     _add(arguments[0])
     return app
 

@@ -29,22 +29,20 @@ OWN_SECONDS = 40.0  # for a table of one's own, unless a number of runs is asked
 def audit(
     table: Annotated[
         str | None,
-        typer.Argument(
-            help="Your own table, audited dry; without it, everything on built-in ones."
-        ),
+        typer.Argument(help="Audit a question on this table; else built-in tables."),
     ] = None,
-    person: Annotated[str | None, "Column that names the person."] = None,
-    value: Annotated[list[str] | None, "Column to average; repeat."] = None,
-    runs: Annotated[int | None, "Replays on neighbours (5000, on a table of yours 2000)."] = None,
-    seed: Annotated[int, "Of neighbours and of the simulated noise."] = 0,
-    processes: Annotated[int | None, "Processes (all processors for 20000 runs and more)."] = None,
+    person: Annotated[str | None, "Name the column that identifies people."] = None,
+    value: Annotated[list[str] | None, "Name a column to average; repeat for more."] = None,
+    runs: Annotated[int | None, "Replay this often (5000; 2000 on a table of yours)."] = None,
+    seed: Annotated[int, "Set the seed of neighbors and simulated noise."] = 0,
+    processes: Annotated[int | None, "Use this many processes."] = None,
     *,
     budget: words.BudgetOptions,
-    neighbors: Annotated[str | None, "replace-one or add-remove; both unless given."] = None,
+    neighbors: Annotated[str | None, "Use replace-one or add-remove; the default is both."] = None,
     estimating: opt.Estimating,
     as_json: opt.Json = False,
 ) -> None:
-    """Try the promise: record runs, replay them on hostile neighbours, compare and measure.
+    """Test the privacy guarantee on adversarial neighboring tables.
 
     Spends nothing, makes no release and prints nothing of the table. Exit status 0 if no violation
     was found, 1 if one was, 2 if nothing was audited (every plan was refused, say). For the full
@@ -57,7 +55,7 @@ def audit(
     if table is None:
         for name, given in (("--person", person), ("--value", value)):
             if given:
-                raise ArgumentError(name, given, "goes with a table", "name its file first")
+                raise ArgumentError(name, given, "requires a table", "name its file first")
     else:
         question = _question(person, value, estimating)
     if processes is None:
@@ -99,8 +97,10 @@ def _question(person: str | None, value: list[str] | None, estimating: opt.Estim
     from privmean.errors import ArgumentError
 
     if person is None:
-        raise ArgumentError("--person", None, "is missing", "name the column that says who it is")
+        raise ArgumentError(
+            "--person", None, "is required", "name the column that identifies people"
+        )
     if not value:
-        raise ArgumentError("--value", None, "is missing", "name the column to average")
+        raise ArgumentError("--value", None, "is required", "name the column to average")
     made: Question = question_of("mean", {"values": tuple(value), **estimating.words()}, "--{}")
     return made

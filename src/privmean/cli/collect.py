@@ -45,7 +45,7 @@ TICKET = "PRIVMEAN_TICKET"
 app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    help="Collect locally private reports: clients randomize, the server only aggregates.",
+    help="Collect and aggregate reports of the local model.",
 )
 
 app.command()(serve)
@@ -63,12 +63,12 @@ app.add_typer(two_rounds.app, name="two-rounds")
 class Wanted:
     """What a round asks: a mean (bounds), vectors (radius), items, or votes (bounds and bins)."""
 
-    lower: Annotated[float | None, "Lower bound of a mean or of votes."] = None
-    upper: Annotated[float | None, "Upper bound of a mean or of votes."] = None
-    bins: Annotated[int | None, "Vote for one of so many bins."] = None
-    radius: Annotated[float | None, "Norm bound of a mean of vectors."] = None
-    dimension: Annotated[int | None, "Length of the vectors."] = None
-    items: Annotated[int | None, "Number of items to count."] = None
+    lower: Annotated[float | None, "Set the lower bound of a mean or of votes."] = None
+    upper: Annotated[float | None, "Set the upper bound of a mean or of votes."] = None
+    bins: Annotated[int | None, "Vote for one of this many bins."] = None
+    radius: Annotated[float | None, "Bound the norm of vectors."] = None
+    dimension: Annotated[int | None, "Set the length of the vectors."] = None
+    items: Annotated[int | None, "Count this many items."] = None
 
     def round(self, options: dict[str, Any]) -> Round:
         """The round that asks it."""
@@ -85,8 +85,9 @@ class Wanted:
         if (make := asked.get(frozenset(given))) is None:
             said = ", ".join(f"--{name}" for name in given) or "none of them is given"
             raise PrivmeanError(
-                "what is asked? give --lower and --upper (with --bins for votes), or --radius and "
-                f"--dimension, or --items, and nothing else of these (here: {said})"
+                "the round must have one question. Give --lower and --upper (with "
+                "--bins for votes), --radius and --dimension, or --items (now: "
+                f"{said})."
             )
         return make(**given, **options)
 
@@ -95,21 +96,17 @@ class Wanted:
 class Described:
     """What else a round says."""
 
-    mechanism: Annotated[str | None, "Another than the default one."] = None
-    title: Annotated[str, "What people are asked."] = ""
-    beta: Annotated[float, "Failure probability of the radius."] = 0.05
-    closes: Annotated[int | None, "Deadline, seconds since 1970."] = None
-    issued: Annotated[bool, "Only clients with tickets may report."] = False
-    sigma: Annotated[
-        float | None, "Public bound on the values' standard deviation: less noise for them."
-    ] = None
+    mechanism: Annotated[str | None, "Choose a mechanism other than the default."] = None
+    title: Annotated[str, "Write the title that people see."] = ""
+    beta: Annotated[float, "Set the failure probability of the radius."] = 0.05
+    closes: Annotated[int | None, "Close the round at this time, in seconds since 1970."] = None
+    issued: Annotated[bool, "Accept only clients with tickets."] = False
+    sigma: Annotated[float | None, "Bound the standard deviation of values (public)."] = None
     step: Annotated[
         str | None,
-        "Clients use their own epsilon, to this step, from the least to the most one.",
+        "Let clients choose epsilon in steps of this size.",
     ] = None
-    points: Annotated[str | None, "Of a curve, its design points: 0,0.5,1 or FROM:TO:NUMBER."] = (
-        None
-    )
+    points: Annotated[str | None, "Set the design points, as 0,0.5,1 or FROM:TO:NUMBER."] = None
 
     def options(self) -> dict[str, Any]:
         """What is said, by the words of a round."""
@@ -120,25 +117,25 @@ class Described:
 @app.command("round")
 @grouped
 def make_round(
-    out: Annotated[Path, typer.Argument(help="Where to write the description.")],
-    epsilon: Annotated[list[float], "A level of the menu; repeat for more."],
-    persons: Annotated[int, "How many reports are planned for."],
+    out: Annotated[Path, typer.Argument(help="Write the description to this file.")],
+    epsilon: Annotated[list[float], "Add a level of epsilon; repeat for more."],
+    persons: Annotated[int, "Plan for this many reports."],
     *,
     wanted: Wanted,
     described: Described,
 ) -> None:
-    """Describe a round: a mean (bounds), vectors (radius), items, or votes (bounds and bins)."""
+    """Describe a round of means, vectors, items or votes."""
     from privmean.errors import ArgumentError, PrivmeanError
 
     try:
         if described.closes is not None and described.closes <= time.time():
             raise ArgumentError(
-                "closes", described.closes, "is over", "give seconds since 1970 that are to come"
+                "closes", described.closes, "must lie in the future", "give seconds since 1970"
             )
         options = {"epsilon": epsilon, "persons": persons, **described.options()}
         round_ = wanted.round(options)
         if out.is_file():  # of one that was published, nothing would be left
-            raise ArgumentError("out", str(out), "is there already", "name another file")
+            raise ArgumentError("out", str(out), "already exists", "name another file")
         with naming(out):
             out.write_text(round_.to_json() + "\n")
     except (PrivmeanError, OSError) as error:
@@ -150,14 +147,14 @@ def make_round(
 @app.command("plan")
 @grouped
 def plan_it(
-    round_file: Annotated[Path, typer.Argument(help="The round's description (JSON).")],
+    round_file: Annotated[Path, typer.Argument(help="Read the description of the round (JSON).")],
     mix: Annotated[
         list[float] | None,
-        "Part of the persons expected at each level, rising; repeat.",
+        "Expect this share of people per level; repeat.",
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Predict what a round tells, why it has its mechanism, and what nothing can do better."""
+    """Predict the error of a round and explain its mechanism."""
     from privmean.errors import PrivmeanError
     from privmean.local.round_plan import plan_round
 
@@ -172,11 +169,11 @@ def plan_it(
 @grouped
 def tickets(
     round_file: RoundFile,
-    secret_file: Annotated[Path, "32 secret bytes; made if missing."],
-    count: Annotated[int, "How many tickets."],
-    level: Annotated[int, "Place in the menu, from 0."] = 0,
+    secret_file: Annotated[Path, "Read 32 secret bytes; make the file if missing."],
+    count: Annotated[int, "Write this many tickets."],
+    level: Annotated[int, "Choose the level by its place in the menu, from 0."] = 0,
 ) -> None:
-    """Write tickets, one a line: hand each to one client over a channel that knows who it is."""
+    """Write tickets, one per line, for identified clients."""
     import os
 
     from privmean import validate
@@ -188,10 +185,15 @@ def tickets(
         round_ = read_round(round_file)
         if not round_.issued:
             raise ArgumentError(
-                "round", str(round_file), "takes reports without tickets", "make it with --issued"
+                "round",
+                str(round_file),
+                "must be a round that issues tickets",
+                "make it with --issued",
             )
         if not 0 <= level < len(round_.menu):
-            raise ArgumentError("level", level, "does not fit the round", "look at its menu")
+            raise ArgumentError(
+                "level", level, "is not a level of the round", "choose a level of its menu"
+            )
         if not secret_file.exists():
             with (
                 naming(secret_file),
@@ -212,46 +214,40 @@ def tickets(
 @app.command()
 @grouped
 def report(
-    epsilon: Annotated[float, "The most this report may spend."],
-    ledger: Annotated[Path, "What this person has sent; keep this file."],
-    limit: Annotated[float, "The most all reports together may spend."],
+    epsilon: Annotated[float, "Limit the epsilon of this report."],
+    ledger: Annotated[Path, "Record in this file what this person has sent."],
+    limit: Annotated[float, "Limit the epsilon of all reports together."],
     value: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="The value: a number, an item's number, or a vector's numbers. Other users of "
-            "this machine can see it here: better give --value-file or set PRIVMEAN_VALUE, "
-            "or leave it out, and a terminal asks for it."
-        ),
+        typer.Argument(help="Give the value; --value-file hides it from others."),
     ] = None,
-    value_file: Annotated[Path | None, "A file with the value; - is standard input."] = None,
-    server: Annotated[str | None, "The collector's address."] = None,
-    round_id: Annotated[str | None, "Which of its rounds."] = None,
+    value_file: Annotated[Path | None, "Read the value from a file; - is standard input."] = None,
+    server: Annotated[str | None, "Give the address of the collector."] = None,
+    round_id: Annotated[str | None, "Choose one of the rounds of the server."] = None,
     round_file: Annotated[
-        Path | None, "The description, instead of asking a server.", "--round"
+        Path | None, "Read the description from a file, not from a server.", "--round"
     ] = None,
-    digest: Annotated[str | None, "The published digest the round must have."] = None,
+    digest: Annotated[str | None, "Require this published digest of the round."] = None,
     ticket: Annotated[
         str | None,
         typer.Option(
             envvar=TICKET,
-            help="The ticket, if the round asks one. Better in --ticket-file or the environment.",
+            help="Give the ticket; --ticket-file hides it from others.",
             show_envvar=True,
         ),
     ] = None,
-    ticket_file: Annotated[Path | None, "A file with the ticket."] = None,
-    identity: Annotated[str | None, "Public name, if the round asks a part of the clients."] = None,
-    point: Annotated[
-        int | None, "Number of the (public) design point, in a round that has."
-    ] = None,
+    ticket_file: Annotated[Path | None, "Read the ticket from a file."] = None,
+    identity: Annotated[str | None, "Give the public name, if the round asks some clients."] = None,
+    point: Annotated[int | None, "Give the number of the public design point."] = None,
     out: Annotated[Path | None, "Append the report to a file."] = None,
-    json_lines: Annotated[bool, "As a JSON line.", "--json"] = False,
+    json_lines: Annotated[bool, "Write the report as a JSON line.", "--json"] = False,
     ledger_moved: Annotated[
         bool,
-        "The ledger is a copy: the newest, and its original is never used again.",
+        "Accept a moved ledger; never use the original again.",
         "--ledger-moved",
     ] = False,
 ) -> None:
-    """Randomize one value here and send only the private report.
+    """Randomize one value here and send only the report.
 
     Missing values are reported as well: write "nan", or nothing at all.
     """
@@ -264,12 +260,14 @@ def report(
 
     try:
         if out is None and server is None:
-            raise PrivmeanError("where to? give --server, or --round and --out")
+            raise PrivmeanError(
+                "a place for the report is required. Give --server, or --round and --out."
+            )
         if server is not None:
             send.address_of(server)  # refused before anything is spent
         if round_id is not None and round_file is not None:
             raise ArgumentError(
-                "round-id", round_id, "names a round of a server", "leave it or --round out"
+                "round-id", round_id, "requires --server", "remove it, or remove --round"
             )
         if round_file is not None:
             round_ = read_round(round_file)
@@ -279,13 +277,13 @@ def report(
             ]
             if round_id is None and len(offered) != 1:
                 raise PrivmeanError(
-                    f"the server has {len(offered)} open rounds; choose one with --round-id"
+                    f"the server has {len(offered)} open rounds. Choose one with --round-id."
                 )
             round_ = send.fetch_round(server, round_id or offered[0].get("round", ""))
         else:
-            raise PrivmeanError("which round? give --round, or --server")
+            raise PrivmeanError("a round is required. Give --round or --server.")
         if digest is not None and round_.digest.hex() != digest.strip().lower():
-            raise PrivmeanError("the round is not the published one; do not answer it")
+            raise PrivmeanError("the round is not the published one. Do not answer it.")
         numbers = private_value(value, value_file)
         held = private_ticket(ticket, ticket_file)
         if out is not None:
@@ -315,20 +313,23 @@ def report(
 @app.command()
 @grouped
 def aggregate(
-    files: Annotated[list[Path], typer.Argument(help="Reports (binary or JSON lines), tallies.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Read these reports (binary or JSON lines) or tallies.")
+    ],
     round_file: RoundFile,
-    beta: Annotated[float | None, "Another failure probability."] = None,
+    beta: Annotated[float | None, "Set another failure probability."] = None,
     weights: Annotated[
         str,
-        "tested (by epsilon unless the levels disagree, then equal), uniform (equal: "
-        "whatever relates epsilon and value), or minimax (by epsilon, untested).",
+        "Choose the weights: tested, uniform or minimax.",
     ] = "tested",
-    epsilon_cap: Annotated[float | None, "Weigh no report as if its epsilon were larger."] = None,
-    tally_out: Annotated[Path | None, "Write the tally, to be merged later.", "--tally"] = None,
+    epsilon_cap: Annotated[float | None, "Limit the epsilon that weights use."] = None,
+    tally_out: Annotated[
+        Path | None, "Write the tally to this file, to merge it later.", "--tally"
+    ] = None,
     secret_file: SecretFiles = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Estimate from report files without a server, in bounded memory, in any order."""
+    """Estimate from files of reports, without a server."""
     from privmean.errors import PrivmeanError
     from privmean.local.aggregators.aggregate_files import aggregate_files
     from privmean.local.aggregators.estimate_dispatch import estimate

@@ -14,9 +14,9 @@ from privmean.cli.option_parsing import grouped
 
 TokenFile = Annotated[
     Path | None,
-    f"A file with the token for administration (or {ADMIN_TOKEN}).",
+    f"Read a token for administration (or {ADMIN_TOKEN}).",
 ]
-RoundId = Annotated[str, typer.Argument(help="The round's identifier, 16 hexadecimal digits.")]
+RoundId = Annotated[str, typer.Argument(help="Give the identifier of the round, 16 hex digits.")]
 
 
 def _ask(server: str, path: str, file: Path | None, method: str, body: bytes | None = None) -> None:
@@ -36,7 +36,7 @@ def _ask(server: str, path: str, file: Path | None, method: str, body: bytes | N
 
 @grouped
 def open_round(
-    round_file: Annotated[Path, typer.Argument(help="The round's description (JSON).")],
+    round_file: Annotated[Path, typer.Argument(help="Read the description of the round (JSON).")],
     server: Server,
     token_file: TokenFile = None,
 ) -> None:
@@ -52,30 +52,30 @@ def open_round(
 
 @grouped
 def close_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
-    """Take no more reports in a round."""
+    """Close a round."""
     _ask(server, f"rounds/{round_id}/close", token_file, "POST")
 
 
 @grouped
 def forget_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
-    """Delete a closed round's reports; their tally stays, and so does the estimate."""
+    """Delete the reports of a closed round; keep the tally."""
     _ask(server, f"rounds/{round_id}/forget", token_file, "POST")
 
 
 @grouped
 def delete_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
-    """Delete everything about a round. It cannot come back."""
+    """Delete everything about a round, forever."""
     _ask(server, f"rounds/{round_id}", token_file, "DELETE")
 
 
 @grouped
 def revoke(
     round_id: RoundId,
-    tickets: Annotated[Path, typer.Argument(help="Tickets as they were written, one a line.")],
+    tickets: Annotated[Path, typer.Argument(help="Read the tickets, one per line.")],
     server: Server,
     token_file: TokenFile = None,
 ) -> None:
-    """Take tickets back. What was reported with them before still counts."""
+    """Revoke tickets; earlier reports still count."""
     from privmean.cli.secrets import text_of
     from privmean.errors import PrivmeanError
     from privmean.local.reports import Ticket
@@ -84,7 +84,7 @@ def revoke(
         lines = [line for line in text_of("tickets", tickets).splitlines() if line.strip()]
         held = [Ticket.from_text(line) for line in lines]
         if any(ticket.round_id.hex() != round_id.lower() for ticket in held):
-            raise PrivmeanError("the tickets are for another round")
+            raise PrivmeanError("the tickets are for another round. Ask for tickets of this round.")
     except (PrivmeanError, OSError) as error:
         fail(error)
     nonces = [ticket.nonce.hex() for ticket in held]  # keys stay here
@@ -99,5 +99,5 @@ def revoke(
 
 @grouped
 def audit(server: Server, token_file: TokenFile = None) -> None:
-    """Print who did what, the newest first."""
+    """Print the log of actions, newest first."""
     _ask(server, "audit", token_file, "GET")

@@ -16,21 +16,20 @@ from privmean.cli.option_parsing import grouped
 
 @grouped
 def curve(
-    bandwidth: Annotated[float, "Reports this near to a point count there."],
+    bandwidth: Annotated[float, "Count reports within this distance of a point."],
     round_file: shared.RoundFile,
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Reports (binary or JSON lines), tallies.")
+        list[Path] | None,
+        typer.Argument(help="Read these reports (binary or JSON lines) or tallies."),
     ] = None,
-    server: Annotated[str | None, "Or the collector that has them."] = None,
-    token_file: Annotated[
-        Path | None, f"A file with the token for results (or {READ_TOKEN})."
-    ] = None,
-    at: Annotated[str | None, "Where: 0,0.5,1 or FROM:TO:NUMBER; the design points."] = None,
-    weights: Annotated[str, "As in `collect aggregate`."] = "tested",
+    server: Annotated[str | None, "Read the reports from this collector."] = None,
+    token_file: Annotated[Path | None, f"Read a token for results (or set {READ_TOKEN})."] = None,
+    at: Annotated[str | None, "Estimate at 0,0.5,1 or FROM:TO:NUMBER."] = None,
+    weights: Annotated[str, "Choose the weights, as in `collect aggregate`."] = "tested",
     secret_file: shared.SecretFiles = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Smooth the reports of a round with design points."""
+    """Estimate a curve from a round with design points."""
     import numpy as np
 
     from privmean.cli.secrets import tokens
@@ -43,14 +42,16 @@ def curve(
         round_ = shared.read_round(round_file)
         wanted = shared.points_of(at)
         if server is not None and files:
-            raise ArgumentError("server", server, "and files hold reports", "give one of them")
+            raise ArgumentError(
+                "server", server, "cannot be combined with files of reports", "use one of them"
+            )
         if server is not None:
             held = tokens(READ_TOKEN, token_file)
             tally = Remote(server, held[0] if held else None).tally(round_)
         elif files:
             tally, _ = aggregate_files(round_, files, secret=shared.read_secrets(secret_file))
         else:
-            raise PrivmeanError("of which reports? give files, or --server")
+            raise PrivmeanError("reports are required. Give files, or --server.")
         found = smooth(
             tally, None, np.array(wanted) if wanted else None, bandwidth=bandwidth, weights=weights
         )

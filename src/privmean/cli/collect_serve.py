@@ -30,10 +30,10 @@ class LogLevel(StrEnum):
 class Listening:
     """Where the collector listens."""
 
-    host: Annotated[str, "Address to listen on."] = "127.0.0.1"
-    port: Annotated[int, "Port; 0 takes a free one."] = 8000
-    certfile: Annotated[Path | None, "Certificate (PEM), for TLS."] = None
-    keyfile: Annotated[Path | None, "Its key (PEM)."] = None
+    host: Annotated[str, "Listen on this address."] = "127.0.0.1"
+    port: Annotated[int, "Listen on this port; 0 takes a free port."] = 8000
+    certfile: Annotated[Path | None, "Use this TLS certificate (PEM)."] = None
+    keyfile: Annotated[Path | None, "Use this TLS key (PEM)."] = None
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Open:
     """Who may read results and administer."""
 
     public_results: Annotated[
-        bool, "Anybody may read estimates and tallies.", "--public-results"
+        bool, "Let everyone read estimates and tallies.", "--public-results"
     ] = False
-    read_token_file: Annotated[
-        Path | None, f"Tokens for reading results, one a line (or in {READ_TOKEN})."
-    ] = None
+    read_token_file: Annotated[Path | None, f"Read tokens for results (or set {READ_TOKEN})."] = (
+        None
+    )
     admin_token_file: Annotated[
-        Path | None, f"Tokens for administration, one a line (or in {ADMIN_TOKEN})."
+        Path | None, f"Read tokens for administration (or {ADMIN_TOKEN})."
     ] = None
 
     def roles(self) -> Roles:
@@ -60,8 +60,8 @@ class Open:
         read = tokens(READ_TOKEN, self.read_token_file)
         if not (self.public_results or read or administer):
             raise PrivmeanError(
-                "who may read results? give --public-results, or a token in --read-token-file or "
-                f"{READ_TOKEN}"
+                "results must have readers. Give --public-results, or a token in "
+                f"--read-token-file or {READ_TOKEN}."
             )
         return Roles.of(administer, read, public=self.public_results)
 
@@ -70,22 +70,18 @@ class Open:
 class Retained:
     """How long reports are kept."""
 
-    forget_after: Annotated[
-        float | None, "Days after its closing a round's reports go; the tally stays."
-    ] = None
-    delete_after: Annotated[float | None, "Days after its closing everything of a round goes."] = (
+    forget_after: Annotated[float | None, "Delete reports this many days after a round closes."] = (
         None
     )
+    delete_after: Annotated[float | None, "Delete a round this many days after it closes."] = None
 
 
 @dataclass(frozen=True)
 class Logged:
     """What is written to standard error."""
 
-    log: Annotated[LogLevel, "What is logged."] = LogLevel.actions
-    log_addresses: Annotated[bool, "Log the address of each request, too.", "--log-addresses"] = (
-        False
-    )
+    log: Annotated[LogLevel, "Set the log level."] = LogLevel.actions
+    log_addresses: Annotated[bool, "Log the address of each request.", "--log-addresses"] = False
 
 
 @dataclass(frozen=True)
@@ -94,22 +90,21 @@ class Limited:
 
     proxy: Annotated[
         list[str] | None,
-        "Address of a reverse proxy whose X-Forwarded-For is believed; repeatable.",
+        "Trust X-Forwarded-For of this proxy; repeat for more.",
     ] = None
-    per_address: Annotated[int, "Connections that one address may have open."] = 100
-    patience: Annotated[float, "Seconds for the header of a request, and for its body."] = 10.0
-    penalty: Annotated[float, "Seconds that the answer to a refused request takes."] = 5.0
+    per_address: Annotated[int, "Limit the open connections per address."] = 100
+    patience: Annotated[float, "Limit the seconds for a header, and for a body."] = 10.0
+    penalty: Annotated[float, "Delay answers to refused requests, in seconds."] = 5.0
 
 
 @grouped
 def serve(
-    rounds: Annotated[list[Path] | None, "A round to offer; repeatable.", "--round"] = None,
+    rounds: Annotated[list[Path] | None, "Offer this round; repeat for more.", "--round"] = None,
     database: Annotated[
         str,
         typer.Option(
             envvar="PRIVMEAN_DATABASE",
-            help="sqlite:///file or postgresql://user@host/name; with a password, better in the "
-            "environment.",
+            help="Use sqlite:///FILE or postgresql://USER@HOST/NAME.",
             show_envvar=True,
         ),
     ] = "sqlite:///privmean-reports.db",
@@ -118,13 +113,11 @@ def serve(
     listening: Listening,
     access: Open,
     retained: Retained,
-    origin: Annotated[
-        list[str] | None, "Another origin whose pages may send reports; repeatable."
-    ] = None,
+    origin: Annotated[list[str] | None, "Accept reports from pages of this origin; repeat."] = None,
     logged: Logged,
     limited: Limited,
 ) -> None:
-    """Run the collector: publish rounds, take reports, show the estimate in the browser."""
+    """Run the collector: publish rounds and receive reports."""
     from privmean.errors import PrivmeanError
 
     try:
@@ -134,11 +127,11 @@ def serve(
         from privmean.local.collector.service import serve as run
         from privmean.local.collector.telemetry import Log
     except ImportError:
-        fail(PrivmeanError("the collector is not installed; pip install 'privmean[collector]'"))
+        fail(PrivmeanError("the collector is not installed. Install privmean[collector]."))
     try:
         roles = access.roles()
         if not (rounds or roles.administer):
-            raise PrivmeanError("which rounds? give --round, or a token for administration")
+            raise PrivmeanError("rounds are required. Give --round, or a token for administration.")
         settings = Settings(
             **asdict(listening),
             secrets=read_secrets(secret_file),

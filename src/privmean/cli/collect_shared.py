@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from privmean.errors import ArgumentError
     from privmean.local.round import Round
 
-RoundFile = Annotated[Path, "The round's description (JSON), as published.", "--round"]
+RoundFile = Annotated[Path, "Read the published description of the round (JSON).", "--round"]
 SecretFiles = Annotated[
     list[Path] | None,
-    "32 secret bytes that prove tickets (issued rounds). Repeat it while tickets of an "
-    "older secret still count.",
+    "Read the secret of tickets; repeat for older secrets.",
     "--secret-file",
 ]
-Server = Annotated[str, "The collector's address."]
+Server = Annotated[str, "Give the address of the collector."]
 
 
 def fail(error: Exception) -> NoReturn:
@@ -70,7 +69,7 @@ def read_secrets(paths: list[Path] | None) -> tuple[bytes, ...]:
     for path, secret in zip(paths or (), secrets, strict=True):
         if len(secret) != SECRET_SIZE:
             raise ArgumentError(
-                "secret-file", str(path), f"does not hold {SECRET_SIZE} bytes", "name another file"
+                "secret-file", str(path), f"must hold {SECRET_SIZE} bytes", "name another file"
             )
     return secrets
 

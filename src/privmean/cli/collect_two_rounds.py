@@ -23,32 +23,31 @@ if TYPE_CHECKING:
 app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    help="Means without a narrow range: one part of the clients votes for a bin, the others "
-    "report around the winner. Each step follows from the plan and the collector's tallies.",
+    help="Estimate means in two rounds, without a narrow range.",
 )
 
-Plan = Annotated[Path, typer.Argument(help="The plan (JSON), as `plan` wrote it.")]
+Plan = Annotated[Path, typer.Argument(help="Read the plan (JSON) that `plan` wrote.")]
 
 
 @app.command()
 @grouped
 def plan(
-    out: Annotated[Path, typer.Argument(help="Where to write the plan.")],
-    lower: Annotated[list[float], "Where values may lie; one a coordinate."],
-    upper: Annotated[list[float], "The other end."],
-    tau: Annotated[list[float], "Values lie this near to a common point, nearly surely."],
-    epsilon: Annotated[list[float], "A level of the menu; repeat for more."],
-    persons: Annotated[int, "How many persons are planned for."],
-    shares: Annotated[tuple[int, int], "Parts of the clients that vote and that measure."] = (
+    out: Annotated[Path, typer.Argument(help="Write the plan to this file.")],
+    lower: Annotated[list[float], "Set the lower bounds, one per coordinate."],
+    upper: Annotated[list[float], "Set the upper bounds, one per coordinate."],
+    tau: Annotated[list[float], "Assume that values lie this near to a common point."],
+    epsilon: Annotated[list[float], "Add a level of epsilon; repeat for more."],
+    persons: Annotated[int, "Plan for this many people."],
+    shares: Annotated[tuple[int, int], "Set the shares of clients that vote and that measure."] = (
         20,
         80,
     ),
-    both: Annotated[bool, "Everybody answers both rounds, at half of epsilon.", "--both"] = False,
-    mechanism: Annotated[str | None, "Of the second round, another than the default one."] = None,
-    beta: Annotated[float, "Failure probability of the radius."] = 0.05,
-    title: Annotated[str, "What people are asked."] = "",
+    both: Annotated[bool, "Let all clients answer both rounds at half epsilon.", "--both"] = False,
+    mechanism: Annotated[str | None, "Choose another mechanism for the second round."] = None,
+    beta: Annotated[float, "Set the failure probability of the radius."] = 0.05,
+    title: Annotated[str, "Write the title that people see."] = "",
 ) -> None:
-    """Plan both rounds. Publish the plan: who has it can check each round."""
+    """Plan both rounds and write the public plan."""
     from privmean.errors import PrivmeanError
     from privmean.local.two_round_mean import WinsorizedRounds
     from privmean.local.two_round_text import TwoRounds
@@ -85,7 +84,7 @@ def vote(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
 @app.command()
 @grouped
 def mean(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
-    """Close the first round and offer the second, around the winner. Repeated, it says the same."""
+    """Close the first round and offer the second."""
     from privmean.errors import PrivmeanError
 
     text, remote = _begin(plan_file, server, token_file)
@@ -104,10 +103,10 @@ def answer(
     plan_file: Plan,
     server: Server,
     token_file: TokenFile = None,
-    weights: Annotated[str, "As in `collect aggregate`."] = "tested",
+    weights: Annotated[str, "Choose the weights, as in `collect aggregate`."] = "tested",
     as_json: opt.Json = False,
 ) -> None:
-    """The estimate of both rounds, from the collector's tallies."""
+    """Estimate from the tallies of both rounds."""
     from privmean.errors import PrivmeanError
 
     text, remote = _begin(plan_file, server, token_file)

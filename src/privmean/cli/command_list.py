@@ -5,28 +5,24 @@ commands themselves.
 """
 
 LINES = {
-    "mean": "The mean over persons of each person's own mean, in one or several columns.",
-    "regress": "A regression of persons with many records each.",
-    "curve": "The mean of persons over time, in public bins.",
-    "variance": "The variance of persons' own means in one column, and their standard deviation.",
-    "compare": "Whether two groups differ: an effect, its interval and its p-value.",
-    "quantile": "Quantiles of persons' own means in one column, and their whole distribution.",
-    "plan": "Predict the error of a mean and the persons needed. Reads no data and spends nothing.",
-    "demo": "A private mean and a planned study of a made table; needs no files.",
-    "example": "Write a table to try commands on; nothing of yours is read.",
-    "withhold": "Read events, write one JSON line a release: withhold-release.",
+    "mean": "Estimate means of people in one or several columns, also by group.",
+    "regress": "Fit a regression: pooled, within people, or person-specific.",
+    "curve": "Estimate a mean over time, in public bins.",
+    "variance": "Estimate the variance of person means in one column.",
+    "compare": "Compare two groups: effect, confidence interval and p-value.",
+    "quantile": "Estimate quantiles of person means in one column.",
+    "plan": "Predict the error of a mean, or the required n, without any data.",
+    "demo": "Show a private mean and a planned study of a made table.",
+    "example": "Write an example table.",
+    "withhold": "Release means of a stream by the withhold-release method.",
     "fixed-design": "Estimate a mean curve from records at public times.",
-    "verify": (
-        "Check a stored release without the data: bill, numbers, digest, signature, charge."
-    ),
-    "sign": "Sign a stored release. Its digest changes, since it now names its signer.",
-    "keygen": "Make a pair of Ed25519 keys: keep the first file, publish the second.",
-    "audit": (
-        "Try the promise: record runs, replay them on hostile neighbours, compare and measure."
-    ),
-    "stream": "A private mean of events, released as they come; 'plan' compares strategies.",
-    "collect": "Collect locally private reports: clients randomize, the server only aggregates.",
-    "two-servers": "Experimental: means of values that neither of two servers sees.",
-    "study": "Many questions about one table under one budget, from a file (study.toml).",
-    "ledger": "Budgets that last: what the same persons may lose over all releases about them.",
+    "verify": ("Verify a stored release without the data."),
+    "sign": "Sign a stored release; its digest changes.",
+    "keygen": "Make a private and a public key for signatures (Ed25519).",
+    "audit": ("Test the privacy guarantee on adversarial neighboring tables."),
+    "stream": "Release running means of a stream of records.",
+    "collect": "Collect and aggregate reports of the local model.",
+    "two-servers": "Compute means with two servers (experimental).",
+    "study": "Plan and run a study of many questions from study.toml.",
+    "ledger": "Create, show and check ledgers of privacy budgets.",
 }

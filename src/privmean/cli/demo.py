@@ -12,9 +12,9 @@ from privmean.cli.option_parsing import grouped
 
 @grouped
 def demo(
-    write: Annotated[Path | None, "Write the made table here (CSV), to try commands on."] = None,
+    write: Annotated[Path | None, "Write the made table to this CSV file."] = None,
 ) -> None:
-    """A private mean and a planned study of a made table; needs no files."""
+    """Show a private mean and a planned study of a made table."""
     from privmean.api.functions import mean
     from privmean.data.table import Table
     from privmean.examples import example
@@ -38,10 +38,10 @@ def demo(
 
 
 def write_example(
-    name: Annotated[str, typer.Argument(help="ratings, wages (both made) or nlswork (a survey).")],
-    file: Annotated[Path, typer.Argument(help="Where to write it, as CSV.")],
+    name: Annotated[str, typer.Argument(help="Choose ratings or wages (both made), or nlswork.")],
+    file: Annotated[Path, typer.Argument(help="Write the table to this CSV file.")],
 ) -> None:
-    """Write a table to try commands on; nothing of yours is read."""
+    """Write an example table."""
     from privmean.examples import TABLES, example
 
     example(name, file)

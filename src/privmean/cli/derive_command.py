@@ -20,6 +20,7 @@ from privmean.cli.option_parsing import parameter, parameters_of, signed, taken
 from privmean.errors import ArgumentError
 
 Said = dict[str, Any]
+DATA, QUESTION, PRIVACY, OUTPUT = opt.DATA, "Question", "Privacy", "Output"  # panels of the help
 
 PLACES = {"regression": "formula"}  # a question's argument beside the table
 # options whose name is not the field's
@@ -30,14 +31,18 @@ CALLED = {"values": "--value", "contrasts": "--contrast", "levels": "--arm"}
 class DatabaseTable:
     """The table in a database."""
 
-    relation: Annotated[str | None, "Table of the database (or SCHEMA.TABLE).", "--table"] = None
+    relation: Annotated[
+        str | None, "Name the table of the database, or SCHEMA.TABLE.", "--table"
+    ] = None
 
 
 @dataclass(frozen=True)
 class Wildcards:
     """Columns by a part of their names."""
 
-    values_from: Annotated[list[str] | None, "Columns by wildcard, such as 'word_freq_*'."] = None
+    values_from: Annotated[list[str] | None, "Name columns by wildcard, such as 'word_freq_*'."] = (
+        None
+    )
 
 
 SHORT: dict[str, tuple[type[Any], ...]] = {
@@ -68,18 +73,14 @@ def command(kind: str, act: Callable[[ParsedCommand], None]) -> Callable[..., No
     shown = SHOWN.get(kind, opt.Shown)
     parameters = [parameter("table", opt.TableFile)]
     parameters += [parameter(f.name, _positional(f)) for f in own if f.name == place]
-    parameters.append(parameter("person", opt.Person))
+    parameters.append(parameter("person", opt.Person, panel=DATA))
     parameters += [_parameter(item) for item in own if item.name != place]
-    for group in (
-        *SHORT.get(kind, ()),
-        opt.Terms,
-        DatabaseTable,
-        words.TextOptions,
-        opt.Listed,
-        words.ResourceOptions,
-    ):
-        parameters += parameters_of(group)
-    parameters += parameters_of(shown)
+    groups: list[tuple[str, type[Any]]] = [(QUESTION, group) for group in SHORT.get(kind, ())]
+    groups += [(PRIVACY, opt.Terms)]
+    groups += [(DATA, DatabaseTable), (DATA, words.TextOptions), (DATA, opt.Listed)]
+    groups += [(DATA, words.ResourceOptions), (OUTPUT, shown)]
+    for panel, group in groups:
+        parameters += parameters_of(group, panel)
 
     def run(**said: Any) -> None:
         act(_asked(kind, said, taken(opt.Terms, said), taken(shown, said)))
@@ -91,7 +92,7 @@ def command(kind: str, act: Callable[[ParsedCommand], None]) -> Callable[..., No
 
 
 def _positional(item: Field) -> object:
-    return Annotated[str, typer.Argument(help=item.help)]
+    return Annotated[str, typer.Argument(help=item.help, rich_help_panel=QUESTION)]
 
 
 def _parameter(item: Field) -> inspect.Parameter:
@@ -99,10 +100,12 @@ def _parameter(item: Field) -> inspect.Parameter:
     flags = [CALLED[item.name]] if item.name in CALLED else []
     hint, default = _shell_type(item), item.default
     if item.required:
-        return parameter(item.name, Annotated[hint, item.help, *flags])
+        return parameter(item.name, Annotated[hint, item.help, *flags], panel=QUESTION)
+    if default is False:  # no option says it
+        flags = [f"--{item.name.replace('_', '-')}"]
     if not isinstance(default, hint if isinstance(hint, type) else ()):
         default, hint = None, hint | None
-    return parameter(item.name, Annotated[hint, item.help, *flags], default)
+    return parameter(item.name, Annotated[hint, item.help, *flags], default, QUESTION)
 
 
 def _shell_type(item: Field) -> Any:
@@ -128,7 +131,7 @@ def _asked(kind: str, said: Said, terms: opt.Terms, shown: opt.Shown) -> ParsedC
         given["values"] = [*(given.get("values") or []), *(said["values_from"] or [])]
         if not given["values"]:
             raise ArgumentError(
-                "--value", None, "no column was named", "give --value COLUMN or --values-from ..."
+                "--value", None, "is required", "give --value COLUMN or --values-from ..."
             )
     if opt.KeysFile in short:
         given["keys"] = taken(opt.KeysFile, said).beside(given.get("keys"))

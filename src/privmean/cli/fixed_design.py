@@ -14,12 +14,12 @@ from privmean.cli.option_parsing import grouped
 def fixed_design(
     *,
     table: opt.TableFile,
-    value: Annotated[str, "Column of responses, private."],
-    time: Annotated[str, "Column of times, public."],
-    bounds: Annotated[tuple[float, float], "Public limits of a response, lower then upper."],
-    cells: Annotated[int | None, "Cells of equal width."] = None,
-    bandwidth: Annotated[float, "Of the kernel that smooths; 0: none."] = 0.0,
-    at: Annotated[str | None, "Points of the curve, with commas."] = None,
+    value: Annotated[str, "Name the column of the private responses."],
+    time: Annotated[str, "Name the column of the public times."],
+    bounds: Annotated[tuple[float, float], "Give public bounds of a response, lower then upper."],
+    cells: Annotated[int | None, "Use this many cells of equal width."] = None,
+    bandwidth: Annotated[float, "Set the bandwidth of the smoother; 0 for none."] = 0.0,
+    at: Annotated[str | None, "List the points of the curve, with commas."] = None,
     budget: words.BudgetOptions,
     level: words.Level = 0.95,
     ledger: opt.Ledger = None,
@@ -30,7 +30,7 @@ def fixed_design(
     """Estimate a mean curve from records at public times.
 
     One record is the unit that is protected: for designs in which every response belongs to another
-    person and its time is public. Where persons have several records, or times are their own, use
+    person and its time is public. Where people have several records, or own times, use
     `privmean curve`.
     """
     from privmean.api.call_options import ledger_of

@@ -20,13 +20,12 @@ TOO_MUCH = 3
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Budgets that last: what the same persons may lose over all releases about them.",
+    help="Create, show and check ledgers of privacy budgets.",
 )
-Place = Annotated[str, typer.Argument(help="File, or database such as sqlite:///team.db#name.")]
+Place = Annotated[str, typer.Argument(help="Give a file, or a database as sqlite:///team.db#name.")]
 Limits = Annotated[
     list[str] | None,
-    "WHO/PERIOD=EPSILON[,DELTA] (or rho): WHO a name, * for each analyst, or all; PERIOD day, "
-    "month, year or always; repeat.",
+    "Add a limit WHO/PERIOD=EPSILON[,DELTA]; repeat for more.",
     "--limit",
 ]
 
@@ -39,11 +38,11 @@ def create(
     budget: words.BudgetOptions,
     limit: Limits = None,
 ) -> None:
-    """Make a new ledger with its total, and limits by analyst and period."""
+    """Create a ledger with a total and limits per analyst."""
     from privmean.privacy.ledger import Ledger, journal_at
 
     if journal_at(ledger).exists():
-        raise ArgumentError("ledger", ledger, "is there already", "name a new one")
+        raise ArgumentError("ledger", ledger, "already exists", "name a new one")
     policies = [policy_of(text, budget.rho is not None) for text in limit or ()]
     made = Ledger(ledger, **asdict(budget), policies=policies)
     typer.echo(f"{ledger}: {made.total.describe()} for one group of persons")
@@ -59,7 +58,9 @@ def policy_of(text: str, zcdp: bool) -> Policy:
     name, _, period = who.partition("/")
     form = "WHO/PERIOD=RHO" if zcdp else "WHO/PERIOD=EPSILON[,DELTA]"
     example = "*/month=0.1" if zcdp else "*/month=1.0,1e-7"
-    wrong = ArgumentError("--limit", text, f"is not {form}", f"give for example '{example}'")
+    wrong = ArgumentError(
+        "--limit", text, f"is not of the form {form}", f"use for example '{example}'"
+    )
     try:
         first, *rest = [float(item) for item in number.split(",")]
     except ValueError:
@@ -80,7 +81,7 @@ def policy_of(text: str, zcdp: bool) -> Policy:
 @app.command()
 @grouped
 def show(ledger: Place, as_json: opt.Json = False) -> None:
-    """What was charged, by whom and for what, and what is left."""
+    """Show the charges of a ledger and what is left."""
     from privmean.privacy.ledger import Ledger
 
     book = Ledger.open(ledger)
@@ -124,8 +125,7 @@ def _shown(name: str) -> bool:
 
 @app.command()
 def check(ledger: Place) -> None:
-    """Read every line: damaged, changed, removed or reordered lines are noticed, and a last one
-    that is cut off."""
+    """Check that no entry of a ledger was changed or removed."""
     from privmean.privacy.ledger import Ledger
 
     book = Ledger.open(ledger)
@@ -148,7 +148,7 @@ def plan(
     budget: words.BudgetOptions,
     analyst: opt.Analyst = "",
 ) -> None:
-    """Whether a budget would still fit; spends nothing. Exit status 0 if so, 3 if not."""
+    """Check whether a budget fits (exit status 0) or not (3)."""
     from datetime import UTC, datetime
 
     from privmean.privacy.budget import Budget

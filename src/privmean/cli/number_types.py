@@ -11,4 +11,4 @@ def pair(name: str, text: str) -> tuple[float, float]:
     try:
         return float(low), float(high)
     except ValueError:
-        raise ArgumentError(name, text, "is not LOW:HIGH", "give for example 0:10") from None
+        raise ArgumentError(name, text, "is not LOW:HIGH", "use for example 0:10") from None

@@ -19,20 +19,24 @@ EMPTY = inspect.Parameter.empty
 G = TypeVar("G")
 
 
-def parameter(name: str, hint: Any, default: Any = EMPTY) -> inspect.Parameter:
-    """An option as Typer reads it, from a hint with its help and flags."""
+def parameter(
+    name: str, hint: Any, default: Any = EMPTY, panel: str | None = None
+) -> inspect.Parameter:
+    """An option as Typer reads it, from a hint with its help and flags; panel: of the help."""
     said = getattr(hint, "__metadata__", ())
     if said and isinstance(said[0], str):
         help_, *flags = said
-        hint = Annotated[get_args(hint)[0], typer.Option(*flags, help=help_)]
+        hint = Annotated[get_args(hint)[0], typer.Option(*flags, help=help_, rich_help_panel=panel)]
     return inspect.Parameter(name, KEYWORD, default=default, annotation=hint)
 
 
-def parameters_of(group: type[Any]) -> tuple[inspect.Parameter, ...]:
+def parameters_of(group: type[Any], panel: str | None = None) -> tuple[inspect.Parameter, ...]:
     """The options of a group, in the order of its fields."""
     hints = get_type_hints(group, include_extras=True)
     return tuple(
-        parameter(item.name, hints[item.name], EMPTY if item.default is MISSING else item.default)
+        parameter(
+            item.name, hints[item.name], EMPTY if item.default is MISSING else item.default, panel
+        )
         for item in fields(group)
     )
 

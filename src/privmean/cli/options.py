@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from privmean.release.release import Release
 
 PRIVATE_FAILURE = 3
+DATA = "Data"
 
-Person = Annotated[str, "Column that names the person."]
+Person = Annotated[str, "Name the column that identifies people."]
 TableFile = Annotated[
     str,
     typer.Argument(
-        help="CSV, Parquet or JSON-lines file, folder or pattern; or postgresql://HOST/DATABASE."
+        help="Read this file, folder, pattern or postgresql:// address.", rich_help_panel=DATA
     ),
 ]
-Ledger = Annotated[str | None, "Ledger file that the release is charged to."]
-Label = Annotated[str | None, "Label of the ledger's entry."]
-Analyst = Annotated[str, "Who asks, for the ledger's entry."]
+Ledger = Annotated[str | None, "Charge the release to this ledger."]
+Label = Annotated[str | None, "Label the ledger entry."]
+Analyst = Annotated[str, "Name the analyst in the ledger entry."]
 Json = Annotated[bool, "Print one JSON object and nothing else.", "--json"]
 
 
@@ -47,19 +48,15 @@ class Terms(ReleaseOptions):
 class Listed:
     """Who is in the table, where a list says it."""
 
-    roster: Annotated[
-        str | None, "File with the public ids of all persons: one a line, or a CSV."
-    ] = None
-    roster_column: Annotated[
-        str | None, "Column of a CSV --roster (that of --person if not given)."
-    ] = None
+    roster: Annotated[str | None, "Read the public ids of all people from a file."] = None
+    roster_column: Annotated[str | None, "Name the column of ids in a CSV --roster."] = None
 
     def ids(self, person: str, written: dict[str, Any]) -> list[str] | None:
         """The ids in the file of them."""
         if self.roster is None:
             if self.roster_column is not None:
                 raise ArgumentError(
-                    "--roster-column", self.roster_column, "is given alone", "give --roster FILE"
+                    "--roster-column", self.roster_column, "requires --roster", "give --roster FILE"
                 )
             return None
         from privmean.data.roster_files import roster_ids
@@ -72,18 +69,18 @@ class Limits:
     """Short forms of what accuracy may rest on."""
 
     bounds: Annotated[
-        tuple[float, float] | None, "Public limits of a person's value, lower then upper."
+        tuple[float, float] | None, "Give public bounds of a value, lower then upper."
     ] = None
-    sd: Annotated[
-        float | None, "Assume sub-Gaussian values a person with this standard deviation."
-    ] = None
+    sd: Annotated[float | None, "Assume sub-Gaussian values with this standard deviation."] = None
 
     def assumed(self, text: str | None) -> str | tuple[float, ...] | SubGaussian | None:
         """The one assumption, from --assume or a short form of it."""
         given = {"--assume": text, "--bounds": self.bounds, "--sd": self.sd}
         said = [name for name, value in given.items() if value is not None]
         if len(said) > 1:
-            raise ArgumentError(said[1], given[said[1]], f"is given beside {said[0]}", "give one")
+            raise ArgumentError(
+                said[1], given[said[1]], f"cannot be combined with {said[0]}", "use one of them"
+            )
         if self.bounds is not None:
             return tuple(self.bounds)
         if self.sd is not None:
@@ -99,9 +96,9 @@ class Estimating(Limits):
 
     assume: Annotated[
         str | None,
-        "What accuracy may rest on: 'KIND name=value ...', such as 'sub-gaussian sd=2'.",
+        "Assume 'KIND name=value ...', such as 'sub-gaussian sd=2'.",
     ] = None
-    method: Annotated[str, "Estimator, by name or 'KIND name=value ...'; auto chooses."] = "auto"
+    method: Annotated[str, "Choose the estimator, as a name or 'KIND name=value ...'."] = "auto"
 
     def words(self) -> dict[str, Any]:
         """The same by the words of a question."""
@@ -112,7 +109,7 @@ class Estimating(Limits):
 class KeysFile:
     """Keys of groups in a file."""
 
-    keys_file: Annotated[str | None, "File with the keys of --by, one a line."] = None
+    keys_file: Annotated[str | None, "Read the group keys from a file, one per line."] = None
 
     def beside(self, keys: str | None) -> list[str] | None:
         """The keys of groups: with commas in --keys, or one a line of the file."""
@@ -120,7 +117,9 @@ class KeysFile:
         if path is None:
             return None if keys is None else keys.split(",")
         if keys is not None:
-            raise ArgumentError("--keys-file", path, "is given beside --keys", "give one")
+            raise ArgumentError(
+                "--keys-file", path, "cannot be combined with --keys", "use one of them"
+            )
         try:
             with open(path, encoding="utf-8") as lines:
                 return [line.rstrip("\r\n") for line in lines if line.rstrip("\r\n")]
@@ -132,8 +131,8 @@ class KeysFile:
 class Shown:
     """How a release is printed."""
 
-    details: Annotated[bool, "Print the release in full, not in a few lines.", "--details"] = False
-    sign: Annotated[str | None, "Private key (PEM, Ed25519) that signs what --json prints."] = None
+    details: Annotated[bool, "Print the full record of the release.", "--details"] = False
+    sign: Annotated[str | None, "Sign the JSON with this private key (PEM, Ed25519)."] = None
     as_json: Json = False
 
     def ready(self) -> Ed25519PrivateKey | None:
@@ -141,9 +140,7 @@ class Shown:
         if self.sign is None:
             return None
         if not self.as_json:
-            raise ArgumentError(
-                "--sign", self.sign, "goes with --json", "text is not signed: add --json"
-            )
+            raise ArgumentError("--sign", self.sign, "requires --json", "add --json")
         from privmean.release.signing import private_key
 
         return private_key(self.sign)
@@ -162,7 +159,7 @@ class Shown:
 class Drawn(Shown):
     """How a release is printed, and drawn."""
 
-    plot: Annotated[str | None, "Write a picture here (.png, .svg or .pdf)."] = None
+    plot: Annotated[str | None, "Write a chart to this file (.png, .svg or .pdf)."] = None
 
     def ready(self) -> Ed25519PrivateKey | None:
         """The key that signs; a picture that could not be written is refused, too."""
@@ -170,7 +167,9 @@ class Drawn(Shown):
         if plot is not None:
             require_matplotlib(plot)
             if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-                raise ArgumentError("--plot", plot, "is no picture", "end it in .png, .svg or .pdf")
+                raise ArgumentError(
+                    "--plot", plot, "is not a picture file", "end it in .png, .svg or .pdf"
+                )
             require_place("--plot", path)
         return super().ready()
 
@@ -186,13 +185,15 @@ def require_matplotlib(plot: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
-        raise ArgumentError("--plot", plot, "needs matplotlib", "install privmean[plot]")
+        raise ArgumentError("--plot", plot, "requires matplotlib", "install privmean[plot]")
 
 
 def require_place(option: str, path: Path) -> None:
     """Refuse a file that could not be written."""
     if not path.parent.is_dir():
-        raise ArgumentError(option, str(path), "is in no folder", "make the folder first")
+        raise ArgumentError(
+            option, str(path), "is not in an existing folder", "make the folder first"
+        )
     if path.is_dir():
         raise ArgumentError(option, str(path), "is a folder", "name a file in it")
     if not os.access(path if path.exists() else path.parent, os.W_OK):

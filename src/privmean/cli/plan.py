@@ -21,15 +21,11 @@ Told = tuple[Any, dict[str, Any], list[str]]  # a plan, what is said of it, and 
 class Guessed:
     """What is guessed of the people."""
 
-    persons: Annotated[int, "Public number of persons (or a guess)."]
-    columns: Annotated[int, "Number of columns."] = 1
-    error: Annotated[float | None, "Wanted root mean square error: prints the persons needed."] = (
-        None
-    )
-    guess_sd: Annotated[
-        float, "Guess of the standard deviation between persons, planning only."
-    ] = 1.0
-    sizes: Annotated[str | None, "Public guesses of the persons of each group, with commas."] = None
+    persons: Annotated[int, "Give the public n, or a guess of it."]
+    columns: Annotated[int, "Set the number of columns."] = 1
+    error: Annotated[float | None, "Set the target error; print the required n."] = None
+    guess_sd: Annotated[float, "Guess the standard deviation between people."] = 1.0
+    sizes: Annotated[str | None, "Guess n of each group, with commas."] = None
 
     def each(self) -> float | list[float]:
         """Persons of each group: numbers with commas, or all persons to share out."""
@@ -39,7 +35,7 @@ class Guessed:
             return self.persons if self.sizes is None else [*map(float, self.sizes.split(","))]
         except ValueError:
             raise ArgumentError(
-                "--sizes", self.sizes, "are no numbers", "give 900,400,60"
+                "--sizes", self.sizes, "must be numbers", "use for example 900,400,60"
             ) from None
 
 
@@ -47,18 +43,18 @@ class Guessed:
 class Grouped(opt.KeysFile):
     """The groups of a mean."""
 
-    by: Annotated[list[str] | None, "Column of groups: predicts every group."] = None
-    keys: Annotated[str | None, "The groups, with commas."] = None
-    max_groups: Annotated[int, "Groups a person counts fully in."] = 1
+    by: Annotated[list[str] | None, "Name the group column; predict every group."] = None
+    keys: Annotated[str | None, "List the public group keys, with commas."] = None
+    max_groups: Annotated[int, "Count each person in at most this many groups."] = 1
 
 
 @dataclass(frozen=True)
 class Arms:
     """Two arms."""
 
-    arms: Annotated[str | None, "Column of two arms: predicts their difference."] = None
-    effect: Annotated[float | None, "Effect between the arms: prints the chance to see it."] = None
-    membership: Annotated[str, "Whether the arm of a person is private or public."] = "private"
+    arms: Annotated[str | None, "Name the column of two arms; predict the difference."] = None
+    effect: Annotated[float | None, "Assume this effect; print the power to detect it."] = None
+    membership: Annotated[str, "Say whether the arm of a person is private or public."] = "private"
 
 
 @grouped
@@ -71,7 +67,7 @@ def plan(
     arms: Arms,
     as_json: opt.Json = False,
 ) -> None:
-    """Predict the error of a mean and the persons needed. Reads no data and spends nothing."""
+    """Predict the error of a mean, or the required n, without any data."""
     if arms.arms is not None:
         chosen, found, lines = _of_arms(arms, guessed, budget)
     elif groups.by:

@@ -30,10 +30,10 @@ def private_value(words: Sequence[str] | None, file: Path | None) -> list[float]
     places = {"value": bool(words), "value-file": file is not None, VALUE: inside is not None}
     given = [place for place, there in places.items() if there]
     if len(given) > 1:
-        raise ArgumentError("value", " and ".join(given), "is given twice", "give it in one place")
+        raise ArgumentError("value", " and ".join(given), "is named twice", "give it in one place")
     if not given and not (sys.stdin and sys.stdin.isatty()):
         raise ArgumentError(
-            "value", None, "is nowhere", f"give --value-file (- for standard input) or {VALUE}"
+            "value", None, "is required", f"give --value-file (- for standard input) or {VALUE}"
         )
     if words:
         found = list(words)
@@ -51,7 +51,9 @@ def private_ticket(text: str | None, file: Path | None) -> str | None:
     if file is None:
         return text
     if text is not None:
-        raise ArgumentError("ticket-file", str(file), "is a second ticket", "give one of them")
+        raise ArgumentError(
+            "ticket-file", str(file), "cannot be combined with another ticket", "use one of them"
+        )
     return text_of("ticket-file", file)
 
 
@@ -62,7 +64,7 @@ def text_of(name: str, file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ArgumentError(name, str(file), "is no text in UTF-8", "name another file") from None
+        raise ArgumentError(name, str(file), "must be UTF-8 text", "name another file") from None
 
 
 def _split(text: str) -> list[str]:
@@ -90,5 +92,5 @@ def tokens(name: str, file: Path | None) -> list[str]:
     if file is None:
         return [] if not inside else [inside]
     if inside:
-        raise ArgumentError(name, "...", "and a file give tokens", "give one of them")
+        raise ArgumentError(name, "...", "cannot be combined with a token file", "use one of them")
     return text_of("token-file", file).split()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
-    help="A private mean of events, released as they come; 'plan' compares strategies.",
+    help="Release running means of a stream of records.",
 )
 app.command("plan")(plan)
 
@@ -31,9 +31,13 @@ app.command("plan")(plan)
 class Participating:
     """How often a person takes part, and for how long the stream runs."""
 
-    max_participations: Annotated[int | None, "Most steps one person may take part in."] = None
-    min_separation: Annotated[int | None, "Least distance between two of them."] = None
-    steps: Annotated[int | None, "Horizon; without one, no known end."] = None
+    max_participations: Annotated[
+        int | None, "Let each person take part in at most this many steps."
+    ] = None
+    min_separation: Annotated[
+        int | None, "Set the least distance between two steps of a person."
+    ] = None
+    steps: Annotated[int | None, "Set the number of steps; without it there is no end."] = None
     neighbors: so.Neighbors = "replace-one"
 
 
@@ -41,9 +45,11 @@ class Participating:
 class Region:
     """Where values are clipped to."""
 
-    clip: Annotated[float | None, "Clipping radius; found privately if not given."] = None
-    center: Annotated[list[float] | None, "Centre of the region, one a value."] = None
-    bounds: Annotated[tuple[float, float] | None, "Public limits of the one value."] = None
+    clip: Annotated[float | None, "Set the clipping radius; by default found privately."] = None
+    center: Annotated[list[float] | None, "Set the center of the region, one per value."] = None
+    bounds: Annotated[
+        tuple[float, float] | None, "Give public bounds of the value, lower then upper."
+    ] = None
 
     def settings(self, dimension: int) -> dict[str, Any]:
         """The same as a plan has it."""
@@ -59,17 +65,17 @@ class Region:
 class Timed:
     """Steps by the calendar."""
 
-    period: Annotated[
-        str | None, "A step an hour, day, week or month of --time-column; see --window."
-    ] = None
-    time_column: Annotated[str | None, "With --period: column or key of the public time."] = None
-    persons_a_period: Annotated[int | None, "With --period: a public guess, for the plan."] = None
+    period: Annotated[str | None, "Make one step per hour, day, week or month."] = None
+    time_column: Annotated[str | None, "Name the column or key of the public time."] = None
+    persons_a_period: Annotated[int | None, "Guess the people per period, for the plan."] = None
 
     def columns(self) -> list[str]:
         """The public column of times, if there is one."""
         if (self.period is None) != (self.time_column is None):
             given = self.period or self.time_column
-            raise ArgumentError("period/time_column", given, "go together", "give both")
+            raise ArgumentError(
+                "period/time_column", given, "requires both a period and a time column", "give both"
+            )
         return [] if self.time_column is None else [self.time_column]
 
 
@@ -77,15 +83,13 @@ class Timed:
 class Grouped:
     """A mean for each group."""
 
-    by: Annotated[str | None, "Column or key of a public group: one mean for each."] = None
-    groups: Annotated[int | None, "With --by: a public guess of their number, for the plan."] = None
+    by: Annotated[str | None, "Name a public group column; release one mean per group."] = None
+    groups: Annotated[int | None, "Guess the number of groups, for the plan."] = None
 
     def columns(self) -> list[str]:
         """The public column of groups, if there is one."""
         if self.groups is not None and self.by is None:
-            raise ArgumentError(
-                "groups", self.groups, "goes with --by", "name the column of the group"
-            )
+            raise ArgumentError("groups", self.groups, "requires --by", "name the group column")
         return [] if self.by is None else [self.by]
 
     def number(self) -> int:
@@ -97,8 +101,8 @@ class Grouped:
 class Arriving:
     """When there is a release."""
 
-    release_every: Annotated[int, "Release after so many arrivals."] = 1
-    filler: Annotated[bool, "Let time go on when nobody may take part.", "--filler"] = False
+    release_every: Annotated[int, "Release after this many arrivals."] = 1
+    filler: Annotated[bool, "Continue when no person may take part.", "--filler"] = False
 
 
 @dataclass(frozen=True)
@@ -106,22 +110,18 @@ class Showing:
     """What of a release is shown."""
 
     first_release: Annotated[int, "Show nothing before this step."] = 1
-    clamp: Annotated[bool, "Project estimates on the region."] = True
+    clamp: Annotated[bool, "Project the estimates on the region."] = True
     level: so.Level = 0.95
-    sd: Annotated[
-        float | None, "Public limit of the standard deviation of a row, people included."
-    ] = None
-    icc: Annotated[
-        float | None, "With --sd: limit of the correlation of two rows of one person."
-    ] = None
+    sd: Annotated[float | None, "Limit the standard deviation of a row (public)."] = None
+    icc: Annotated[float | None, "Limit the correlation of two rows of a person."] = None
 
 
 @dataclass(frozen=True)
 class Pictures:
     """Pictures of the releases."""
 
-    plot: Annotated[Path | None, "Draw the released path as PNG."] = None
-    html: Annotated[Path | None, "Draw it as a self-contained page."] = None
+    plot: Annotated[Path | None, "Draw the released path to this PNG file."] = None
+    html: Annotated[Path | None, "Draw the released path to this HTML page."] = None
 
     def ready(self, by: str | None) -> None:
         """Refuse what could not be drawn, before anything is read or spent."""
@@ -129,7 +129,9 @@ class Pictures:
             if path is None:
                 continue
             if by is not None:
-                raise ArgumentError(name, str(path), "is of one mean", "leave --by or this out")
+                raise ArgumentError(
+                    name, str(path), "is only for a single mean", "remove it, or remove --by"
+                )
             opt.require_place(name, path)
         if self.plot is not None:
             opt.require_matplotlib(str(self.plot))
@@ -149,7 +151,7 @@ class Pictures:
                 drawing.html(path, names, self.html, running.guarantee.describe())
         except OSError as problem:
             raise PrivmeanError(
-                f"{problem.filename}: {os_error_text(problem)}; the releases are written and safe"
+                f"{problem.filename}: {os_error_text(problem)}. The releases are written and safe."
             ) from None
 
 
@@ -165,10 +167,12 @@ def stream(
     weighted: so.Weighted,
     timed: Timed,
     by_group: Grouped,
-    goal: Annotated[str, "What matters: shown (clamped), rmse, final or times."] = "shown",
+    goal: Annotated[str, "Minimize the error shown, rmse, final or at times."] = "shown",
     aimed: so.Aimed,
     arriving: Arriving,
-    flush: Annotated[bool, "At the end of the input, release what waits.", "--flush"] = False,
+    flush: Annotated[
+        bool, "Release the waiting records at the end of the input.", "--flush"
+    ] = False,
     showing: Showing,
     kept: so.Kept,
     sourced: so.Sourced,
@@ -200,8 +204,8 @@ def stream(
         raise ArgumentError(
             "max_participations/min_separation",
             None,
-            "is missing",
-            "say how often a person may take part: at most K steps, at least b apart",
+            "is required",
+            "give the largest number of steps per person, or the least distance between them",
         )
     public = [*by_group.columns(), *timed.columns()]
     settings: dict[str, Any] = {

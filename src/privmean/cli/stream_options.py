@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from privmean.streams.record_sources import Source
 
 LAST_WITHIN = 1.75
-Level = Annotated[float, "Level of the intervals."]
-Neighbors = Annotated[str, "replace-one, or zero-out (values become centre)."]
+Level = Annotated[float, "Set the confidence level of the intervals."]
+Neighbors = Annotated[str, "Use replace-one, or zero-out (values become the center)."]
 
 
 @dataclass(frozen=True)
 class Budgeted(words.BudgetOptions):
     """What all releases together may spend."""
 
-    epsilon: Annotated[float | None, "Budget of all releases together."] = None
+    epsilon: Annotated[float | None, "Set the epsilon of all releases together."] = None
 
 
 @dataclass(frozen=True)
 class Columns:
     """Whose values: columns of CSV, or keys of JSON."""
 
-    person: Annotated[str | None, "Column or key of the person's id."] = None
-    value: Annotated[list[str] | None, "Column or key of a value; repeat for more.", "--value"] = (
-        None
-    )
+    person: Annotated[str | None, "Name the column or key of the person id."] = None
+    value: Annotated[
+        list[str] | None, "Name a column or key of values; repeat for more.", "--value"
+    ] = None
 
     def named(self) -> tuple[str, list[str]]:
         """The columns, refused if they are missing."""
         if self.person is None or not self.value:
-            raise ArgumentError("person/value", None, "is missing", "give --person and --value")
+            raise ArgumentError("person/value", None, "is required", "give --person and --value")
         return self.person, self.value
 
 
@@ -52,31 +52,33 @@ class Columns:
 class Aimed:
     """Which errors matter."""
 
-    from_step: Annotated[int, "With shown or rmse: the first step that matters."] = 1
-    time: Annotated[list[int] | None, "With goal times: such a step."] = None
-    last_within: Annotated[
-        float, "With shown: the last step's noise, at most so many times the least."
-    ] = LAST_WITHIN
+    from_step: Annotated[int, "Ignore errors before this step (goals shown and rmse)."] = 1
+    time: Annotated[list[int] | None, "Name a step of the goal times; repeat for more."] = None
+    last_within: Annotated[float, "Limit the last noise to this multiple of the least."] = (
+        LAST_WITHIN
+    )
 
 
 @dataclass(frozen=True)
 class Weighted:
     """Over which steps a mean is."""
 
-    window: Annotated[int | None, "Mean of the last so many steps."] = None
-    half_life: Annotated[float | None, "Decayed mean: weights halve every so many steps."] = None
+    window: Annotated[int | None, "Average the last steps, this many."] = None
+    half_life: Annotated[float | None, "Halve the weights after this many steps."] = None
 
 
 @dataclass(frozen=True)
 class Lines:
     """How events are written."""
 
-    input_format: Annotated[str, "auto, jsonl or csv.", "--format"] = "auto"
-    delimiter: Annotated[str, "Of CSV."] = ","
-    quote: Annotated[str, "Of CSV; '' if quotes mean nothing."] = '"'
-    decimal: Annotated[str, "The decimal sign, '.' or ','."] = "."
-    encoding: Annotated[str, "utf-8, latin-1, cp1252, ..."] = "utf-8"
-    null_word: Annotated[list[str] | None, "A text that means missing; repeat for more."] = None
+    input_format: Annotated[str, "Choose the input format: auto, jsonl or csv.", "--format"] = (
+        "auto"
+    )
+    delimiter: Annotated[str, "Set the CSV delimiter."] = ","
+    quote: Annotated[str, "Set the CSV quote; '' for none."] = '"'
+    decimal: Annotated[str, "Set the decimal sign, '.' or ','."] = "."
+    encoding: Annotated[str, "Set the encoding, such as utf-8, latin-1 or cp1252."] = "utf-8"
+    null_word: Annotated[list[str] | None, "Read this text as missing; repeat for more."] = None
 
     def reader(self, kind: str, columns: tuple[str, list[str], list[str]]) -> Reader:
         """What reads lines of a kind. columns: person, values and further public keys."""
@@ -93,14 +95,10 @@ class Lines:
 class Sourced(Lines):
     """Where events come from; standard input, if nothing is said."""
 
-    follow: Annotated[Path | None, "Read this file instead, and go on as it grows."] = None
-    parts: Annotated[
-        Path | None, "Read Parquet files of this folder instead, in the order they arrive."
-    ] = None
-    kafka: Annotated[str | None, "Read HOST:PORT/TOPIC instead (needs the extra kafka)."] = None
-    idle: Annotated[
-        float | None, "With --follow, --parts, --kafka: end after so many quiet seconds."
-    ] = None
+    follow: Annotated[Path | None, "Read this file while it grows."] = None
+    parts: Annotated[Path | None, "Read the Parquet files of this folder as they arrive."] = None
+    kafka: Annotated[str | None, "Read HOST:PORT/TOPIC (requires privmean[kafka])."] = None
+    idle: Annotated[float | None, "End after this many seconds without input."] = None
 
     def source(self, columns: tuple[str, list[str], list[str]], *, complete: bool) -> Source:
         """The one that is said. columns: person, values and further public keys."""
@@ -110,15 +108,17 @@ class Sourced(Lines):
         grow = {"follow": self.follow, "parts": self.parts, "kafka": self.kafka}
         given = [name for name, said in grow.items() if said is not None]
         if len(given) > 1:
-            raise ArgumentError(given[1], given[0], "are two sources", "give one")
+            raise ArgumentError(
+                given[1], given[0], "cannot be combined with the other source", "use one of them"
+            )
         if self.idle is not None:
             validate.nonnegative("idle", self.idle)
             if not given:
-                raise ArgumentError("idle", self.idle, "is for sources that grow", "leave it out")
+                raise ArgumentError("idle", self.idle, "requires a source that grows", "remove it")
         kind = self.input_format
         if self.kafka is not None:
             if kind not in ("auto", "jsonl"):
-                raise ArgumentError("format", kind, "is not that of messages", "send JSON")
+                raise ArgumentError("format", kind, "is not a format of messages", "send JSON")
             kind = "jsonl"
         reader = self.reader(kind, columns)
         if self.parts is not None:
@@ -134,21 +134,19 @@ class Sourced(Lines):
 class Kept:
     """What a stream keeps, and where its releases go."""
 
-    state: Annotated[Path | None, "State file (secret): a restart then loses nothing."] = None
-    append: Annotated[bool, "After a restart, input holds new events only.", "--append"] = False
-    replay: Annotated[bool, "After a restart, write all releases again, from the first."] = True
+    state: Annotated[Path | None, "Keep the state in this secret file, for restarts."] = None
+    append: Annotated[bool, "Read only new records after a restart.", "--append"] = False
+    replay: Annotated[bool, "Write all releases again after a restart."] = True
     moved: Annotated[
         bool,
-        "The state file is a copy: the newest, and its original is never used again.",
+        "Accept a moved state file; never use the original again.",
         "--moved",
     ] = False
-    output: Annotated[
-        Path | None, "Write releases to this file, each once, instead of standard output."
-    ] = None
+    output: Annotated[Path | None, "Write releases to this file, each of them once."] = None
     complete: Annotated[
-        bool, "With --state: a last line without a line feed counts.", "--complete"
+        bool, "Count a last line without a line feed (with --state).", "--complete"
     ] = False
-    quiet: Annotated[bool, "No summary on standard error.", "--quiet"] = False
+    quiet: Annotated[bool, "Print no summary on standard error.", "--quiet"] = False
 
     @property
     def whole(self) -> bool:
@@ -165,7 +163,7 @@ class Kept:
         }
         for name, said in alone.items():
             if said and self.state is None:
-                raise ArgumentError(f"--{name}", said, "goes with --state", "name the state file")
+                raise ArgumentError(f"--{name}", said, "requires --state", "name the state file")
         if self.output is not None:
             opt.require_place("--output", self.output)
 
@@ -195,9 +193,9 @@ class Kept:
 class Charged:
     """The ledger of a stream, and its noise."""
 
-    ledger: Annotated[str | None, "Ledger that is charged once for the whole stream."] = None
+    ledger: Annotated[str | None, "Charge the whole stream once to this ledger."] = None
     label: opt.Label = None
-    seed: Annotated[int | None, "SIMULATED noise, not private: for tests and studies."] = None
+    seed: Annotated[int | None, "Simulate the noise, for tests only; not private."] = None
 
     def noise(self) -> SimulatedNoise | None:
         """Noise of a seed; None for exact noise."""
@@ -211,7 +209,7 @@ class Charged:
         """What charges the ledger, which is there: BudgetExceeded if it holds too little."""
         if self.ledger is None:
             if self.label is not None:
-                raise ArgumentError("label", self.label, "goes with --ledger", "name the ledger")
+                raise ArgumentError("label", self.label, "requires --ledger", "name the ledger")
             return lambda: None
         from privmean.privacy.ledger import Ledger as Book
 

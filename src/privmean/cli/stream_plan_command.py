@@ -19,21 +19,19 @@ if TYPE_CHECKING:
 @grouped
 def plan(
     *,
-    steps: Annotated[int, "How many steps."],
-    max_participations: Annotated[int, "Most steps a person."],
-    min_separation: Annotated[int, "Least distance between two of them."],
-    dimension: Annotated[int, "Values a record."] = 1,
+    steps: Annotated[int, "Set the number of steps."],
+    max_participations: Annotated[int, "Let each person take part in at most this many steps."],
+    min_separation: Annotated[int, "Set the least distance between two steps of a person."],
+    dimension: Annotated[int, "Set the number of values per record."] = 1,
     budget: so.Budgeted,
-    clip: Annotated[float, "Clipping radius."] = 1.0,
+    clip: Annotated[float, "Set the clipping radius."] = 1.0,
     neighbors: so.Neighbors = "replace-one",
-    goal: Annotated[
-        str | None, "shown (the usual one with a budget), rmse, final or times."
-    ] = None,
+    goal: Annotated[str | None, "Minimize the error shown, rmse, final or at times."] = None,
     aimed: so.Aimed,
     weighted: so.Weighted,
     as_json: opt.Json = False,
 ) -> None:
-    """Every strategy with its error, best first. Reads no data, spends nothing.
+    """List strategies with their error, best first, without any data.
 
     rmse is sensitivity times the normalised Frobenius norm (noise 1 a unit of sensitivity). With a
     budget, further columns show the error of the estimate in the unit of the values: of what is
@@ -59,11 +57,14 @@ def plan(
         mu = Budget(**asdict(budget)).gaussian_mu()
         if not mu:
             raise ArgumentError(
-                "delta", budget.delta, "a stream has Gaussian noise", "give delta > 0 or rho"
+                "delta",
+                budget.delta,
+                "must be above 0, because a stream uses Gaussian noise",
+                "give delta > 0 or rho",
             )
         unit = movement / mu
     elif budget.delta:
-        raise ArgumentError("delta", budget.delta, "goes with epsilon", "give it, or leave it out")
+        raise ArgumentError("delta", budget.delta, "requires epsilon", "give epsilon, or remove it")
     target = AveragingTarget.of(weighted.window, weighted.half_life)
     usual = "times" if aimed.time else "rmse" if unit is None else "shown"
     found = survey(

@@ -18,10 +18,10 @@ from privmean.inference.status import OK
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Many questions about one table under one budget, from a file (study.toml).",
+    help="Plan and run a study of many questions from study.toml.",
 )
-StudyFile = Annotated[Path, typer.Argument(help="TOML file of the study.")]
-Persons = Annotated[int | None, "Public number of persons: then not even the roster is read."]
+StudyFile = Annotated[Path, typer.Argument(help="Read the study from this TOML file.")]
+Persons = Annotated[int | None, "Give the public n; the roster is not read then."]
 
 
 @app.command()
@@ -29,15 +29,15 @@ Persons = Annotated[int | None, "Public number of persons: then not even the ros
 def init(
     table: opt.TableFile,
     person: opt.Person,
-    out: Annotated[Path, "The file to write."] = Path("study.toml"),
+    out: Annotated[Path, "Write the study to this file."] = Path("study.toml"),
     header: words.Header = None,
 ) -> None:
-    """Write a commented first study file from the table's schema alone."""
+    """Write a first study file from the schema of a table."""
     from privmean.data.column_names import column_names
     from privmean.study.study_file import first_file
 
     if out.exists():
-        raise ArgumentError("--out", str(out), "is there already", "name another file")
+        raise ArgumentError("--out", str(out), "already exists", "name another file")
     text = first_file(table, person, column_names(table, person, header), header)
     opt.written_to(out, text)
     typer.echo(f"{out}: edit it, then `privmean study plan {out}`")
@@ -50,7 +50,7 @@ def plan(
     persons: Persons = None,
     as_json: opt.Json = False,
 ) -> None:
-    """What each answer will cost and how exact it will be, from public numbers; spends nothing."""
+    """Predict the budget share and error of each question."""
     from privmean.study.study_file import read_study
 
     with _in_the_file():
@@ -62,13 +62,13 @@ def plan(
 @grouped
 def run(
     study: StudyFile,
-    out: Annotated[Path, "Folder for release.json, report.html and the CSVs."],
+    out: Annotated[Path, "Write release.json, report.html and CSVs to this folder."],
     ledger: opt.Ledger = None,
-    label: Annotated[str | None, "Label of the charge."] = None,
-    analyst: Annotated[str, "Who asks, for the ledger and the report."] = "",
+    label: Annotated[str | None, "Label the charge."] = None,
+    analyst: Annotated[str, "Name the analyst in the ledger and the report."] = "",
     as_json: opt.Json = False,
 ) -> None:
-    """Charge once, ask every question, write the results; goes on with a run that was stopped.
+    """Run a study, or continue a run that was stopped.
 
     Exit status 0 if every question has an answer, 2 if nothing was spent or a run cannot go on, 3
     if a question failed privately (the others are there).

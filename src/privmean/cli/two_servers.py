@@ -14,20 +14,20 @@ from privmean.errors import ArgumentError
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Experimental: means of values that neither of two servers sees.",
+    help="Compute means with two servers (experimental).",
 )
-Place = Annotated[Path, typer.Argument(help="File with the task.")]
+Place = Annotated[Path, typer.Argument(help="Read the task from this file.")]
 
 
 @app.command("task")
 @grouped
 def task_(
-    bounds: Annotated[list[str], "LOW:HIGH of a value; repeat for more."],
-    epsilon: Annotated[float, "Budget of the answer."],
-    persons: Annotated[int, "Least number of accepted reports."],
-    bits: Annotated[int, "Of a clipped value as a whole number."] = 20,
+    bounds: Annotated[list[str], "Give bounds LOW:HIGH of a value; repeat for more."],
+    epsilon: Annotated[float, "Set the epsilon of the answer."],
+    persons: Annotated[int, "Require at least this many reports."],
+    bits: Annotated[int, "Set the bits of a clipped value."] = 20,
 ) -> None:
-    """Write a new task, for both servers and all clients."""
+    """Write a new task for both servers and all clients."""
     from privmean.cli.number_types import pair
     from privmean.experimental.two_servers import Task
 
@@ -39,7 +39,7 @@ def task_(
 @app.command()
 @grouped
 def noise(task: Place) -> None:
-    """Read a server's sums of shares from standard input, write them with noise of its own."""
+    """Add the noise of a server to its sums of shares."""
     from privmean.experimental.two_servers import Task
 
     share = _whole(sys.stdin.read())
@@ -51,9 +51,9 @@ def noise(task: Place) -> None:
 @grouped
 def answer(
     task: Place,
-    level: Annotated[float, "Level of the intervals."] = 0.95,
+    level: Annotated[float, "Set the confidence level of the intervals."] = 0.95,
 ) -> None:
-    """Read what server 0 answered from standard input, write the mean with its intervals."""
+    """Write the mean and its intervals from both answers."""
     from privmean.experimental.two_servers import Task
     from privmean.strict_json import parsed
 
@@ -61,7 +61,9 @@ def answer(
         said = parsed(sys.stdin.read())
         persons, shares = int(said["persons"]), [json.dumps(item) for item in said["shares"]]
     except (ValueError, KeyError, TypeError):
-        raise ArgumentError("answer", None, "is none of a server", "pass what it wrote") from None
+        raise ArgumentError(
+            "answer", None, "must be answers of servers", "pass the answers that the servers wrote"
+        ) from None
     found = Task.from_json(_text(task)).answer(
         [_whole(item) for item in shares], persons, level=level
     )
@@ -88,4 +90,6 @@ def _whole(text: str) -> list[int]:
         return [int(str(item)) for item in parsed(text)]
     except (ValueError, TypeError):
         # the share itself is not repeated: a raw one is secret
-        raise ArgumentError("share", None, "is no list of whole numbers", "see the docs") from None
+        raise ArgumentError(
+            "share", None, "is not a list of whole numbers", "give a list of whole numbers"
+        ) from None

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, Protocol
 
+from privmean.api.renamed_arguments import FLAGS
 from privmean.errors import ArgumentError
+from privmean.plurals import count_noun
 
 # arguments that some commands have an option of another name for
 RENAMED = {
@@ -18,6 +22,12 @@ RENAMED = {
     "null_words": "null_word",
 }
 STRAY = "unexpected extra argument"
+# what parsers say of a value, and what is said here
+KINDS = {
+    "integer": "is not a whole number",
+    "number": "is not a number",
+    "float": "is not a number",
+}
 
 
 class Option(Protocol):
@@ -45,24 +55,58 @@ class Command(Protocol):
 
 def told(error: CommandError, arguments: Sequence[str], command: Command) -> str:
     """The error of a command line that could not be read, with a remedy."""
-    problem = " ".join(error.format_message().split()).rstrip(".")
     asked, path = _asked(command, arguments)
-    param = getattr(error, "param", None)
-    remedy = f"`{path} --help` lists what it takes"
+    problem = " ".join(error.format_message().split()).rstrip(".")
+    lines = f"See `{path} --help`."
+    name = getattr(error, "option_name", "")
+    param: Option | None = getattr(error, "param", None) or _flagged(name, asked.params)
     if STRAY in problem:
         strays = problem.rpartition("(")[2].rstrip(")").split()
-        remedy = (
-            _repeated(asked.params, arguments, strays)
-            or _needed(asked.params, arguments, strays)
-            or f"put quotes around a text with spaces, and commas into a list; {remedy}"
+        hint = _repeated(asked.params, arguments, strays) or _needed(
+            asked.params, arguments, strays
         )
-    elif (short := param or _short_of(asked.params, problem)) and short.help:
-        flag = max(short.opts, key=len)
-        remedy = f"{flag} is: {short.help.rstrip('.')}"
-        if short.nargs > 1:
-            words = " ".join(f"VALUE{k}" for k in range(1, short.nargs + 1))
-            remedy = f"say {short.nargs} values with a space between: {flag} {words}; {remedy}"
-    return f"{problem[:1].lower()}{problem[1:]}; {remedy}"
+        hint = hint or f"Put quotes around a text with spaces, and commas into a list. {lines}"
+        return f"{path} has no argument {strays[0]!r} here. {hint}"
+    if param is None and name:
+        known = [flag for item in asked.params for flag in (*item.opts, *item.secondary_opts)]
+        return f"{path} has no option {name}. {_instead(name, known) or lines}"
+    if param is None:  # a command
+        word = problem.partition("'")[2].partition("'")[0]
+        near = get_close_matches(word, getattr(asked, "commands", ()), n=1)
+        return f"{path} has no command {word!r}. {f'Did you mean {near[0]}?' if near else lines}"
+    flag, help_ = max(param.opts, key=len), param.help or lines
+    if type(error).__name__ == "MissingParameter":
+        return f"{flag} is required. {help_}"
+    if param.nargs > 1:
+        values = " ".join(f"VALUE{k}" for k in range(1, param.nargs + 1))
+        help_ = f"Write {flag} {values}. {help_}"
+    if name:
+        return f"{flag} requires {count_noun(param.nargs, 'value')}. {help_}"
+    found = (said for word, said in KINDS.items() if f"valid {word}" in problem)
+    kind = next(found, problem.rpartition(": ")[2])
+    return f"{flag}{_value(flag, arguments)} {kind}. {help_}"
+
+
+def _flagged(name: str, params: Sequence[Option]) -> Option | None:
+    return next((param for param in params if name in param.opts), None)
+
+
+def _value(flag: str, arguments: Sequence[str]) -> str:
+    """The value that a line gives an option, as errors show it."""
+    for word, after in pairwise([*arguments, ""]):
+        if word.partition("=")[0] == flag:
+            return f"={word.partition('=')[2] or after!r}:"
+    return ""
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    """What to write instead of an option that a command does not have."""
+    said = FLAGS.get(name, ())
+    new = next((item for item in said if item.split()[0] in known or item[0].isupper()), "")
+    if new:
+        return f"{new}." if new[0].isupper() else f"Use {new}."
+    near = get_close_matches(name.strip("-"), [item.strip("-") for item in known], n=1)
+    return f"Did you mean --{near[0]}?" if near else ""
 
 
 def _asked(command: Command, arguments: Sequence[str]) -> tuple[Command, str]:
@@ -77,12 +121,6 @@ def _asked(command: Command, arguments: Sequence[str]) -> tuple[Command, str]:
     return command, " ".join(path)
 
 
-def _short_of(params: Sequence[Option], problem: str) -> Option | None:
-    """The option of several values that a problem says has too few."""
-    several = [param for param in params if param.nargs > 1]
-    return next((param for param in several if f"'{param.opts[0]}'" in problem), None)
-
-
 def _repeated(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[str]) -> str:
     """How several values are said of the option that has got them, if it takes several."""
     flags = {flag for param in params if getattr(param, "multiple", False) for flag in param.opts}
@@ -94,7 +132,7 @@ def _repeated(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[
                 break
             got.append(item)
         if flag in flags and set(got[1:]) & set(strays):
-            return f"say the option once for each: {flag} {got[0]} {flag} {got[1]}"
+            return f"Repeat the option: {flag} {got[0]} {flag} {got[1]}."
     return ""
 
 
@@ -104,7 +142,7 @@ def _needed(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[st
     for param in params:
         needed = param.required or param.opts[0] == "--value"  # of which there may be several
         if needed and param.opts[0].startswith("--") and not said & set(param.opts):
-            return f"say it by an option: {param.opts[0]} {' '.join(strays)}"
+            return f"Write {param.opts[0]} {' '.join(strays)}."
     return ""
 
 
@@ -122,9 +160,20 @@ def in_options(error: ArgumentError, command: Command, arguments: Sequence[str])
             items = [error.value] if isinstance(error.value, str) else error.value
             commas = isinstance(items, list | tuple) and any("," in str(item) for item in items)
             if getattr(param, "multiple", False) and commas:
-                remedy += f"; several are said one by one: {flag} A {flag} B"
-            return ArgumentError(flag, error.value, problem, remedy)
-    return ArgumentError(error.argument, error.value, problem, remedy)
+                remedy += f". Repeat the option: {flag} A {flag} B"
+            break
+    else:
+        flag = error.argument
+    names = r"\b[a-z_]+(?==| and |$)"
+    subject = re.sub(names, lambda found: _flag(found[0], asked.params), error.subject)
+    made = ArgumentError(flag, value, problem, remedy, subject=subject)
+    made.notice = error.notice
+    return made
+
+
+def _flag(name: str, params: Sequence[Any]) -> str:
+    param = _option(name, params)
+    return name if param is None else param.opts[0]
 
 
 def _option(name: str, params: Sequence[Any]) -> Option | None:
@@ -163,6 +212,11 @@ def _spelled(text: str, params: Sequence[Any]) -> str:
                 return f"{param.opts[0]} {found[2]}"
         return found[0]
 
+    def bare(found: re.Match[str]) -> str:
+        return f"{found[1]} {_flag(found[2], params)}"
+
+    before = r"requires|with|in|remove|give|use|or|and"
+    text = re.sub(rf"(?i)\b({before}) ([a-z_]+)\b(?![=('\"])", bare, text)
     text = re.sub(r"\b([a-z_]+)='([\w.-]+)'", word, text)
     text = re.sub(r"\b([a-z_]+)=[\[(]([^\[\](){}=]*)[\])]", several, text)
     return re.sub(r"\b([a-z_]+)=(True|False|)(?![\w(\[{'\".-])", option, text)

@@ -13,17 +13,19 @@ from privmean.cli.option_parsing import grouped
 
 WRONG = 1
 
-ReleaseFile = Annotated[Path, typer.Argument(help="What `privmean ... --json` wrote.")]
+ReleaseFile = Annotated[
+    Path, typer.Argument(help="Read a release written by `privmean ... --json`.")
+]
 
 
 @grouped
 def verify(
     release: ReleaseFile,
-    key: Annotated[Path | None, "Public key (PEM) of the one who is to have signed it."] = None,
-    ledger: Annotated[Path | None, "Ledger file that is to hold its charge."] = None,
+    key: Annotated[Path | None, "Check the signature with this public key (PEM)."] = None,
+    ledger: Annotated[Path | None, "Check that this ledger holds the charge."] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Check a stored release without the data: bill, numbers, digest, signature, charge.
+    """Verify a stored release without the data.
 
     Says what was checked and what cannot be. Exit status 0 if all is right, 1 if something is
     wrong, 2 if the file, key or ledger cannot be read.
@@ -39,10 +41,10 @@ def verify(
 @grouped
 def sign(
     release: ReleaseFile,
-    key: Annotated[Path, "Private key (PEM, Ed25519)."],
-    out: Annotated[Path | None, "Write the signed release here, not on standard output."] = None,
+    key: Annotated[Path, "Sign with this private key (PEM, Ed25519)."],
+    out: Annotated[Path | None, "Write the signed release to this file."] = None,
 ) -> None:
-    """Sign a stored release. Its digest changes, since it now names its signer."""
+    """Sign a stored release; its digest changes."""
     from privmean.errors import ArgumentError
     from privmean.release.signing import sign as signed
     from privmean.strict_json import parsed
@@ -53,7 +55,10 @@ def sign(
         stored = None
     if not isinstance(stored, dict):
         raise ArgumentError(
-            "release", str(release), "holds no release", "give what `privmean ... --json` wrote"
+            "release",
+            str(release),
+            "is not a stored release",
+            "give a file written by `privmean ... --json`",
         )
     text = json.dumps(signed(stored, key), allow_nan=False)
     if out is None:
@@ -63,9 +68,11 @@ def sign(
 
 
 def keygen(
-    key: Annotated[Path, typer.Argument(help="Where the private key goes; KEY.pub is public.")],
+    key: Annotated[
+        Path, typer.Argument(help="Write the private key here and the public one to KEY.pub.")
+    ],
 ) -> None:
-    """Make a pair of Ed25519 keys: keep the first file, publish the second."""
+    """Make a private and a public key for signatures (Ed25519)."""
     from privmean.release.signing import make_keys
 
     private, public = make_keys(key)

@@ -17,17 +17,16 @@ from privmean.errors import ArgumentError
 class Withheld:
     """What is withheld and released."""
 
-    max_records: Annotated[int | None, "Records of one person that are used."] = None
+    max_records: Annotated[int | None, "Use at most this many records per person."] = None
     bounds: Annotated[
-        list[str] | None, "LOW:HIGH, public limits of a value; one for all, or one a value."
+        list[str] | None, "Give public bounds LOW:HIGH; one for all, or one each."
     ] = None
-    persons: Annotated[int | None, "How many persons can come; later ones are ignored."] = None
+    persons: Annotated[int | None, "Accept at most this many people."] = None
     spread: Annotated[
         float | None,
-        "Assumed sub-Gaussian standard deviation of single records: buys narrower intervals for "
-        "large blocks.",
+        "Assume sub-Gaussian records with this deviation.",
     ] = None
-    late: Annotated[float, "0 favours early steps, 1 the end."] = 0.0
+    late: Annotated[float, "Favor early steps (0) or late steps (1)."] = 0.0
     level: so.Level = 0.95
 
 
@@ -41,7 +40,7 @@ def withhold(
     sourced: so.Sourced,
     charged: so.Charged,
 ) -> None:
-    """Read events, write one JSON line a release: withhold-release.
+    """Release means of a stream by the withhold-release method.
 
     The records of a person are withheld until the block 1, 2, 3-4, 5-8, ... is complete, and block
     averages are released. Needs no separation between the records of one person; sources, states
@@ -54,12 +53,12 @@ def withhold(
     who, values = columns.named()
     if said.max_records is None or not said.bounds:
         raise ArgumentError(
-            "max_records/bounds", None, "is missing", "give --max-records and --bounds LOW:HIGH"
+            "max_records/bounds", None, "is required", "give --max-records and --bounds LOW:HIGH"
         )
     pairs = [pair("bounds", text) for text in said.bounds]
     if len(pairs) not in (1, len(values)):
         raise ArgumentError(
-            "bounds", said.bounds, f"are not {len(values)}", "give one, or one each"
+            "bounds", said.bounds, f"must be {len(values)}", "give one, or one per column"
         )
     source = sourced.source((who, values, []), complete=kept.whole)
     running = WithholdRelease(

@@ -18,11 +18,16 @@ def in_arrays(given: Any, person: Any) -> tuple[Any, Any]:
     if person is not None:
         labels = [item.index for item in (given, person) if is_pandas_series(item)]
         if len(labels) == 2 and not labels[0].equals(labels[1]):
-            raise ArgumentError("person", person, "has another index", "give arrays of one order")
+            raise ArgumentError(
+                "person",
+                person,
+                "must have the same index as the values",
+                "sort both arrays in one order",
+            )
         return value_array(given), id_array(person)
     if is_into_series(given):
         raise ArgumentError(
-            "source", given, "is a series, which does not say whose its values are",
-            "give person= beside it, or series.to_numpy() if each value is one person's",
+            "source", given, "is a series without person ids",
+            "pass person, or series.to_numpy() if each value belongs to another person",
         )  # fmt: skip
     return value_array(given), None

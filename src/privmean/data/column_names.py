@@ -47,7 +47,9 @@ def count_persons(
     for argument, name in columns:
         schema.one_of(opened.names, argument, name)
         if name == who:
-            raise ArgumentError(argument, name, "is the column of person ids", "name another")
+            raise ArgumentError(
+                argument, name, "is the column of person ids", "name another column"
+            )
     records = typed(opened.records(who, ()), who, ()).filter(~nw.col(PERSON).is_null())
     if records.implementation.is_ibis():
         counted = records.group_by(PERSON).agg(nw.len().alias("n")).select(nw.len())

@@ -44,8 +44,8 @@ def is_address(source: object) -> bool:
         raise ArgumentError(
             "source",
             f"{scheme}://...",
-            "is a kind of address that is not read",
-            "use postgresql://, clickhouse:// or chdb://, or a local file: Parquet, say",
+            "is not a supported kind of address",
+            "use postgresql://, clickhouse://, chdb:// or a local file",
         )
     return True
 
@@ -55,7 +55,7 @@ def with_table(source: str, table: str | None) -> str:
     if table is None:
         return source
     if not is_address(source):
-        raise ArgumentError("table", table, "goes with the address of a database", "leave it out")
+        raise ArgumentError("table", table, "requires the address of a database", "remove it")
     return f"{source}#{table}"
 
 
@@ -69,7 +69,7 @@ def table_at(address: str) -> tuple[Table, Callable[[], object]]:
     except ModuleNotFoundError as lacking:
         extra = "clickhouse" if shown.startswith(("clickhouse", "chdb")) else "ibis"
         raise ArgumentError(
-            "source", shown, f"needs {lacking.name}", f"install privmean[{extra}]"
+            "source", shown, f"requires {lacking.name}", f"install privmean[{extra}]"
         ) from None
     except Exception:
         pass  # raised below: a driver's words may hold what the environment said
@@ -78,9 +78,9 @@ def table_at(address: str) -> tuple[Table, Callable[[], object]]:
     raise ArgumentError(
         "source",
         shown,
-        "is a database that cannot be connected to",
-        "see that it runs, and that the environment names the user and the password (PGUSER, "
-        "PGPASSWORD or ~/.pgpass; CLICKHOUSE_USER, CLICKHOUSE_PASSWORD)",
+        "is a database that does not answer",
+        "start it, and set user and password (PGUSER, PGPASSWORD or ~/.pgpass; "
+        "CLICKHOUSE_USER, CLICKHOUSE_PASSWORD)",
     )
 
 
@@ -91,17 +91,19 @@ def _checked(address: str) -> str:
         parts = urlsplit(address)
         secret = parts.password is not None or SECRET & {*parse_qs(parts.query)}
     except ValueError:
-        raise ArgumentError("source", place, "is no address", "see docs/data-sources.md") from None
+        raise ArgumentError(
+            "source", place, "is not an address", "use for example postgresql://HOST/DATABASE"
+        ) from None
     if secret:
         raise ArgumentError(
             "source",
             place,
-            "holds a password, which others could see",
-            "leave it out: PGPASSWORD, ~/.pgpass or CLICKHOUSE_PASSWORD has it",
+            "must not hold a password, which others could see",
+            "remove it; set PGPASSWORD, ~/.pgpass or CLICKHOUSE_PASSWORD",
         )
     if not parts.fragment:
         raise ArgumentError(
-            "source", address, "names no table", "end it in #TABLE (--table on a command line)"
+            "source", address, "must name a table", "end it in #TABLE (--table on a command line)"
         )
     return address
 
@@ -150,7 +152,7 @@ def _table(link: BaseBackend, shown: str, name: str) -> Table:
         listed = ops.SQLQueryResult(HELD, schema_of({"s": "string", "t": "string"}), link)
         held = [".".join(map(_spelled, row)) for row in rows(listed.to_expr())]
     link.con.close()
-    problem = "has no such table that may be read"
+    problem = "is not a table that you may read"
     raise ArgumentError("source", f"{shown}#{name}", problem, near(name, held, "tables"))
 
 

@@ -41,12 +41,14 @@ class Engine:
         if threads is not None:
             threads = validate.whole("threads", threads, least=1)
         if temp_directory is not None and not Path(temp_directory).is_dir():
-            raise ArgumentError("temp_directory", temp_directory, "is no folder", "make it first")
+            raise ArgumentError(
+                "temp_directory", temp_directory, "is not a folder", "make it first"
+            )
         try:
             self.spill = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
         except OSError as error:
-            problem = f"no folder can be made there: {error.strerror}"
-            remedy = "name a folder where you may write, for what does not fit into memory"
+            problem = f"is not a folder that can be made: {error.strerror}"
+            remedy = "name a folder where you may write"
             raise ArgumentError("temp_directory", temp_directory, problem, remedy) from None
         self.connection = duckdb.connect()
         self._finalizer = weakref.finalize(self, _close, self.connection, self.spill)
@@ -69,7 +71,7 @@ class Engine:
                 ) from None
             if self._room() < LEAST_ROOM:
                 raise ArgumentError(
-                    "memory_limit", memory_limit, "is too little", "give one such as '4GB'"
+                    "memory_limit", memory_limit, "is too small", "give one such as '4GB'"
                 )
 
     def _room(self) -> int:

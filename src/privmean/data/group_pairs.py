@@ -180,16 +180,12 @@ def weights_of(max_groups: int, rule: str | None) -> GroupWeights:
     """The public settings `max_groups` and `rule` as weights."""
     most = validate.whole("max_groups", max_groups, least=1)
     if most > MOST_GROUPS:
-        raise ArgumentError(
-            "max_groups", max_groups, "is too many groups", f"give at most {MOST_GROUPS}"
-        )
+        raise ArgumentError("max_groups", max_groups, "is too large", f"give at most {MOST_GROUPS}")
     if rule is None:
         return GroupWeights(most, most > 1)
     split = validate.choice("rule", rule, ["mode", "split"]) == "split"
     if not split and most > 1:
-        raise ArgumentError(
-            "rule", rule, "puts a person in one group alone", "leave max_groups at 1"
-        )
+        raise ArgumentError("rule", rule, "requires max_groups=1", "remove max_groups")
     return GroupWeights(most, split)
 
 
@@ -199,7 +195,7 @@ def pairs_of(people: object) -> GroupPairTable:
         raise ArgumentError(
             "by",
             type(people).__name__,
-            "needs the records of persons",
+            "requires a table of records",
             "give a table, or a path or a frame with person=",
         )
     return people

@@ -62,7 +62,7 @@ def group_sizes(
     rows = fetch(opened.home.keep(counted.select("persons", "strange")))
     if sum(int(row[1]) for row in rows):
         raise SchemaError(
-            f"some persons are in no group or in several of column {group!r}; every person needs "
-            "one public group"
+            "some people are in no group or in several groups of column "
+            f"{group!r}. Give every person one public group."
         )
     return tuple(sorted((int(row[0]) for row in rows), reverse=True))

@@ -29,8 +29,8 @@ def key_expression(column: str, kind: nw.dtypes.DType, name: str) -> nw.Expr:
     if kind == nw.Date:
         return x.cast(nw.String())
     raise SchemaError(
-        f"column {name!r} of type {type_name(kind)} cannot hold keys of groups; cast it to "
-        f"{ACCEPTED}"
+        f"column {name!r} of type {type_name(kind)} cannot hold keys of "
+        f"groups. Cast it to {ACCEPTED}."
     )
 
 

@@ -44,7 +44,7 @@ def key_text(name: str, key: object) -> str:
         return key.isoformat()
     if isinstance(key, np.datetime64) and np.datetime_data(key.dtype)[0] == "D" and key == key:  # noqa: PLR0124
         return str(key)
-    raise ArgumentError(name, key, "is no key", f"give {ACCEPTED}")
+    raise ArgumentError(name, key, "is not a key", f"give {ACCEPTED}")
 
 
 def object_text(item: object) -> object:
@@ -66,7 +66,7 @@ def key_texts(name: str, keys: Sequence[object], columns: int) -> tuple[tuple[st
             raise ArgumentError(
                 name,
                 key,
-                f"is no key of {count_noun(columns, 'column')}",
+                f"is not a key of {count_noun(columns, 'column')}",
                 "give one value for each column of by",
             )
         found.append(tuple(key_text(name, part) for part in parts))
@@ -74,7 +74,7 @@ def key_texts(name: str, keys: Sequence[object], columns: int) -> tuple[tuple[st
     for text, key in zip(found, keys, strict=True):
         if text in seen:
             raise ArgumentError(
-                name, key, f"means the same key as {seen[text]!r}", "name each key once"
+                name, key, f"is the same key as {seen[text]!r}", "name each key once"
             )
         seen[text] = key
     return tuple(found)
@@ -105,13 +105,13 @@ def spelled(places: Iterable[tuple[tuple[str, ...], int]]) -> dict[tuple[str, ..
 
 def keys_of(name: str, given: object) -> tuple[tuple[str, ...], ...]:
     """Keys as texts, one a column; a text alone is a key of one column."""
-    remedy = "give each as its texts, one a column, such as (('a',), ('b',))"
+    remedy = "give each key as a tuple, such as (('a',), ('b',))"
     keys = tuple(
         validate.several(name, key, remedy) for key in validate.listed(name, given, remedy)
     )
     for key in keys:
         if not key or not all(isinstance(part, str) for part in key):
-            raise ArgumentError(name, key, "is no key", remedy)
+            raise ArgumentError(name, key, "is not a key", remedy)
     return keys
 
 

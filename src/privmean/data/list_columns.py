@@ -111,7 +111,7 @@ def value_array(given: Column) -> Column:
     kind = _type(given)
     if not _is_numeric(kind):
         raise SchemaError(
-            f"a series of {type_name(kind)} does not hold numbers; convert it to numbers first"
+            f"a series of {type_name(kind)} does not hold numbers. Convert it to numbers first."
         )
     return numbers(_items(given))
 
@@ -122,7 +122,10 @@ def doubles(given: object) -> Floats:
     if found.dtype.kind == "O":
         return matrix(found.tolist())
     if found.dtype.kind not in "fiub":
-        raise SchemaError(f"an array of {array_type_name(found.dtype)} does not hold numbers")
+        raise SchemaError(
+            f"an array of {array_type_name(found.dtype)} does not hold numbers. "
+            "Convert it to float64 first."
+        )
     return np.asarray(found, dtype=np.float64)
 
 

@@ -35,10 +35,10 @@ def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> Parquet
         is_file = where.is_file()
         if not is_file and (path == "-" or where.exists()):  # a pipe, a device
             raise ArgumentError(
-                "source", path, "is no file", "write the records to one: some are read twice"
+                "source", path, "is not a file", "write the records to a regular file"
             )
         if not is_file and not any(sign in path for sign in "*?["):
-            raise ArgumentError("source", path, "there is no such file", CHECK)
+            raise ArgumentError("source", path, "does not exist", CHECK)
         form = _form(where)
         if form == "parquet":
             return _parquet(engine, path, _literally(path) if is_file else path, text)
@@ -46,11 +46,9 @@ def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> Parquet
     except (OSError, ValueError) as problem:  # a name too long, a folder that may not be read
         if isinstance(problem, ArgumentError):
             raise
-        raise ArgumentError(
-            "source", path, f"cannot be looked at ({kind(problem)})", CHECK
-        ) from None
+        raise ArgumentError("source", path, f"cannot be read ({kind(problem)})", CHECK) from None
     if not files:
-        raise ArgumentError("source", path, "there is no such file", CHECK)
+        raise ArgumentError("source", path, "does not exist", CHECK)
     return _texts(form, files, text)
 
 
@@ -100,9 +98,8 @@ def _form(path: Path) -> str:
         raise ArgumentError(
             "source",
             str(path),
-            "has an ending that says nothing about its format",
-            "use .parquet, .csv, .tsv, .jsonl, .ndjson or .json, or pass a frame "
-            "(pandas reads Excel and Stata)",
+            f"file type {ending(path) or '(none)'} is not supported",
+            "convert it to Parquet or CSV, or pass a DataFrame",
         )
     return form
 

@@ -93,7 +93,10 @@ def open_arrays(arrays: Mapping[str, object], machine: Machine) -> OpenedSource:
     shapes = {(len(x),) if isinstance(x, list) else x.shape for x in named.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise ArgumentError(
-            "source", sorted(named), "are no arrays of one length", "give one number a record each"
+            "source",
+            sorted(named),
+            "must be arrays of one length",
+            "give one number per record in each array",
         )
     columns = list(named.values())
     return _registered(list(named), lambda place: columns[place], machine)
@@ -144,7 +147,7 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
         raise ArgumentError(
             "source",
             type(source).__name__,
-            "is no table that can be read",
+            "is not a supported table",
             "give a path, a pandas, Polars, PyArrow, DuckDB, PySpark or Ibis table, or a NumPy "
             "array",
         ) from None
@@ -158,7 +161,7 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
         raise ArgumentError(
             "source",
             type(source).__name__,
-            "is a lazy table of an engine that is not supported",
+            "is not a table of a supported engine",
             "use DuckDB, Polars, PySpark or Ibis, or write it to Parquet",
         )
     whole = frame.lazy()
@@ -180,7 +183,10 @@ def _in_session(table: Any, machine: Machine, home: EngineStore) -> OpenedSource
 
     if any(machine.get(item) for item in ("memory_limit", "threads", "temp_directory")):
         raise ArgumentError(
-            "machine", "a table of a database", "has limits of its own", "set them there"
+            "machine",
+            "a table of a database",
+            "cannot be combined with a table of a database",
+            "set the limits in the database",
         )
     known_engine(table)
 
@@ -224,10 +230,12 @@ def _registered(
                     relation("column", {PERSON: one})
                 except Exception:
                     raise SchemaError(
-                        f"column {item!r} has a type that cannot be read; cast it to a number or "
-                        "text"
+                        f"column {item!r} has a type that cannot be read. "
+                        "Cast it to a number or text."
                     ) from None
-            raise SchemaError("the columns asked for do not make one table") from None
+            raise SchemaError(
+                "the requested columns do not make one table. Check the frame."
+            ) from None
 
     return OpenedSource(Columns(tuple(names)), records, home)
 
@@ -256,8 +264,8 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> OpenedSource:
         except Exception:
             pass  # raised below, without the engine's own words
         raise SchemaError(
-            f"the columns {[person, *values]} cannot be read from this file; give columns whose "
-            "names differ in upper and lower case only other names"
+            f"the columns {[person, *values]} cannot be read from this file. "
+            "Rename columns whose names differ only in case."
         )
 
     return OpenedSource(table.columns, records, EngineStore(engine.connection, engine))
@@ -270,8 +278,8 @@ def types_of(records: Lazy, columns: Sequence[str]) -> nw.Schema:
         return records.collect_schema()
     except ValueError:  # a type that Narwhals has no name for
         raise SchemaError(
-            f"one of the columns {list(columns)} has a type that cannot be read; cast it to a "
-            "number or text"
+            f"one of the columns {list(columns)} has a type that cannot be read. "
+            "Cast it to a number or text."
         ) from None
 
 
@@ -297,8 +305,8 @@ def typed(
         who = nw.when(who.is_finite() | infinite).then(who)
     elif not (kind.is_integer() or kind in IDS):
         raise SchemaError(
-            f"column {person!r} of type {type_name(kind)} cannot name people; cast it to text or "
-            "integers"
+            f"column {person!r} of type {type_name(kind)} cannot identify "
+            "people. Cast it to text or integers."
         )
     numbers = []
     for j, column in enumerate(columns):
@@ -306,8 +314,8 @@ def typed(
         if column in texts:
             if found not in (nw.String, nw.Categorical, nw.Enum):
                 raise SchemaError(
-                    f"column {column!r} of type {type_name(found)} holds no text; declare its "
-                    "levels as numbers"
+                    f"column {column!r} of type {type_name(found)} does not hold text. "
+                    "Give its levels as numbers."
                 )
             numbers.append(nw.col(f"x{j}").cast(nw.String()))
             continue
@@ -325,12 +333,12 @@ def typed(
             numbers.append(nw.col(f"x{j}").cast(nw.String()))
             continue
         if not (found.is_numeric() or found == nw.Boolean):
-            made = "one"
+            made = "numbers; use levels for categories"
             if found.is_temporal():
                 made = "a number, such as a year (bins of a curve can be dates)"
             raise SchemaError(
-                f"column {column!r} of type {type_name(found)} does not hold numbers; name "
-                f"another column or make a column of it that holds {made}"
+                f"column {column!r} of type {type_name(found)} does not hold "
+                f"numbers. Name another column, or cast it to {made}."
             )
         x = nw.col(f"x{j}")
         if duckdb and _wide(found):

@@ -36,7 +36,8 @@ def rows_of(
 
     if not os.path.exists(path):
         raise SchemaError(
-            f"{path} is gone; {skip or 'none'} of its rows were read: put it back to go on"
+            f"{path} does not exist any more, and {skip or 'none'} of its rows "
+            "were read. Put it back."
         )
     file = escape(os.fspath(path))  # a name with brackets or stars is no pattern
     with duckdb.connect() as engine:
@@ -44,10 +45,13 @@ def rows_of(
         try:
             columns = engine.read_parquet(file).columns
         except duckdb.Error:
-            raise SchemaError(f"{path} is no whole Parquet file; write it and rename it") from None
+            raise SchemaError(
+                f"{path} is not a complete Parquet file. Write it under another "
+                "name, then rename it."
+            ) from None
         for name in (person, *values, *public):
             if name not in columns:
-                raise SchemaError(f"{path} has no column {name!r}; it has {columns}")
+                raise SchemaError(f"{path} has no column {name!r}. Its columns are {columns}.")
         quoted = {name: '"' + name.replace('"', '""') + '"' for name in columns}
         cells = [quoted[person]]
         cells += [f"TRY_CAST({quoted[name]} AS DOUBLE)" for name in values]

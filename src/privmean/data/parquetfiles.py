@@ -67,8 +67,8 @@ class ParquetTable:
         known = {kind for kind in types if kind is not None}
         if len(known) < len(set(types)):
             raise SchemaError(
-                f"column {column!r} is in some of the files and not in others; name files that "
-                "all have it"
+                f"column {column!r} is in some of the files and not in others. Name "
+                "files that all have it."
             )
         if len(known) == 1:
             return None
@@ -82,8 +82,8 @@ class ParquetTable:
             return "DOUBLE"
         found = ", ".join(sorted({sql_type_name(kind) for kind in known}))
         raise SchemaError(
-            f"column {column!r} has types that differ between the files ({found}); write the "
-            "files with one type"
+            f"column {column!r} has types that differ between the files "
+            f"({found}). Write the files with one type."
         )
 
 
@@ -117,11 +117,9 @@ def parquet_table(engine: Engine, path: str, pattern: str) -> ParquetTable:
     except duckdb.Error:  # its words may quote what the file holds
         parts = []
     if not files:
-        raise ArgumentError("source", path, "there is no such file", "check the path")
+        raise ArgumentError("source", path, "does not exist", "check the path")
     if not parts or not parts[0].types:
-        raise SchemaError(
-            f"{path} cannot be read as Parquet: it is damaged, something else, or may not be read"
-        )
+        raise SchemaError(f"{path} cannot be read as Parquet. Check the file and its permissions.")
     return ParquetTable(Columns(tuple(parts[0].types)), tuple(parts))
 
 

@@ -94,13 +94,13 @@ def person_products(
     schema.value_columns(opened.names, who, wanted)
     for item in wanted:
         if item not in opened.names:
-            raise SchemaError(f"column {item!r} is not in the table")
+            raise SchemaError(f"column {item!r} is not in the table. Check its name.")
     records = typed(opened.records(who, wanted, (*texts, *dates)), who, wanted, texts, dates)
     if records.implementation.is_ibis():
         raise ArgumentError(
             "source",
             "a table of a database",
-            "is reduced to means of persons only",
+            "supports means only",
             "write the columns to Parquet for a regression or a curve",
         )
     places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}

@@ -42,7 +42,7 @@ class PublicShape:
         """`count`, which must be known."""
         if self.count is None:
             raise ArgumentError(
-                "n_design", None, "the number of persons is private", "give a public guess of it"
+                "n_design", None, "is required, because n is private", "give a public guess of n"
             )
         return self.count
 
@@ -54,8 +54,8 @@ class PublicShape:
             raise ArgumentError(
                 "n_design",
                 None,
-                "is needed under add-remove, where the number of persons is private",
-                "give a public guess of the number of persons",
+                "is required under neighbors='add-remove', where n is private",
+                "give a public guess of n",
             )
         return validate.whole("n_design", self.design, least=least)
 
@@ -68,8 +68,8 @@ def require_persons(count: int) -> None:
     """SchemaError for a table of nobody."""
     if count == 0:
         raise SchemaError(
-            "the table has no person: no record has an id. Check that it has records, one a line, "
-            "and the column of persons"
+            "the table has no person: no record has an id. Check that the file "
+            "has one record per line, and check the column of people."
         )
 
 
@@ -80,7 +80,7 @@ def shape_of(people: PersonTable, relation: Relation, guess: int | None) -> Publ
         return PublicShape(tuple(people.columns), None, design, people.cap)
     if guess is not None:
         raise ArgumentError(
-            "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
+            "n_design", guess, "is only for neighbors='add-remove'", "remove it; n is public here"
         )
     persons = people.size()
     require_persons(persons)  # public under replace-one

@@ -84,7 +84,7 @@ def read(
         refuse(text, "an array")
         return _array(source, person, values, weight, step, roster, machine)
     if person is None:
-        raise ArgumentError("person", None, "is missing", "name the column that says who it is")
+        raise ArgumentError("person", None, "is required", "name the column that identifies people")
     from privmean.data.open_source import read_table
 
     return read_table(source, person, values, weight, step, roster, text, machine)
@@ -97,7 +97,7 @@ def checked(estimand: str, cap: object, resolution: float) -> tuple[int | None, 
     step = validate.power_of_two("resolution", resolution)
     if not FINEST <= step <= COARSEST:
         raise ArgumentError(
-            "resolution", resolution, "is out of reach", "choose between 2**-100 and 2**100"
+            "resolution", resolution, "is out of range", "choose between 2**-100 and 2**100"
         )
     return weight, step
 
@@ -106,12 +106,12 @@ def _cap(estimand: str, cap: object) -> int | None:
     if estimand == "persons":
         if cap is not None:
             raise ArgumentError(
-                "cap", cap, "goes with estimand='records'", "leave it out: every person counts once"
+                "cap", cap, "requires estimand='records'", "remove it, or use estimand='records'"
             )
         return None
-    remedy = "give the number of records up to which a person counts"
+    remedy = "give the most records per person that count"
     if cap is None:
-        raise ArgumentError("cap", None, "is required by estimand='records'", remedy)
+        raise ArgumentError("cap", None, "is required for estimand='records'", remedy)
     result = validate.whole("cap", cap, least=1, remedy=remedy)
     if result > LARGEST_CAP:
         raise ArgumentError("cap", cap, "is too large", f"give at most {LARGEST_CAP}")
@@ -128,15 +128,20 @@ def _array(
     machine: Mapping[str, object],
 ) -> ArrayPersonTable:
     if source.ndim == 2 and not source.shape[1]:
-        raise ArgumentError("source", source.shape, "has no column", "give (n,) or (n, d)")
+        raise ArgumentError(
+            "source", source.shape, "must have at least one column", "use shape (n,) or (n, d)"
+        )
     if source.ndim not in (1, 2):
         raise ArgumentError(
-            "source", source.shape, "is no array of one or two dimensions", "give (n,) or (n, d)"
+            "source",
+            source.shape,
+            "must be an array of one or two dimensions",
+            "use shape (n,) or (n, d)",
         )
     if source.dtype.kind not in "fiub":
         raise SchemaError(
-            f"an array of {array_type_name(source.dtype)} does not hold numbers; convert it to "
-            "float64 first"
+            f"an array of {array_type_name(source.dtype)} does not hold numbers. "
+            "Convert it to float64 first."
         )
     matrix = np.asarray(source, dtype=np.float64)
     if isinstance(source, np.ma.MaskedArray):
@@ -147,14 +152,17 @@ def _array(
     if person is None:
         if roster is not None:
             raise ArgumentError(
-                "roster", type(roster).__name__, "needs ids", "give person= an array of ids"
+                "roster",
+                type(roster).__name__,
+                "requires person ids",
+                "pass person as an array of ids",
             )
         counts = None if cap is None else (~np.isnan(matrix)).astype(np.int64)
         return ArrayPersonTable(matrix, columns, counts, cap)
     if isinstance(person, str):
         raise ArgumentError(
-            "person", person, "is no column: an array has none",
-            "leave it out (one row a person), give an array of ids, or a frame",
+            "person", person, "is not a column, because an array has no names",
+            "remove it (one row per person), or pass an array of ids",
         )  # fmt: skip
     ids = id_array(person)
     if roster is not None and has_no_type(person):
@@ -163,7 +171,7 @@ def _array(
         raise ArgumentError(
             "person",
             f"an array of {array_type_name(ids.dtype)} of shape {ids.shape}",
-            "is not one id a row",
+            "must be one id per row",
             f"give an array of {len(matrix)} ids",
         )
     if isinstance(person, np.ma.MaskedArray):
@@ -186,7 +194,7 @@ def _array_names(values: str | Sequence[str] | None, width: int) -> tuple[str, .
         raise ArgumentError(
             "values",
             list(names[:8]),
-            "do not name the array's columns",
+            "must name each column of the array",
             f"give {width} different names",
         )
     return tuple(str(item) for item in names)

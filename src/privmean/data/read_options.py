@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from privmean.data.text_format import Words, options
-from privmean.signatures import with_full_signature
+from privmean.signatures import unknown_keyword, with_full_signature
 
 
 class ReadOptions(Words, total=False):
@@ -22,9 +22,9 @@ reads = with_full_signature(ReadOptions, {"null_words": ()})
 def told(function: str, said: ReadOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """The words of text files, checked, and those for the engine."""
     text: dict[str, Any] = dict(said)
-    for name in text:
+    for name, value in text.items():
         if name not in ReadOptions.__annotations__:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+            raise unknown_keyword(function, name, value, tuple(ReadOptions.__annotations__))
     limits = ("memory_limit", "threads", "temp_directory")
     machine = {name: text.pop(name, None) for name in limits}
     return options(**text), machine

@@ -88,7 +88,7 @@ def _records(
     """The records (p, x0, ...) of these columns, those of `by` as texts of keys."""
     by = asked.by
     if table.person is None:
-        raise ArgumentError("person", None, "is missing", "name the column that says who it is")
+        raise ArgumentError("person", None, "is required", "name the column that identifies people")
     machine = table.machine.options()
     opened = open_source(table.source, table.text, machine)
     who = schema.person_column(opened.names, table.person)
@@ -96,7 +96,7 @@ def _records(
         schema.one_of(opened.names, "by", name)
     columns = schema.value_columns(opened.names, who, names)
     if len(columns) != len(names):
-        raise ArgumentError("values", names[0], "means several columns", "name one column")
+        raise ArgumentError("values", names[0], "must name one column", "name one column")
     if known.is_pandas_dataframe(table.source):
         chosen = objects.of_keys(table.source, (who, *columns), by)
         opened = open_source(chosen, table.text, machine)
@@ -176,7 +176,7 @@ def _with_keys(records: nw.LazyFrame[Any], asked: GroupPairQuery) -> nw.LazyFram
     for key in asked.keys or ():
         if places[key] not in found:
             raise ArgumentError(
-                "keys", label(key), f"is in no column of type {', '.join(map(type_name, kinds))}",
+                "keys", label(key), f"is not a value of type {', '.join(map(type_name, kinds))}",
                 f"give {', '.join(words for _, words in forms)}",
             )  # fmt: skip
     return keyed

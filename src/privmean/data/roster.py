@@ -49,10 +49,12 @@ def public_ids(roster: object, kind: nw.dtypes.DType) -> list[object]:
     listed = roster.tolist() if hasattr(roster, "tolist") else roster
     listed = listed.to_list() if hasattr(listed, "to_list") else listed
     if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
-        raise ArgumentError("roster", roster, "is no list of ids", "give the ids of all persons")
+        raise ArgumentError("roster", roster, "is not a list of ids", "give the ids of all people")
     ids = list(listed)
     if any(_missing(item) for item in ids):
-        raise ArgumentError("roster", len(ids), "holds a missing id", "leave missing ids out")
+        raise ArgumentError(
+            "roster", len(ids), "must not hold missing ids", "remove the missing ids"
+        )
     return list(dict.fromkeys(_converted(item, kind) for item in ids))
 
 
@@ -98,5 +100,5 @@ def _fits(number: int, kind: str) -> bool:
 
 def _unfit(given: object, kind: nw.dtypes.DType) -> ArgumentError:
     return ArgumentError(
-        "roster", given, f"does not fit the type of the ids ({type_name(kind)})", "convert it"
+        "roster", given, f"must have the type of the ids ({type_name(kind)})", "convert it"
     )

@@ -22,7 +22,7 @@ def roster_ids(path: str, column: str, written: Mapping[str, Any]) -> list[str]:
     """
     where, given = Path(path), options(**written)
     if not where.is_file():
-        raise ArgumentError("roster", path, "there is no such file", "check the path")
+        raise ArgumentError("roster", path, "does not exist", "check the path")
     with readable(where):
         if ending(where) in (".csv", ".tsv"):
             found = csv_files([where], given)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from privmean.errors import ArgumentError, SchemaError
+from privmean.plurals import count_noun
 
 MOST_COLUMNS = 10_000  # more would make a query no engine can plan; arrays have no such limit
 
@@ -46,12 +47,11 @@ class Columns:
     def advice(self, name: str) -> str:
         """What may have been meant by a name that no column has."""
         if self.names is None:
-            return "without a header columns are called '1', '2', ..." if self.places else "name it"
+            return "use the numbers '1', '2', ... of columns" if self.places else "name it"
         if not self.shown:
             return (
-                f"its first line has {len(self.names)} names or fields, which are not shown "
-                "because they could be a record (header=True says that they are names); check "
-                "the name, delimiter=, encoding= and header="
+                "check the name, delimiter and encoding. The first line has "
+                f"{count_noun(len(self.names), 'field')}; use header=True to see them"
             )
         return near(name, self.names)
 
@@ -67,14 +67,14 @@ def near(name: str, available: Sequence[str], kind: str = "columns") -> str:
         return "did you mean " + " or ".join(repr(item) for item in close) + "?"
     shown = ", ".join(repr(item) for item in available[:8])
     more = f" and {len(available) - 8} more" if len(available) > 8 else ""
-    return f"the {kind} are {shown}{more}" if available else f"there are no {kind}"
+    return f"choose one of {shown}{more}" if available else f"check that there are {kind}"
 
 
 def person_column(available: Columns, person: object) -> str:
     """The name of the column of person ids."""
     if not isinstance(person, str):
         raise ArgumentError(
-            "person", person, "is not a column name", "name the column that says who it is"
+            "person", person, "is not a column name", "name the column that identifies people"
         )
     one_of(available, "person", person)
     return person
@@ -88,10 +88,14 @@ def value_columns(available: Columns, person: str, values: object) -> tuple[str,
     """
     wanted = [values] if isinstance(values, str) else values
     if not isinstance(wanted, Iterable):
-        raise ArgumentError("values", values, "names no columns", "give a name or a list of names")
+        raise ArgumentError(
+            "values", values, "must name at least one column", "give a name or a list of names"
+        )
     asked = list(wanted)
     if not asked:
-        raise ArgumentError("values", values, "names no columns", "give a name or a list of names")
+        raise ArgumentError(
+            "values", values, "must name at least one column", "give a name or a list of names"
+        )
     if len(asked) > MOST_COLUMNS:
         raise _too_many(len(asked))
     for item in asked:
@@ -99,7 +103,7 @@ def value_columns(available: Columns, person: str, values: object) -> tuple[str,
             raise ArgumentError("values", item, "is not a column name", "give names of columns")
     twice = [name for name, times in Counter(asked).items() if times > 1]
     if twice:
-        raise ArgumentError("values", twice[0], "is asked for twice", "name each column once")
+        raise ArgumentError("values", twice[0], "is named twice", "name each column once")
     explicit = {item for item in asked if item in available}
     chosen: dict[str, None] = {}
     for item in asked:
@@ -119,7 +123,7 @@ def value_columns(available: Columns, person: str, values: object) -> tuple[str,
         )
         hits = [name for name in available.matching(pattern) if name != person]
         if not hits:
-            raise ArgumentError("values", item, "matches no column", available.advice(item))
+            raise ArgumentError("values", item, "does not match a column", available.advice(item))
         for name in hits:
             one_of(available, "values", name)
             if name not in explicit:
@@ -136,8 +140,10 @@ def _no_wildcard(item: str, available: Columns) -> None:
     elif item in available:
         return
     else:
-        remedy = "name every column, or say header=True: the first line names the columns"
-    raise ArgumentError("values", item, "is a pattern, and no names are known for sure", remedy)
+        remedy = "name every column, or use header=True if the first line has names"
+    raise ArgumentError(
+        "values", item, "is a pattern, but the column names are not known for certain", remedy
+    )
 
 
 def one_of(available: Columns, argument: str, name: str) -> None:
@@ -146,13 +152,13 @@ def one_of(available: Columns, argument: str, name: str) -> None:
     if times == 0:
         raise ArgumentError(argument, name, "is not a column of the table", available.advice(name))
     if times > 1:
-        raise SchemaError(f"{times} columns are named {name!r}; rename them so that one is meant")
+        raise SchemaError(f"{times} columns are named {name!r}. Rename them.")
 
 
 def _too_many(asked: int) -> ArgumentError:
     return ArgumentError(
         "values",
         asked,
-        f"that many columns cannot be read in one query (at most {MOST_COLUMNS})",
-        "name fewer columns, or give a NumPy array with one row a person",
+        f"must be at most {MOST_COLUMNS} columns in one query",
+        "name fewer columns, or pass an array with one row per person",
     )

@@ -30,8 +30,8 @@ def hold(connection: Connection) -> Callable[[], object]:
             or connection.info.transaction_status != TransactionStatus.IDLE
         ):
             raise SchemaError(
-                "this session may not make a temporary table, and is in a transaction of its own; "
-                "give a connection with autocommit, or the right to make temporary tables"
+                "this session must be allowed to make temporary tables. Give a "
+                "connection with autocommit, or the right to make temporary tables."
             )
         connection.execute(BEGIN)
         _held[key] = 0

@@ -25,7 +25,7 @@ def known_engine(table: Table) -> None:
     remedy = "use a table of PostgreSQL, ClickHouse or DataFusion, or write it to Parquet"
     if name in OTHERS:
         remedy = f"give {name}'s own table, without Ibis"
-    raise ArgumentError("source", name, "is an engine of Ibis that is not supported", remedy)
+    raise ArgumentError("source", name, "is not a supported engine of Ibis", remedy)
 
 
 def records_of(table: Table, person: str, values: Sequence[str], texts: Sequence[str]) -> Table:

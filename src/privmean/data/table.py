@@ -11,6 +11,7 @@ import numpy as np
 
 from privmean.data.text_format import options
 from privmean.errors import ArgumentError
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.person_table import PersonTable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from privmean.data.source_types import Person, Records, Roster, Rows
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Resources:
     """How reading may use the machine; no result depends on it. memory: such as "4GB"; threads;
@@ -58,6 +60,7 @@ class Summary(Protocol):
         ...
 
 
+@known_keywords
 class Table:
     """Records in a file, a frame or arrays, with the column that says whose they are.
 
@@ -87,11 +90,15 @@ class Table:
         machine: Resources = Resources(),
     ) -> None:
         if not isinstance(source, np.ndarray) and (not isinstance(person, str) or not person):
-            raise ArgumentError(
-                "person", person, "is no column", "name the column that says who it is"
-            )
+            problem = "is required" if person is None else "is not a column"
+            raise ArgumentError("person", person, problem, "name the column that identifies people")
         if not isinstance(machine, Resources):
-            raise ArgumentError("machine", machine, "is no machine", "give pm.Resources(...)")
+            raise ArgumentError(
+                "machine",
+                machine,
+                "is not a pm.Resources object",
+                "use for example pm.Resources(threads=2)",
+            )
         self.source = os.path.expanduser(source) if isinstance(source, str) else source
         self.person, self.roster, self.machine = person, roster, machine
         self.text = options(
@@ -157,7 +164,7 @@ class Table:
             raise ArgumentError(
                 "source",
                 type(self.source).__name__,
-                "has no column of groups",
+                "requires a column of groups",
                 "give a table with named columns, or the sizes of groups",
             )
         known = self.machine.options()
@@ -183,7 +190,7 @@ class RecordMeans:
     def of_one(cls, value: object, resolution: float) -> RecordMeans:
         """Of one column; None: of people that have one."""
         if value is not None and not isinstance(value, str):
-            raise ArgumentError("value", value, "is no column", "name one column")
+            raise ArgumentError("value", value, "is not a column", "name one column")
         return cls(None if value is None else (value,), resolution=resolution)
 
     @property

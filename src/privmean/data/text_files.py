@@ -53,7 +53,9 @@ def readable(path: Path) -> Iterator[None]:
         if type(found).__name__ != "ZstdError":
             raise
         problem = found
-    raise SchemaError(f"{path} cannot be read ({kind(problem)})")
+    raise SchemaError(
+        f"{path} cannot be read ({kind(problem)}). Check the path and its permissions."
+    )
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _unpacked(path: Path, raw: IO[bytes]) -> IO[bytes]:
         except ImportError:
             continue
     raise ArgumentError(
-        "source", str(path), "needs backports.zstd", "pip install privmean[zstd], or unpack it"
+        "source", str(path), "requires backports.zstd", "install privmean[zstd], or unpack the file"
     )
 
 
@@ -120,11 +122,14 @@ def csv_files(paths: Sequence[Path], text: Mapping[str, Any]) -> TextFiles:
         return TextFiles(tuple(files), Columns(places=True), "csv")
     for item, found in zip(files, names, strict=True):
         if not any(found):
-            raise SchemaError(f"{item.path} has no first line with the names of its columns")
+            raise SchemaError(
+                f"{item.path} has no first line with column names. Add the line, or "
+                "use header=False."
+            )
         if found != names[0]:
             raise SchemaError(
-                f"{files[0].path} and {item.path} do not name the same columns in their first "
-                "lines; files of one table must, or have no header (header=False)"
+                f"{files[0].path} and {item.path} do not name the same columns in "
+                "their first lines. Use equal headers, or header=False."
             )
     return TextFiles(tuple(files), Columns(tuple(names[0]), shown=header is True), "csv")
 

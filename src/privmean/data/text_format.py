@@ -35,16 +35,20 @@ class TextFormat:
         if self.quote != "":
             _sign("quote", self.quote, "give '\"', or '' for none")
         if self.delimiter == self.quote:
-            raise ArgumentError("quote", self.quote, "is the delimiter too", "give two characters")
+            raise ArgumentError(
+                "quote", self.quote, "must differ from the delimiter", "give two characters"
+            )
         if self.decimal not in (".", ","):
-            raise ArgumentError("decimal", self.decimal, "is no decimal sign", "give '.' or ','")
+            raise ArgumentError("decimal", self.decimal, "must be '.' or ','", "give '.' or ','")
         object.__setattr__(self, "encoding", known_encoding(self.encoding))
         if self.header not in (None, True, False):
-            raise ArgumentError("header", self.header, "is no yes or no", "give True or False")
+            raise ArgumentError(
+                "header", self.header, "must be True or False", "give True or False"
+            )
         words: Any = self.null_words
         listed = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
         if not listed:
-            raise ArgumentError("null_words", words, "is no list of words", "give ['NA', '-9']")
+            raise ArgumentError("null_words", words, "is not a list of words", "give ['NA', '-9']")
         object.__setattr__(self, "null_words", tuple(dict.fromkeys(w.strip(BLANKS) for w in words)))
 
 
@@ -72,21 +76,21 @@ def refuse(given: Mapping[str, object], what: str, but: Sequence[str] = ()) -> N
     """Refuse options of text files that would be ignored."""
     for name, value in given.items():
         if name not in but:
-            raise ArgumentError(name, value, f"says nothing about {what}", "leave it out")
+            raise ArgumentError(name, value, f"is not used by {what}", "remove it")
 
 
 def _sign(name: str, value: object, remedy: str) -> None:
     if not (isinstance(value, str) and len(value) == 1 and value.isascii()) or value in "\r\n\0":
-        raise ArgumentError(name, value, "is not one ASCII character", remedy)
+        raise ArgumentError(name, value, "must be one ASCII character", remedy)
     if value.isalnum() or value in "+-._":
-        raise ArgumentError(name, value, "may be part of an id or a number", remedy)
+        raise ArgumentError(name, value, "must not be part of an id or a number", remedy)
 
 
 def known_encoding(encoding: str) -> str:
     """The codec's own name, where each line can be decoded without its neighbours."""
     if isinstance(encoding, str) and encoding == "utf-8":
         return encoding
-    remedy = "give 'utf-8', 'latin-1', 'cp1252' or alike, or convert the file to UTF-8"
+    remedy = "use for example 'latin-1' or 'cp1252', or convert the file to UTF-8"
     try:
         name = codecs.lookup(encoding).name
         # every byte alone and beside others, and what starts an escape in some encodings
@@ -99,5 +103,5 @@ def known_encoding(encoding: str) -> str:
         return "utf-8"
     ascii_alike = text[:128].encode("ascii", "replace") == every[:128]
     if text != one_by_one or len(text) != len(every) or not ascii_alike:
-        raise ArgumentError("encoding", encoding, "is not one byte a character", remedy)
+        raise ArgumentError("encoding", encoding, "must use one byte per character", remedy)
     return name

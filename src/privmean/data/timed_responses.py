@@ -31,7 +31,7 @@ def timed_responses(
     times = np.array([_number(row[0], comma) for row in found], dtype=float)
     if len(times) == 0 or not np.isfinite(times).all():
         raise ArgumentError(
-            "time", time, "is no number in some records", "times are public: give each record one"
+            "time", time, "is not a number in some records", "give each record a public time"
         )
     values = [math.nan if row[1] is None else float(row[1]) for row in found]
     return times, np.array(values, dtype=float)

@@ -27,13 +27,13 @@ def frame_of(columns: Mapping[str, Sequence[object]], backend: str | None = None
             raise ArgumentError(
                 "backend",
                 None,
-                "is needed: pandas, Polars or PyArrow",
-                "install privmean[pandas] or privmean[polars], or use release.rows()",
+                "is required",
+                "install privmean[pandas], privmean[polars] or PyArrow, or use release.rows()",
             )
         backend = (used or installed)[0]
     elif backend not in BACKENDS:
         raise ArgumentError(
-            "backend", backend, "makes no frames", f"choose one of {', '.join(BACKENDS)}"
+            "backend", backend, "cannot make frames", f"choose one of {', '.join(BACKENDS)}"
         )
     elif not _there(backend):
         extra = "arrow" if backend == "pyarrow" else backend

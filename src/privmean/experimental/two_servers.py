@@ -110,13 +110,15 @@ class Task:
 
     def __post_init__(self) -> None:
         if not self.lower or len(self.lower) != len(self.upper):
-            raise ArgumentError("lower", self.lower, "does not match upper", "give both limits")
+            raise ArgumentError("lower", self.lower, "must match upper", "give both limits")
         for pair in zip(self.lower, self.upper, strict=True):
             validate.bounds("limits", pair)
         object.__setattr__(self, "persons", validate.whole("persons", self.persons, least=1))
         object.__setattr__(self, "bits", validate.whole("bits", self.bits, least=1))
         if self.bits > MOST_BITS:
-            raise ArgumentError("bits", self.bits, f"are more than {MOST_BITS}", "20 are plenty")
+            raise ArgumentError(
+                "bits", self.bits, f"must be at most {MOST_BITS}", "use for example 20"
+            )
         # refused here where epsilon is too small for exact noise
         _ = self.mechanism
 
@@ -138,7 +140,9 @@ class Task:
     def encode(self, values: Sequence[float | None]) -> tuple[int, ...]:
         """A person's values as whole numbers; what is missing or no number is the middle."""
         if len(values) != len(self.lower):
-            raise ArgumentError("values", len(values), f"are not {len(self.lower)}", "one a limit")
+            raise ArgumentError(
+                "values", len(values), f"must be {len(self.lower)}", "give one per bound"
+            )
         steps = self.mechanism.steps
         found = []
         for value, low, high in zip(values, self.lower, self.upper, strict=True):
@@ -161,12 +165,12 @@ class Task:
         """
         validate.level("level", level)
         if len(shares) != 2:
-            raise ArgumentError("shares", len(shares), "are not two", "give one of each server")
+            raise ArgumentError("shares", len(shares), "must be two", "give one per server")
         for share in shares:
             validate_share(share, len(self.lower))
         if persons < self.persons:
             raise ArgumentError(
-                "persons", persons, f"are fewer than {self.persons}", "collect more reports"
+                "persons", persons, f"must be at least {self.persons}", "collect more reports"
             )
         totals = [sum(column) % MODULUS for column in zip(*shares, strict=True)]
         sums = [total - MODULUS if total > MODULUS // 2 else total for total in totals]
@@ -222,7 +226,7 @@ class Task:
             lower, upper = (tuple(float(x) for x in said.pop(name)) for name in ("lower", "upper"))
             return cls(lower, upper, Fraction(said.pop("epsilon")), **said)
         except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
-            raise ArgumentError("task", text[:60], "is no task", "see `Task.to_json`") from None
+            raise ArgumentError("task", text[:60], "is not a task", "see `Task.to_json`") from None
 
 
 def _noise_reach(level: float) -> float:
@@ -240,4 +244,4 @@ def _noise_reach(level: float) -> float:
 def validate_share(share: Sequence[int], dimension: int) -> None:
     """Refuse what is no share of so many sums."""
     if len(share) != dimension or not all(isinstance(item, int) for item in share):
-        raise ArgumentError("share", len(share), f"is not {dimension} whole numbers", "see `Task`")
+        raise ArgumentError("share", len(share), f"must be {dimension} whole numbers", "see `Task`")

@@ -230,8 +230,8 @@ def _not_counted(wanted: str) -> Exception:
     return ArgumentError(
         "target",
         wanted,
-        "the persons beyond the limits were not counted in this release",
-        f"ask for {CLIPPED!r}, or plan the release with target={MEAN!r} or without a target",
+        "is not available: outliers were not counted in this release",
+        f"use target={CLIPPED!r}, or make the release with target={MEAN!r}",
     )
 
 

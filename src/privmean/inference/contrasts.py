@@ -5,6 +5,7 @@ A text is read before anything is spent; it must mean one comparison and no othe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -49,11 +50,11 @@ def _one(said: object, keys: Sequence[str]) -> list[Contrast]:
     if isinstance(said, Mapping):
         return [_sum(said, keys)]
     if not isinstance(said, str):
-        raise _wrong(said, "is no comparison")
+        raise _wrong(said, "is not a comparison")
     if said == ALL_PAIRS and said not in keys:
         pairs = list(combinations(keys, 2))
         if len(pairs) > MOST:
-            raise _wrong(said, f"means {len(pairs)} comparisons (at most {MOST})")
+            raise _wrong(said, f"must be at most {MOST} comparisons, not {len(pairs)}")
         return [Contrast(f"{a}{MINUS}{b}", ((a, 1.0), (b, -1.0))) for a, b in pairs]
     for whole in (REST, OVERALL):
         if said == f"{EACH}{MINUS}{whole}" and EACH not in keys and whole not in keys:
@@ -66,7 +67,8 @@ def _one(said: object, keys: Sequence[str]) -> list[Contrast]:
             if a in keys and second and a != b:
                 readings.append((a, b, sign))
     if len(readings) != 1:
-        raise _wrong(said, "names no two groups" if not readings else "can be read in two ways")
+        unclear = "is not a comparison of listed keys" if not readings else "has two meanings"
+        raise _wrong(said, unclear, keys)
     a, b, sign = readings[0]
     return [Contrast(said, ((a, 1.0), (b, -1.0)), ratio=sign == OVER)]
 
@@ -79,7 +81,7 @@ def later_contrasts(said: Sequence[object]) -> tuple[object, ...]:
             continue
         signs = [sign for sign in (MINUS, OVER) for _ in _places(str(item), sign)]
         if not isinstance(item, str) or len(signs) != 1:
-            raise _wrong(item, "does not part into two keys in one way")
+            raise _wrong(item, "is not a comparison of two keys")
     return tuple(said)
 
 
@@ -113,10 +115,10 @@ def _sum(said: Mapping[object, object], keys: Sequence[str]) -> Contrast:
     for key, factor in said.items():
         text = key_text("contrasts", key)
         if text not in keys:
-            raise _wrong(said, f"names {text!r}, which is no group")
+            raise _wrong(said, f"must name listed keys, not {text!r}")
         terms.append((text, validate.number("contrasts", factor)))
     if not any(factor for _, factor in terms):
-        raise _wrong(said, "has no factor but 0")
+        raise _wrong(said, "must have a factor other than 0")
     words = " ".join(f"{'-' if factor < 0 else '+'} {abs(factor):g} {key}" for key, factor in terms)
     return Contrast(words.removeprefix("+ "), tuple(terms))
 
@@ -125,14 +127,12 @@ def _places(text: str, sign: str) -> list[int]:
     return [i for i in range(len(text)) if text.startswith(sign, i)]
 
 
-def _wrong(said: object, problem: str) -> ArgumentError:
-    return ArgumentError(
-        "contrasts",
-        said,
-        problem,
-        "say 'a - b' or 'a / b' with two of the keys, 'each - rest', 'each - overall' or "
-        "'all pairs', or give a mapping of keys to factors",
-    )
+def _wrong(said: object, problem: str, keys: Sequence[str] = ()) -> ArgumentError:
+    spaced = re.sub(r"\s*([-/])\s*", r" \1 ", str(said))
+    remedy = "use 'a - b' or 'a / b' with two of the keys, 'each - rest' or 'all pairs'"
+    if spaced != said and set(re.split(r" [-/] ", spaced)) <= set(keys):
+        remedy = f"write {spaced!r} with spaces"
+    return ArgumentError("contrasts", said, problem, remedy)
 
 
 def contrast_line(

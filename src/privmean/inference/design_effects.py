@@ -25,7 +25,7 @@ def grouped_design_effect(sizes: Sequence[int], icc: float) -> float:
     """1 + (sum n_g^2/n - 1) icc for public group sizes and a public intraclass correlation."""
     correlation = validate.number("icc", icc)
     if not 0 <= correlation <= 1:
-        raise ArgumentError("icc", icc, "is no intraclass correlation", "give a number in [0, 1]")
+        raise ArgumentError("icc", icc, "must lie in [0, 1]", "give a number in [0, 1]")
     counts = [validate.whole("sizes", item, least=1) for item in sizes]
     if not counts:
         raise ArgumentError("sizes", sizes, "is empty", "give the size of every group")
@@ -37,7 +37,9 @@ def autoregressive_design_effect(phi: float) -> float:
     """(1 + phi)/(1 - phi) for persons in a line whose correlation at distance k is phi^k."""
     coefficient = validate.number("phi", phi)
     if not -1 < coefficient < 1:
-        raise ArgumentError("phi", phi, "is no stationary coefficient", "give it between -1 and 1")
+        raise ArgumentError(
+            "phi", phi, "must lie between -1 and 1", "give a coefficient such as 0.5"
+        )
     return (1 + coefficient) / (1 - coefficient)
 
 

@@ -43,8 +43,8 @@ def target_of(target: str | None, counted: bool) -> str:
         raise ArgumentError(
             "target",
             wanted,
-            "the persons beyond the limits were not counted in this release",
-            "ask for 'clipped mean', or leave target out when the release is made",
+            "is not available: outliers were not counted in this release",
+            "use target='clipped mean', or make the release without target",
         )
     return wanted
 

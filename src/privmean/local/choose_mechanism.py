@@ -58,7 +58,7 @@ def level_shares(round_: Round, mix: Sequence[float] | None) -> tuple[list[int],
             [validate.nonnegative("mix", item) for item in validate.listed("mix", mix)]
         )
         if len(parts) != number or not parts.sum() > 0:
-            raise ArgumentError("mix", len(parts), "does not match the menu", "one part a level")
+            raise ArgumentError("mix", len(parts), "must match the menu", "give one part per level")
         return list(range(number)), parts / parts.sum()
     levels = np.unique(np.linspace(0, number - 1, min(number, LOOKED_AT)).astype(int)).tolist()
     return levels, np.full(len(levels), 1 / len(levels))

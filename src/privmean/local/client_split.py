@@ -28,14 +28,16 @@ class ClientSplit:
         if not self.shares or any(validate.whole("shares", x) < 1 for x in self.shares):
             raise ArgumentError("shares", self.shares, "must be whole and positive", "try (20, 80)")
         if not 0 <= validate.whole("index", self.index) < len(self.shares):
-            raise ArgumentError("index", self.index, "names no share", "count from 0")
+            raise ArgumentError("index", self.index, "is not the number of a share", "count from 0")
         object.__setattr__(self, "shares", tuple(int(x) for x in self.shares))
         object.__setattr__(self, "index", int(self.index))
 
     def chosen(self, identity: str) -> bool:
         """Whether the client with this public identity answers. Never depends on its data."""
         if not isinstance(identity, str):
-            raise ArgumentError("identity", identity, "is no text", "give the public name as text")
+            raise ArgumentError(
+                "identity", identity, "must be text", "give the public name as text"
+            )
         digest = hashlib.blake2b(
             identity.encode(errors="surrogatepass"),
             digest_size=16,

@@ -55,7 +55,7 @@ class SimulatedEntropy:
         except TypeError:
             number = -1
         if number < 0:
-            raise ArgumentError("seed", seed, "is no seed", "give a whole number of at least 0")
+            raise ArgumentError("seed", seed, "is not a seed", "give a whole number of at least 0")
         self._random = random.Random(number)
 
     @property

@@ -32,31 +32,34 @@ def checked_menu(
     """
     if len(menu) > (LARGEST_MENU if step is None else LARGEST_LADDER):
         raise ArgumentError(
-            "menu", len(menu), "levels are too many", f"at most {LARGEST_MENU} levels"
+            "menu", len(menu), "must hold fewer levels", f"give at most {LARGEST_MENU} levels"
         )
     levels = tuple(exact_epsilon("menu", item) for item in menu)
     if not levels or list(levels) != sorted(set(levels)):
-        raise ArgumentError(
-            "menu", menu, "must list different levels, rising", "sort the epsilon levels"
-        )
+        raise ArgumentError("menu", menu, "must hold increasing levels", "sort the epsilon levels")
     if step is None:
         return levels, None
     stride = exact_epsilon("step", step)
     steps = (levels[-1] - levels[0]) / stride
     if mechanism not in SCALARS:
         raise ArgumentError(
-            "step", str(stride), f"is not for {mechanism}", "a ladder is for means of numbers"
+            "step",
+            str(stride),
+            f"is not for {mechanism}",
+            "remove it; a ladder is for means of numbers",
         )
     if len(levels) < 2 or steps.denominator != 1 or steps >= LARGEST_LADDER:
         raise ArgumentError(
             "step",
             str(stride),
-            "does not lead from the least to the most level",
+            "must lead from the lowest to the highest level",
             f"give two levels a whole number of steps apart, below {LARGEST_LADDER}",
         )
     ladder = tuple(levels[0] + k * stride for k in range(int(steps) + 1))
     if len(levels) > 2 and levels != ladder:
-        raise ArgumentError("menu", len(levels), "is not its ladder", "give the two ends")
+        raise ArgumentError(
+            "menu", len(levels), "is not a ladder of the round", "give the two ends"
+        )
     return ladder, stride
 
 
@@ -66,12 +69,15 @@ def checked_favoured(
     """How many of the candidates each level favours."""
     if candidates & (candidates - 1) or candidates > LARGEST_CANDIDATES:
         raise ArgumentError(
-            "candidates", candidates, f"is no power of two up to {LARGEST_CANDIDATES}", "try 128"
+            "candidates",
+            candidates,
+            f"must be a power of two of at most {LARGEST_CANDIDATES}",
+            "try 128",
         )
     sets = tuple(validate.whole("favoured", item, least=1) for item in favoured)
     if len(sets) != len(menu) or max(sets) > candidates // 2:
         raise ArgumentError(
-            "favoured", sets, "must hold 1 to candidates/2 a level", "let ball_round choose"
+            "favoured", sets, "must hold 1 to candidates/2 per level", "use ball_round"
         )
     return sets
 

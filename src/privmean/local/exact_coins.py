@@ -45,7 +45,7 @@ def exact_epsilon(name: str, value: object) -> Fraction:
     except (ValueError, ZeroDivisionError, OverflowError):
         raise ArgumentError(name, value, "is not a finite number", remedy) from None
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-        raise ArgumentError(name, value, "is outside the range of local reports", remedy)
+        raise ArgumentError(name, value, "must lie in the range of local reports", remedy)
     if epsilon.denominator > 10**45:
         raise ArgumentError(name, value, "has too many digits", "round it")
     return epsilon

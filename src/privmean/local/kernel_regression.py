@@ -161,7 +161,7 @@ def curve(
     seen = _of_tally(reports) if isinstance(reports, Tally) else _of_batch(reports, design)
     if at is None:
         if not round_.points:
-            raise ArgumentError("at", None, "is missing", "say where the curve is wanted")
+            raise ArgumentError("at", None, "is required", "give the points of the curve")
         at = np.array(round_.points)
     width = validate.positive("bandwidth", bandwidth)
     points = np.asarray(at, dtype=float)
@@ -199,8 +199,8 @@ def _of_batch(reports: Batch, design: Floats | None) -> _Seen:
         raise ArgumentError(
             "design",
             None if design is None else len(design),
-            "does not match the reports",
-            "give one point a report",
+            "must match the reports",
+            "give one point per report",
         )
     y = report_values(reports)
     levels = reports.levels.astype(np.int64)
@@ -213,7 +213,7 @@ def _of_tally(tally: Tally) -> _Seen:
         raise ArgumentError(
             "reports",
             round_.mechanism,
-            "is a round without design points",
+            "is not a round with design points",
             "make the round with points=",
         )
     used = np.flatnonzero(tally.by_level())

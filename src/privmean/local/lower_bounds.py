@@ -49,7 +49,9 @@ def lower_bound(round_: Round, epsilons: Sequence[object]) -> Limit:
     """
     pairs = [item if isinstance(item, tuple) else (item, 1) for item in epsilons]
     if not pairs:
-        raise ArgumentError("epsilons", 0, "nobody answers", "give one epsilon a person")
+        raise ArgumentError(
+            "epsilons", 0, "must hold an epsilon above 0", "give one epsilon per person"
+        )
     values = np.array([float(exact_epsilon("epsilons", item)) for item, _ in pairs])
     counts = np.array([float(validate.nonnegative("persons", number)) for _, number in pairs])
     beta = round_.beta

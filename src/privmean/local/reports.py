@@ -228,9 +228,9 @@ class Ticket:
             round_id, nonce, key = (bytes.fromhex(parts[k]) for k in (0, 1, 3))
             level = int(parts[2])
         except (ValueError, IndexError):
-            raise PrivmeanError("the ticket cannot be read; ask for it again") from None
+            raise PrivmeanError("the ticket cannot be read. Ask for it again.") from None
         if (len(parts), len(round_id), len(nonce), len(key)) != (4, 8, NONCE_SIZE, 32):
-            raise PrivmeanError("the ticket cannot be read; ask for it again")
+            raise PrivmeanError("the ticket cannot be read. Ask for it again.")
         return cls(round_id, nonce, level, key)
 
 

@@ -105,7 +105,7 @@ class Round:
         for name in foreign(self.mechanism, votes=self.bins is not None):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, tuple) and not value):
-                raise ArgumentError(name, value, f"is not of {self.mechanism}", "leave it out")
+                raise ArgumentError(name, value, f"is not used by {self.mechanism}", "remove it")
         for name in ("menu", *LISTS):
             object.__setattr__(self, name, validate.listed(name, getattr(self, name)))
         self._check_common()
@@ -120,7 +120,7 @@ class Round:
             raise ArgumentError(
                 "round",
                 self.cells * self.width,
-                f"a server would keep that many numbers, at most {LARGEST_TALLY} are allowed",
+                f"must keep at most {LARGEST_TALLY} numbers on a server",
                 "use fewer levels, coordinates, items or rows",
             )
 
@@ -135,70 +135,72 @@ class Round:
         object.__setattr__(self, "menu", menu)
         object.__setattr__(self, "step", step)
         if self._whole("persons", least=1) > 2**30:
-            raise ArgumentError("persons", self.persons, "is above 2^30", "use several rounds")
+            raise ArgumentError(
+                "persons", self.persons, "must be at most 2^30", "use several rounds"
+            )
         if not 1e-12 <= validate.fraction("beta", self.beta) <= 0.5:
-            raise ArgumentError("beta", self.beta, "is outside 1e-12 to 0.5", "try 0.05")
+            raise ArgumentError("beta", self.beta, "must lie between 1e-12 and 0.5", "try 0.05")
         object.__setattr__(self, "beta", float(self.beta))
         if not isinstance(self.seed, bytes) or len(self.seed) != 32:
             raise ArgumentError("seed", self.seed, "is not 32 bytes", "draw 32 random bytes")
         for name, kind in (("title", str), ("issued", bool)):
             if not isinstance(getattr(self, name), kind):
                 value = getattr(self, name)
-                raise ArgumentError(name, value, f"is no {kind.__name__}", "correct the round")
+                raise ArgumentError(name, value, f"is not a {kind.__name__}", "correct the round")
         if self.closes is not None:
             self._whole("closes")
         if self._whole("messages", least=1) > LARGEST_MESSAGES:
             raise ArgumentError(
-                "messages", self.messages, f"is above {LARGEST_MESSAGES}", "use fewer rounds"
+                "messages", self.messages, f"must be at most {LARGEST_MESSAGES}", "use fewer rounds"
             )
         if not 4 <= self._whole("grid_bits") <= 20:
-            raise ArgumentError("grid_bits", self.grid_bits, "is outside 4 to 20", "try 12")
+            raise ArgumentError("grid_bits", self.grid_bits, "must lie between 4 and 20", "try 12")
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
         if self.issued and self.row_choice == CHOSEN:
-            problem = "lets clients choose what tickets assign"
-            raise ArgumentError("row_choice", self.row_choice, problem, 'take "assigned"')
+            problem = "must be assigned where tickets are issued"
+            raise ArgumentError("row_choice", self.row_choice, problem, 'use "assigned"')
         if self.points:
             self._check_points()
 
     def _check_points(self) -> None:
         number = len(self.points)
         if self.mechanism not in SCALARS or len(self.lower) != 1 or number > LARGEST_POINTS:
-            remedy = f"a mean with one pair of bounds has at most {LARGEST_POINTS}"
-            raise ArgumentError("points", number, "do not fit the round", remedy)
+            remedy = f"give at most {LARGEST_POINTS} points and one pair of bounds"
+            raise ArgumentError("points", number, "must match the round", remedy)
         points = tuple(validate.number("points", item) for item in self.points)
         if any(a >= b for a, b in pairwise(points)):
-            raise ArgumentError("points", number, "do not rise", "sort them, each once")
+            raise ArgumentError("points", number, "must increase", "sort them, each once")
         object.__setattr__(self, "points", points)
 
     def _check_bounds(self) -> None:
         if not self.lower or len(self.lower) != len(self.upper):
             raise ArgumentError(
-                "lower", self.lower, "does not match upper", "give both bounds for each coordinate"
+                "lower", self.lower, "must match upper", "give both bounds for each coordinate"
             )
         for low, high in zip(self.lower, self.upper, strict=True):
             validate.bounds("bounds", (low, high))
             if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
-                raise ArgumentError("bounds", (low, high), "are out of reach", "rescale the values")
+                raise ArgumentError("bounds", (low, high), "are too large", "rescale the values")
         for name in ("lower", "upper"):  # adding 0: minus zero is zero, and has its text
             object.__setattr__(self, name, tuple(float(x) + 0.0 for x in getattr(self, name)))
 
     def _check_sigma(self) -> None:
         sigma = tuple(validate.positive("sigma", item) for item in self.sigma)
         if sigma and len(sigma) != self.coordinates:
-            raise ArgumentError("sigma", sigma, "does not match the bounds", "one a coordinate")
+            raise ArgumentError("sigma", sigma, "must match the bounds", "give one per coordinate")
         object.__setattr__(self, "sigma", sigma)
 
     def _check_ball(self) -> None:
         radius = validate.positive("radius", self.radius)
         if not 1 / LARGEST_BOUND <= radius <= LARGEST_BOUND:
-            raise ArgumentError("radius", radius, "is out of reach", "rescale the values")
+            raise ArgumentError("radius", radius, "is out of range", "rescale the values")
         dimension = self._whole("dimension", least=1)
         if dimension > LARGEST_DIMENSION:
-            raise ArgumentError("dimension", dimension, "is above 65536", "project first")
+            raise ArgumentError("dimension", dimension, "must be at most 65536", "project first")
         object.__setattr__(self, "radius", radius)
         if self.mechanism in (PRIV_UNIT, CLOSEST) and dimension < 2:
             raise ArgumentError(
-                "dimension", dimension, "needs 2 or more", "use one-bit in one dimension"
+                "dimension", dimension, "must be at least 2", "use one-bit in one dimension"
             )
         if self.mechanism == CLOSEST:
             sets = checked_favoured(self._whole("candidates", least=2), self.favoured, self.menu)
@@ -208,7 +210,7 @@ class Round:
             or not all(0 <= validate.number("caps", x) < 1 for x in self.caps)
         ):
             raise ArgumentError(
-                "caps", self.caps, "must hold a number in [0, 1) a level", "use ball_round"
+                "caps", self.caps, "must hold a number in [0, 1) per level", "use ball_round"
             )
 
     def _check_items(self) -> None:
@@ -217,18 +219,24 @@ class Round:
             object.__setattr__(self, "items", self._whole("bins", least=2))
         items = self._whole("items", least=2)
         if items > LARGEST_ITEMS and self.mechanism != SKETCH:
-            raise ArgumentError("items", items, "is above 2^24", "use the sketch")
+            raise ArgumentError("items", items, "must be at most 2^24", "use the sketch")
         if items > LARGEST_SKETCHED:
-            raise ArgumentError("items", items, "is above 2^53", "number the items more densely")
+            raise ArgumentError(
+                "items", items, "must be at most 2^53", "number the items more densely"
+            )
         if self.other is not None and self._whole("other") >= items:
-            raise ArgumentError("other", self.other, "is no item", f"choose 0 to {items - 1}")
+            raise ArgumentError("other", self.other, "is not an item", f"choose 0 to {items - 1}")
         if self.mechanism not in (SKETCH, HADAMARD):
             return
         rows = self._whole("rows", least=1)
         if rows & (rows - 1) or rows > LARGEST_ROWS:
-            raise ArgumentError("rows", rows, "is no power of two up to 2^31", "round it up")
+            raise ArgumentError(
+                "rows", rows, "must be a power of two of at most 2^31", "round it up"
+            )
         if self.mechanism == HADAMARD and rows < items:
-            raise ArgumentError("rows", rows, "is below the number of items", "round items up")
+            raise ArgumentError(
+                "rows", rows, "must be at least the number of items", "round items up"
+            )
 
     # -- derived public numbers
 
@@ -320,7 +328,7 @@ class Round:
         given = dict(values)
         if given.pop("format", None) != "privmean round" or given.pop("version", None) != VERSION:
             raise ArgumentError(
-                "round", values.get("version"), "is no round of this version", "update privmean"
+                "round", values.get("version"), "is not a round of this version", "update privmean"
             )
         known = {item.name for item in fields(cls)}
         unknown = sorted(set(given) - known)

@@ -113,7 +113,7 @@ class WinsorizedRounds:
     def __post_init__(self) -> None:
         size = len(self.lower)
         if size == 0 or len(self.upper) != size:
-            raise ArgumentError("lower", self.lower, "does not match upper", "give both bounds")
+            raise ArgumentError("lower", self.lower, "must match upper", "give both bounds")
         validate.choice("unclear", self.unclear, [WINNER, RANGE])
         object.__setattr__(self, "persons", validate.whole("persons", self.persons, least=1))
         validate.fraction("beta", self.beta)
@@ -129,11 +129,16 @@ class WinsorizedRounds:
         if self.shares is not None:
             shares = [validate.whole("shares", x) for x in validate.listed("shares", self.shares)]
             if len(shares) != 2 or min(shares) < 1:
-                raise ArgumentError("shares", shares, "must be two positive numbers", "(20, 80)")
+                raise ArgumentError(
+                    "shares", shares, "must be two positive numbers", "use for example (20, 80)"
+                )
             object.__setattr__(self, "shares", tuple(shares))
         if self._bins() > MOST_BINS:
             raise ArgumentError(
-                "half_width", min(half), f"makes {self._bins()} bins", "give a narrower range"
+                "half_width",
+                min(half),
+                f"requires too many bins, {self._bins()}",
+                "give a narrower range",
             )
 
     def _bins(self) -> int:
@@ -285,7 +290,10 @@ class WinsorizedRounds:
         own = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (len(table),))
         if identities is not None and not len(table) == len(identities) == len(set(identities)):
             raise ArgumentError(
-                "identities", len(identities), "are not one different name a row", "merge persons"
+                "identities",
+                len(identities),
+                "must be one distinct name per row",
+                "give each person one row",
             )
         votes, first = self.vote(), self._part(0)
         voting = np.ones(len(table), dtype=bool)
@@ -307,5 +315,5 @@ def _each(name: str, values: tuple[float, ...], size: int) -> tuple[float, ...]:
     if len(checked) == 1:
         return checked * size
     if len(checked) != size:
-        raise ArgumentError(name, values, "does not match the bounds", "give one a coordinate")
+        raise ArgumentError(name, values, "must match the bounds", "give one per coordinate")
     return checked

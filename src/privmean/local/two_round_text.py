@@ -53,7 +53,7 @@ class TwoRounds:
             if isinstance(error, ArgumentError):
                 raise
             raise ArgumentError(
-                "plan", "...", "is no plan of two rounds of this version", "make it again"
+                "plan", "...", "is not a plan of two rounds in this version", "make it again"
             ) from None
 
 

@@ -85,7 +85,7 @@ def vote_radius_dependent(
     failure = round_.beta if beta is None else validate.fraction("beta", beta)
     if round_.bins is None or len(round_.menu) > 1 or round_.coordinates > 1:
         raise ArgumentError(
-            "round_", round_.mechanism, "is no vote of one level", "ask for a vote_round"
+            "round_", round_.mechanism, "must be a vote of one level", "use vote_round"
         )
     n = validate.whole("reports", reports, least=1)
     scale = validate.positive("rho", rho) * validate.positive("density", density) ** 2

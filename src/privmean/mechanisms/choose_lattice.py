@@ -52,8 +52,8 @@ class RoundingCost:
     def __post_init__(self) -> None:
         if self.epsilon <= self.affected * ROUNDING:
             raise InfeasibleError(
-                f"{self.name}: epsilon={float(self.epsilon):.3g} is too small for "
-                f"{self.affected} answers a person",
+                f"{self.name}: epsilon={float(self.epsilon):.3g} is too small for {self.affected} "
+                "answers per person",
                 "give more epsilon",
             )
 

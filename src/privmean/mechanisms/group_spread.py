@@ -62,8 +62,8 @@ def group_spread(
         raise ArgumentError(
             "sizes",
             len(sizes),
-            f"fewer than {FEWEST_GROUPS} groups (or not one sum for each) show no spread",
-            "give more groups; with few groups no interval for the population mean exists",
+            f"must be at least {FEWEST_GROUPS} groups with one sum each",
+            "give more groups",
         )
     sensitivity = group_sensitivity(steps, max(sizes))
     scale = sensitivity / epsilon

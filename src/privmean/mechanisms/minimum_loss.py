@@ -21,8 +21,7 @@ def require_loss(name: str, loss: Fraction | float) -> None:
     """
     if not loss >= SMALLEST_LOSS:
         raise InfeasibleError(
-            f"{name!r} would have a loss of {float(loss):.3g}: below 2^-40 its noise is wider than "
-            "is ever drawn exactly",
+            f"the privacy loss of {name!r}, {float(loss):.3g}, must be at least 2^-40",
             REMEDY,
         )
 
@@ -31,7 +30,6 @@ def require_drawn(name: str, scale: Fraction | float) -> None:
     """Raise Infeasible if noise of this scale, in steps, is never drawn."""
     if not scale <= LARGEST_SCALE:
         raise InfeasibleError(
-            f"the noise of {name!r} would be wider than 2^56 of its steps, which is more than is "
-            "ever drawn exactly",
+            f"the noise of {name!r} is too wide to be drawn exactly",
             REMEDY,
         )

@@ -31,7 +31,10 @@ class DyadicBins:
     def __post_init__(self) -> None:
         if not -WIDEST <= self.low < self.high <= WIDEST:
             raise ArgumentError(
-                "bins", (self.low, self.high), "are not a range of exponents", "give low < high"
+                "bins",
+                (self.low, self.high),
+                "must be a range of exponents",
+                "put the lower number first",
             )
 
     @classmethod
@@ -42,7 +45,9 @@ class DyadicBins:
             validate.positive("largest", largest),
         )
         if small > large:
-            raise ArgumentError("smallest", smallest, "is above the largest", "give smallest first")
+            raise ArgumentError(
+                "smallest", smallest, "must be below the largest", "give the smallest first"
+            )
         return cls(math.floor(math.log2(small)) - 2, math.ceil(math.log2(large)) + 2)
 
     @property

@@ -24,7 +24,6 @@ from privmean.mechanisms.noisy_argmax import Bins, Choice
 from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.models.rank_scores import LEAST, MOST, OF, median_scores, quantile_scores
 from privmean.noise.noise_source import Integers
-from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 
@@ -274,8 +273,8 @@ def refuse_unseen(
     """Infeasible where persons times epsilon of one choice are too few to show anything."""
     if persons * each < least:
         raise InfeasibleError(
-            f"{count_noun(persons, 'person')} with {budget.describe()} {what}",
-            f"about {math.ceil(least / float(each))} persons would do, {other}",
+            f"n={persons} is too small to {what} with {budget.describe()}",
+            f"provide at least about {math.ceil(least / float(each))} people, {other}",
         )
 
 

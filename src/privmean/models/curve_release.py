@@ -107,7 +107,7 @@ def new_axes() -> Any:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise ArgumentError("plot", None, "needs matplotlib", "install privmean[plot]") from None
+        raise ArgumentError("plot", None, "requires matplotlib", "install privmean[plot]") from None
     return Figure(layout="constrained").subplots()
 
 

@@ -38,13 +38,13 @@ def term_at(name: str, trees: tuple[Tree, ...], point: Point) -> float:
 
 def _given(name: str, point: Point) -> float | str:
     if name not in point:
-        raise ArgumentError("points", name, "is missing", f"give {{{name!r}: ...}}")
+        raise ArgumentError("points", name, "is required", f"give {{{name!r}: ...}}")
     return point[name]
 
 
 def _number(value: float | str, name: str) -> float:
     if isinstance(value, str) or not math.isfinite(value):
-        raise ArgumentError("points", value, f"gives no number for {name}", "give a number")
+        raise ArgumentError("points", value, f"must give a number for {name}", "give a number")
     return float(value)
 
 

@@ -48,7 +48,7 @@ class Exchangeable:
     def __post_init__(self) -> None:
         if not 0 <= validate.number("icc", self.icc) < 1:
             raise ArgumentError(
-                "icc", self.icc, "is no correlation of any number of records", "give one in [0, 1)"
+                "icc", self.icc, "must lie in [0, 1)", "give a correlation such as 0.3"
             )
 
     @property
@@ -72,7 +72,7 @@ class AR1:
     def __post_init__(self) -> None:
         if not -1 < validate.number("phi", self.phi) < 1:
             raise ArgumentError(
-                "phi", self.phi, "is no stationary coefficient", "give it between -1 and 1"
+                "phi", self.phi, "must lie between -1 and 1", "give a coefficient such as 0.5"
             )
 
     @property

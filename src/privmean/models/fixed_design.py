@@ -61,14 +61,14 @@ class FixedDesign:
             object.__setattr__(self, "cells", validate.whole("cells", self.cells, least=1))
         elif self.at is None:
             raise ArgumentError(
-                "cells", None, "and points are missing", "give cells=20, or at=(0.3,) for one point"
+                "cells", None, "or at is required", "use cells=20, or at=(0.3,) for one point"
             )
         validate.nonnegative("bandwidth", self.bandwidth)
         if self.at is not None:
             points = tuple(validate.number("at", x) for x in validate.listed("at", self.at))
             if not points or not self.bandwidth:
                 raise ArgumentError(
-                    "at", self.at, "needs points and a bandwidth", "give bandwidth=0.1"
+                    "at", self.at, "requires points and a bandwidth", "give bandwidth=0.1"
                 )
             object.__setattr__(self, "at", points)
 
@@ -77,7 +77,10 @@ class FixedDesign:
         moments = np.asarray(times, dtype=float)
         if moments.ndim != 1 or len(moments) == 0 or not np.isfinite(moments).all():
             raise ArgumentError(
-                "times", moments.shape, "are no public times", "give one finite time a response"
+                "times",
+                moments.shape,
+                "must be one finite number per response",
+                "give one finite time per response",
             )
         if self.cells is None:
             points = np.array(self.at)

@@ -58,12 +58,12 @@ def read_formula(formula: str, *, intercept: bool = True, own: bool = False) -> 
     Raises ArgumentError for anything that is not arithmetic on one record.
     """
     if not isinstance(formula, str):
-        raise ArgumentError("formula", formula, "is no text", "write 'y ~ a + b'")
+        raise ArgumentError("formula", formula, "must be text", "write 'y ~ a + b'")
     try:
         from formulaic import Formula
     except ModuleNotFoundError:
         raise PrivmeanError(
-            "formulas need the package formulaic; install privmean[regression]"
+            "formulas require the package formulaic. Install privmean[regression]."
         ) from None
     return _read(Formula, formula, intercept, own)
 
@@ -83,17 +83,17 @@ def _read(parser: Callable[[str], Any], formula: str, intercept: bool, own: bool
     _no_power_of_a_name(formula)
     if not formula.rpartition("~")[2].strip():
         raise ArgumentError(
-            "formula", formula, "has nothing on the right", "write 'y ~ a + b', or 'y ~ 1'"
+            "formula", formula, "requires a term on the right of ~", "write 'y ~ a + b', or 'y ~ 1'"
         )
     if not all(hasattr(term, "factors") for term in (*left, *right)):
-        raise ArgumentError("formula", formula, "has parts", "write terms with + alone")
+        raise ArgumentError("formula", formula, "must have one part", "join the terms with +")
     if len(left) != 1 or len(left[0].factors) != 1:
         raise ArgumentError(
-            "formula", formula, "does not name one response", "write one column before ~"
+            "formula", formula, "must name one response", "write one column before ~"
         )
     response = _factor(formula, left[0].factors[0])
     if len(response) != 1 or own_column(response[0][1]) is not None or _constant(response[0][1]):
-        raise ArgumentError("formula", formula, "has no numeric response", "name a column")
+        raise ArgumentError("formula", formula, "requires a numeric response", "name a column")
     constant = any(_is_one(term) for term in right)
     terms: list[tuple[str, tuple[Tree, ...]]] = []
     coded = constant  # whether categories leave out a first level
@@ -108,7 +108,7 @@ def _read(parser: Callable[[str], Any], formula: str, intercept: bool, own: bool
             means = [tree for _, tree in choices if own_column(tree) is not None]
             if means and not (own and len(term.factors) == 1):
                 raise ArgumentError(
-                    "formula", formula, "uses own(x) where it cannot stand",
+                    "formula", formula, "must use own(x) as a term by itself",
                     "write own(x) as a term by itself, with effect='pooled'",
                 )  # fmt: skip
             products = [
@@ -121,7 +121,7 @@ def _read(parser: Callable[[str], Any], formula: str, intercept: bool, own: bool
         raise ArgumentError("formula", formula, "has no term to estimate", "write 'y ~ a + b'")
     names = [name for name, _ in terms]
     if len(set(names)) != len(names):
-        raise ArgumentError("formula", formula, "names a term twice", "write each term once")
+        raise ArgumentError("formula", formula, "must name each term once", "write each term once")
     if isinstance(response[0][1], ast.Name):
         _not_on_the_right(formula, response[0][1].id, terms)
     used: dict[str, None] = {}
@@ -154,8 +154,8 @@ def _not_on_the_right(
     nodes = (node for _, trees in terms for tree in trees for node in ast.walk(tree))
     if any(isinstance(node, ast.Name) and node.id == response for node in nodes):
         raise ArgumentError(
-            "formula", formula, f"has its response {response} on the right too",
-            "leave it out there",
+            "formula", formula, f'must not have its response {response} on the right',
+            "remove it there",
         )  # fmt: skip
 
 
@@ -173,7 +173,10 @@ def _texts(formula: str, trees: list[Tree]) -> tuple[str, ...]:
     for name in found:
         if name in numeric:
             raise ArgumentError(
-                "formula", formula, f"uses {name} as text and as a number", "choose one of them"
+                "formula",
+                formula,
+                f"must use {name} as text or as a number, not both",
+                "choose one of them",
             )
     return tuple(found)
 
@@ -236,7 +239,7 @@ def _levels(formula: str, text: str, tree: ast.Call, drop_first: bool) -> list[t
         raise ArgumentError(
             "formula",
             formula,
-            f"{text} does not declare its levels, and levels found in the data are private",
+            f"has {text} without levels, but levels found in the data are private",
             "write C(column, levels=[1, 2, 3]) or C(column, levels=['u', 'v'])",
         )
     levels = _declared(formula, text, named["levels"])
@@ -261,7 +264,7 @@ def _declared(formula: str, text: str, tree: ast.expr) -> list[float] | list[str
         raise ArgumentError(
             "formula",
             formula,
-            f"{text} has levels that are neither all numbers nor all text",
+            f"has {text}, but levels must be all numbers or all text",
             "write them out: levels=[1, 2, 3] or levels=['u', 'v']",
         ) from None
     if len(set(levels)) != len(levels) or len(levels) < 2:
@@ -304,8 +307,8 @@ def _check(formula: str, text: str, tree: Tree) -> None:
         raise ArgumentError(
             "formula",
             formula,
-            f"{text} calls {name}, which may look at all records or differ between engines",
-            "use arithmetic inside I(...), or add the column to the table",
+            f"has {text}, but {name} is not supported",
+            "use arithmetic in I(...), or add the column to the table",
         )
     raise _refused(formula, text, "is more than arithmetic on columns")
 
@@ -316,5 +319,8 @@ def _finite(number: float) -> bool:
 
 def _refused(formula: str, text: str, problem: str) -> ArgumentError:
     return ArgumentError(
-        "formula", formula, f"{text} {problem}", "use arithmetic on columns, as in I(a**2)"
+        "formula",
+        formula,
+        f"has {text}, which {problem}",
+        "use arithmetic on columns, as in I(a**2)",
     )

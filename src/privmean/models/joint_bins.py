@@ -72,8 +72,8 @@ class JointBins:
         validate.nonnegative("bandwidth", self.bandwidth)
         if self.bins > MOST:
             raise ArgumentError(
-                "bins", self.bins, "are too many to be told with their covariance",
-                f"give {MOST} or fewer, of both groups together",
+                "bins", self.bins, "are too many for their covariance",
+                f'give at most {MOST} bins in both groups together',
             )  # fmt: skip
 
     @property
@@ -83,7 +83,9 @@ class JointBins:
     def plan(self, budget: Budget, shape: PublicShape) -> JointBinsPlan:
         """One release, with the law of the least noise."""
         if shape.dimension != self.bins:
-            raise ArgumentError("people", shape.dimension, "are not of these bins", "plan again")
+            raise ArgumentError(
+                "people", shape.dimension, "does not match the bins of the plan", "plan again"
+            )
         n = shape.number()
         plan = partial(JointBinsPlan, budget, n, self, columns=self.bins)
         return min(plans_by_law(budget, plan), key=lambda plan: plan.value_sd)

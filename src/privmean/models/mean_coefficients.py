@@ -106,7 +106,7 @@ class MeanCoefficients:
         sure = part_of(budget, UNITS * SURE, 1)
         refuse_unseen(
             shape.number(), budget, each, FEWEST,
-            f"cannot show the sizes of {number} variables", "a larger epsilon, or public scales",
+            f"find the scales of {number} variables", "a larger epsilon, or public scales",
         )  # fmt: skip
         left = 1 - UNITS * (1 + SURE)
         if budget.rho is None:

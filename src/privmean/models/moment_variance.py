@@ -76,7 +76,7 @@ class MomentVariance:
         plans = plans_by_law(budget, partial(MomentVariancePlan, budget, n, self))
         refuse_unseen(
             n, budget, max(plan.least for plan in plans), FEWEST,
-            "cannot show where the values lie", "a larger epsilon, or within=(smallest, largest)",
+            "find the values", "a larger epsilon, or within=(smallest, largest)",
         )  # fmt: skip
         fit = [plan for plan in plans if n * plan.least >= FEWEST]
         return min(fit, key=lambda plan: plan.one_noise)

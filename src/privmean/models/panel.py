@@ -115,7 +115,7 @@ def panel_of(people: PersonTable) -> PanelTable:
     """People whose records can be read again; others are refused."""
     if not isinstance(people, PanelTable):
         raise ArgumentError(
-            "people", type(people).__name__, "have no records", "give a table with `person`"
+            "people", type(people).__name__, "requires records", "give a table with `person`"
         )
     return people
 

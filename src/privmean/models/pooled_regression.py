@@ -34,14 +34,15 @@ class Pooled(PooledSettings):
         answer would be noise."""
         n, p = shape.number(), len(self.design.terms)
         if shape.dimension != p:
-            raise ArgumentError("people", shape.dimension, "are not of this formula", "plan again")
+            raise ArgumentError(
+                "people", shape.dimension, "does not match the formula of the plan", "plan again"
+            )
         plans = plans_by_law(budget, partial(PooledPlan, budget, n, self))
         fit = [item for item in plans if item.needed <= 1]
         if not fit:
             best = min(plans, key=lambda item: item.needed)
             raise InfeasibleError(
-                f"{count_noun(n, 'person')} with {budget.describe()} cannot show "
-                f"{count_noun(p, 'coefficient')}",
+                f"n={n} is too small for {count_noun(p, 'coefficient')} with {budget.describe()}",
                 f"about {math.ceil(n * best.needed)} persons, "
                 f"{math.ceil(100 * best.needed) / 100:.3g} times the epsilon, "
                 + ("a delta such as 1e-6, " if budget.is_pure else "")

@@ -44,6 +44,7 @@ from privmean.models.tail_intervals import TOO_FEW, TailInterval, TailIntervals
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
+from privmean.signatures import known_keywords
 
 BEYOND = 2.5  # clipping radius over that magnitude
 STEEPEST, SLOPES = Fraction(1, 4), 10  # noise scales that a half octave up costs, and all of them
@@ -61,6 +62,7 @@ COSTS = 4.0  # deviations of sampling over that of noise from which counting the
 ZERO, MEDIAN = "zero", "median"
 
 
+@known_keywords
 @dataclass(frozen=True)
 class PrivateScale:
     """Mean of columns whose values lie around zero, each clipped at a magnitude found privately.
@@ -100,14 +102,14 @@ class PrivateScale:
             raise ArgumentError(
                 "excess",
                 self.excess,
-                "is an assumption about the mean, and the target is the clipped mean",
-                'give target="mean", or leave it out',
+                "requires target='mean'",
+                'give target="mean", or remove it',
             )
         small = validate.positive("smallest", self.smallest)
         large = validate.positive("largest", self.largest)
         if not 2.0**-39 <= small <= large <= 2.0**39:
             raise ArgumentError(
-                "smallest", small, "and largest are no range", "give 2^-39 <= smallest <= largest"
+                "smallest", small, "must be below largest", "give 2^-39 <= smallest <= largest"
             )
 
     @property
@@ -133,15 +135,15 @@ class PrivateScale:
             raise ArgumentError(
                 "target",
                 MEAN,
-                "counts a tail beside a public number of persons, which add-remove does not have",
-                "use target='clipped', or assume public limits or a concentration",
+                "requires a public n, hence neighbors='replace-one'",
+                "use target='clipped', public bounds or a concentration",
             )
         asked = d * self.choices
         share = share_seen(lambda x: n * part_of(budget, x, asked), SHARES, ENOUGH)
         each = part_of(budget, share, asked)
         refuse_unseen(
-            n, budget, each, self.fewest(relation), "cannot show the size of every column",
-            "or a larger epsilon, or assume public limits or a concentration",
+            n, budget, each, self.fewest(relation), "find the scale of every column",
+            "a larger epsilon, or public bounds or a concentration",
         )  # fmt: skip
         plan = partial(PrivateScalePlan, budget, n, self, columns=d)
         if self.target == MEAN:

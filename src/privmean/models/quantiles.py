@@ -34,7 +34,6 @@ from privmean.models.column_plan import ColumnPlan, one_column
 from privmean.models.noise_budget import Counts, ask_counts, deviation
 from privmean.models.quantile_cells import MANY, Layout, cells_between, layout_for
 from privmean.models.quantile_intervals import Distribution
-from privmean.plurals import count_noun
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
@@ -83,9 +82,11 @@ class Quantiles:
     def __post_init__(self) -> None:
         points = tuple(validate.number("q", item) for item in self.points)
         if not points or any(not 0 < item < 1 for item in points):
-            raise ArgumentError("q", self.points, "are no parts of 1", "give q=(0.25, 0.5, 0.75)")
+            raise ArgumentError(
+                "q", self.points, "must lie between 0 and 1", "use q=(0.25, 0.5, 0.75)"
+            )
         if list(points) != sorted(set(points)):
-            raise ArgumentError("q", self.points, "do not increase", "give each once, in order")
+            raise ArgumentError("q", self.points, "must increase", "sort them, and give each once")
         object.__setattr__(self, "points", points)
         if self.bounds is not None:
             object.__setattr__(self, "bounds", validate.bounds("bounds", self.bounds))
@@ -102,9 +103,8 @@ class Quantiles:
         if least > MOST:
             enough = n * (least / MOST if budget.rho is None else math.sqrt(least / MOST))
             raise InfeasibleError(
-                f"{count_noun(n, 'person')} with {budget.describe()} cannot show where the "
-                "values lie",
-                f"about {math.ceil(enough)} persons would do, or a larger epsilon",
+                f"n={n} is too small to find the values with {budget.describe()}",
+                f"provide at least about {math.ceil(enough)} people, or a larger epsilon",
             )
         share = max(least, min(least * SLACK, USUAL))
         return QuantilesPlan(budget, n, self, max(LEAST, Fraction(math.ceil(share * 100), 100)))

@@ -62,7 +62,7 @@ class RandomEffects(FromDeviations):
         if self.group_sizes is None:
             if self.group is None:
                 raise ArgumentError(
-                    "group_sizes", None, "are not known", "give them, or group= a public column"
+                    "group_sizes", None, "are required", "give them, or a public column as group"
                 )
             return
         given = validate.listed("group_sizes", self.group_sizes, "give the size of every group")
@@ -76,7 +76,7 @@ class RandomEffects(FromDeviations):
         """Public numbers of persons a group, once they are known."""
         if self.group_sizes is None:
             raise ArgumentError(
-                "group_sizes", None, "are not counted yet", "give them, or ask with a table"
+                "group_sizes", None, "are required here", "give them, or ask with a table"
             )
         return self.group_sizes
 
@@ -155,14 +155,14 @@ class RandomEffectsMean:
             raise ArgumentError(
                 "neighbors",
                 budget.neighbors,
-                "is not offered with public group sizes",
-                "use replace-one",
+                "is not supported with public group sizes",
+                "use neighbors='replace-one'",
             )
         if sum(effects.sizes) != shape.persons:
             raise ArgumentError(
                 "group_sizes",
                 sum(effects.sizes),
-                f"persons in groups, but there are {shape.persons}",
+                f"must add up to n={shape.persons}",
                 "give the size of every group",
             )
         winsorized = WinsorizedMean(

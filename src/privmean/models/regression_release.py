@@ -111,8 +111,8 @@ class RegressionRelease(Release):
     def _released(self) -> Coefficients:
         if not isinstance(self.intervals, Coefficients):
             raise ArgumentError(
-                "effect", self.effect, "has no joint covariance",
-                "ask with effect='pooled' or effect='within'",
+                "effect", self.effect, "has no joint covariance of the coefficients",
+                "use effect='pooled' or effect='within'",
             )  # fmt: skip
         return self.intervals
 
@@ -133,7 +133,10 @@ class RegressionRelease(Release):
         for term, weight in weights.items():
             if term not in self.columns:
                 raise ArgumentError(
-                    "weights", term, "was not released", f"there are {', '.join(self.columns)}"
+                    "weights",
+                    term,
+                    "is not in the release",
+                    f"choose one of {', '.join(self.columns)}",
                 )
             row[self.columns.index(term)] = validate.number("weights", weight)
         made, confidence = self._released, self._level(level)
@@ -157,8 +160,8 @@ class RegressionRelease(Release):
         model = read_formula(self.formula, own=True)
         if self.effect != "pooled" or set(model.names) != set(self.columns):
             raise ArgumentError(
-                "points", self.effect, "needs all coefficients of a pooled regression",
-                "ask with effect='pooled' and without only",
+                "points", self.effect, "requires all coefficients of a pooled regression",
+                "use effect='pooled', without only",
             )  # fmt: skip
         return [
             self.contrast(

@@ -93,8 +93,8 @@ class ResponsePlan(PlanBase):
             raise ArgumentError(
                 "responses",
                 values.shape,
-                f"are not {self.responses} numbers",
-                "give one response a time",
+                f"must be {self.responses} numbers",
+                "give one response per time",
             )
         people = ArrayPersonTable(values[:, None], ("response",))
         made = execute(self, people, noise=noise, ledger=ledger, label="fixed design", level=level)

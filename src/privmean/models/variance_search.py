@@ -106,12 +106,15 @@ class VarianceSearch(Deviations):
         if self.method == "pair scale":
             if self.center is not None:
                 raise ArgumentError(
-                    "center", self.center, "is not used by the pair scale", "leave it out"
+                    "center", self.center, "is not used by the pair scale", "remove it"
                 )
             DyadicBins.around(float(self.smallest), float(self.largest))
         elif self.center is None:
             raise ArgumentError(
-                "center", None, f"is needed by {self.method}", "give a public rough centre"
+                "center",
+                None,
+                f"is required by method={self.method!r}",
+                "give a public rough center",
             )
         else:
             validate.number("center", self.center)
@@ -147,15 +150,15 @@ class VarianceSearch(Deviations):
             raise ArgumentError(
                 "method",
                 self.method,
-                "pairs persons by a public roster, which add-remove does not have",
-                "use method='coinpress' with a public center, or replace-one",
+                "requires a public roster, hence neighbors='replace-one'",
+                "use method='coinpress' with a public center, or neighbors='replace-one'",
             )
         design = shape.number(least=2)
         spending = self._spending(budget)
         average = sum(spending) / len(spending)
         refuse_unseen(
-            design, budget, average, FEWEST[self.method], f"cannot show a scale by {self.method}",
-            "or a larger epsilon, or fewer rounds",
+            design, budget, average, FEWEST[self.method], f"find a scale by {self.method}",
+            "a larger epsilon, or fewer rounds",
         )  # fmt: skip
         return VariancePlan(budget, design, self, spending)
 

@@ -32,7 +32,9 @@ class RecordedNoise(FromBits):
     def require_replayed(self) -> None:
         """All recorded draws are used and none was new; anything else would be a second noise."""
         if self._next != len(self._recorded) or self._drawn:
-            raise PrivmeanError("the state was written by a version that draws differently")
+            raise PrivmeanError(
+                "the state is from a version that draws noise differently. Use that version."
+            )
 
     def take_drawn(self) -> list[Integers]:
         """The new draws since the last call."""
@@ -44,7 +46,9 @@ class RecordedNoise(FromBits):
             draw = self._recorded[self._next]
             self._next += 1
             if len(draw) != size:
-                raise PrivmeanError("the state was written by a version that draws differently")
+                raise PrivmeanError(
+                    "the state is from a version that draws noise differently. Use that version."
+                )
             return draw
         result = fresh()
         self._drawn.append(result)

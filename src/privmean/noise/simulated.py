@@ -53,7 +53,7 @@ class SimulatedNoise(FromBits):
             self._generator = np.random.default_rng(seed)
         except (TypeError, ValueError):
             raise ArgumentError(
-                "seed", seed, "is no seed", "give a whole number of at least 0"
+                "seed", seed, "is not a seed", "give a whole number of at least 0"
             ) from None
 
     @property

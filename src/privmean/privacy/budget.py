@@ -56,21 +56,21 @@ class Budget:
 
     def __post_init__(self) -> None:
         validate.choice("neighbors", self.neighbors, list(NEIGHBORS))
-        remedy = "give epsilon (and delta) or rho; there is no default"
-        validate.one_of_two(remedy, epsilon=self.epsilon, rho=self.rho)
+        missing = "pass epsilon (with optional delta), or rho; there is no default"
+        validate.one_of_two(missing, epsilon=self.epsilon, rho=self.rho)
         if self.epsilon is not None:
             epsilon = validate.positive("epsilon", self.epsilon)
             _check_reach("epsilon", self.epsilon, epsilon, SMALLEST_EPSILON, LARGEST_EPSILON)
             delta = validate.nonnegative("delta", self.delta)
             if delta >= 0.5:
                 raise ArgumentError(
-                    "delta", self.delta, "is no privacy at all", "give a number far below 1/persons"
+                    "delta", self.delta, "must be far below 1/n", "use for example 1e-6"
                 )
             if 0 < delta < SMALLEST_DELTA:
                 raise ArgumentError(
                     "delta",
                     self.delta,
-                    "is below what doubles can divide",
+                    "is too small",
                     f"give 0, or at least {SMALLEST_DELTA:g}",
                 )
             object.__setattr__(self, "epsilon", epsilon)
@@ -78,7 +78,7 @@ class Budget:
         else:
             if self.delta != 0:
                 raise ArgumentError(
-                    "delta", self.delta, "goes with epsilon, not with rho", "leave delta out"
+                    "delta", self.delta, "requires epsilon, not rho", "remove delta"
                 )
             rho = validate.positive("rho", self.rho)
             smallest, largest = SMALLEST_EPSILON**2 / 2, LARGEST_EPSILON**2 / 2
@@ -154,6 +154,6 @@ def _check_reach(name: str, given: object, number: float, smallest: float, large
         raise ArgumentError(
             name,
             given,
-            "is outside the range that means anything",
+            "is outside the supported range",
             f"give a number from {smallest:g} to {largest:g}",
         )

@@ -22,7 +22,7 @@ BEYOND = "is beyond the numbers of any mechanism"
 
 def refused(name: str, value: object, problem: str) -> ArgumentError:
     """The error for a bill entry that no mechanism can have."""
-    return ArgumentError(name, value, problem, "a bill entry states the numbers of its mechanism")
+    return ArgumentError(name, value, problem, "give the numbers of the mechanism")
 
 
 def positive_fraction(name: str, value: object) -> Fraction:

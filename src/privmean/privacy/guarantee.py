@@ -63,11 +63,13 @@ class Guarantee:
     def __post_init__(self) -> None:
         validate.choice("relation", self.relation, list(RELATION_WORDS))
         if not (isinstance(self.unit, str) and self.unit):
-            raise ArgumentError("unit", self.unit, "is not a word", "say who is protected")
+            raise ArgumentError(
+                "unit", self.unit, "is not a word", "give the protected unit, such as 'person'"
+            )
         for name in ("epsilon", "delta", "rho"):
             value = getattr(self, name)
             if isinstance(value, str | bytes):
-                raise ArgumentError(name, value, "is text, not a number", "give a number")
+                raise ArgumentError(name, value, "must be a number", "give a number")
         # refuses a promise of nothing, or of two things; numbers become doubles
         promise = Budget(self.epsilon, self.delta, self.rho)
         object.__setattr__(self, "epsilon", promise.epsilon)
@@ -75,7 +77,7 @@ class Guarantee:
         object.__setattr__(self, "rho", promise.rho)
         words: tuple[object, ...] = (*self.public, self.note, self.part_of)
         if not all(isinstance(item, str) for item in words):
-            raise ArgumentError("public", words, "is not in words", "give text")
+            raise ArgumentError("public", words, "must be text", "give text")
 
     @classmethod
     def of(
@@ -204,12 +206,12 @@ class Guarantee:
 
         if not isinstance(values, dict) or not isinstance(values.get("mechanisms"), list):
             raise ArgumentError(
-                "guarantee", values, "is not a stored guarantee", "give what `to_dict` returned"
+                "guarantee", values, "is not a stored guarantee", "give the result of `to_dict`"
             )
         schema = values.get("schema", 1)
         if type(schema) is not int or schema not in (1, SCHEMA):
             raise ArgumentError(
-                "schema", schema, "is none that this version knows", "use a newer privmean"
+                "schema", schema, "is not known to this version", "use a newer privmean"
             )
         public = values.get("public", [])
         if not isinstance(public, list | tuple):

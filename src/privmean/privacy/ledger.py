@@ -84,13 +84,13 @@ class Ledger:
         self._entries: list[LedgerEntry] = []
         if self._journal is None:
             if given is None:
-                raise ArgumentError("epsilon", None, "no total is given", "give epsilon or rho")
+                raise ArgumentError("epsilon", None, "is required", "give epsilon or rho")
             self._total = given
             return
         if not self._journal.exists():
             if given is None:
                 raise ArgumentError(
-                    "epsilon", None, "the ledger is new and has no total", "give epsilon or rho"
+                    "epsilon", None, "is required for a new ledger", "give epsilon or rho"
                 )
             self._journal.create(_first(given, self._policies))
         with self._journal.locked() as session:
@@ -98,15 +98,15 @@ class Ledger:
             held = tuple(Policy.from_dict(x) for x in session.entries[0].get("policies", ()))
         if policies and self._policies != held:
             raise ArgumentError(
-                "policies", "given", "disagree with those of the ledger", "leave them out"
+                "policies", "given", "must match the policies of the ledger", "remove them"
             )
         self._policies = held
         if given is not None and given != self._total:
             raise ArgumentError(
                 "epsilon",
                 given.describe(),
-                f"disagrees with the ledger's total, {self._total.describe()}",
-                "leave the total out, or use another file",
+                f"must match the total of the ledger, {self._total.describe()}",
+                "remove the total, or use another file",
             )
         _ = self.entries  # a file that cannot be read is refused here, not at the first charge
 
@@ -287,7 +287,10 @@ def _fits(policies: Sequence[Policy], total: Budget) -> None:
     for policy in policies:
         if (policy.rho is None) != (total.rho is None):
             raise ArgumentError(
-                "policies", policy.describe(), "are not in the ledger's currency", "use that"
+                "policies",
+                policy.describe(),
+                "must use the currency of the ledger",
+                "use epsilon and delta, or rho, as the ledger does",
             )
 
 

@@ -39,7 +39,8 @@ class LedgerAmount:
     def describe(self) -> str:
         if self.rho is not None:
             return f"rho={float(self.rho):g}"
-        return f"epsilon={float(self.epsilon):g}, delta={float(self.delta):g}"
+        delta = f", delta={float(self.delta):g}" if self.delta else ""
+        return f"epsilon={float(self.epsilon):g}{delta}"
 
     def to_dict(self) -> dict[str, str]:
         if self.rho is not None:

@@ -163,12 +163,12 @@ class Session:
             self._shorten()
             counts = "this charge does not count"
         except OSError:  # all of the line may be there
-            counts = "whether this charge counts is what `privmean ledger show` says"
-        remedy = "make room" if problem.errno in FULL else "see to that"
+            counts = "`privmean ledger show` shows whether this charge counts"
+        remedy = "make room" if problem.errno in FULL else "correct this"
         return PrivmeanError(
-            f"{self._path}: {os_error_text(problem)}; {counts}, nothing was released for it, and "
-            "all "
-            f"before it is safe: {remedy} and ask again"
+            f"{self._path}: {os_error_text(problem)}. {counts.capitalize()}. "
+            "Nothing was released for it, and earlier entries are safe. "
+            f"{remedy.capitalize()} and ask again."
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from privmean.errors import ArgumentError
+from privmean.errors import UNCHARGED, ArgumentError
 from privmean.privacy.budget import Budget, exact_fraction, relation_of
 from privmean.privacy.compose import total_rho
 from privmean.privacy.guarantee import Guarantee
@@ -32,14 +32,17 @@ def entry_of(
         cost.require()
         if cost.part_of:
             raise ArgumentError(
-                "cost", f"part of {cost.part_of}", "was charged with its study, as a whole",
+                "cost", f"part of {cost.part_of}", "is already charged with its study",
                 "charge the guarantee of the study, once",
             )  # fmt: skip
         relation, unit, mechanisms = cost.relation, cost.unit, cost.mechanisms
     else:
         if neighbors is None:
             raise ArgumentError(
-                "neighbors", None, "must be named for this charge", "name the relation"
+                "neighbors",
+                None,
+                "is required for this charge",
+                "use 'replace-one' or 'add-remove'",
             )
         relation = relation_of(neighbors)
         mechanisms = () if isinstance(cost, Budget) else tuple(cost)
@@ -47,7 +50,10 @@ def entry_of(
             raise ArgumentError("cost", cost, "is empty", "charge what the release will cost")
         if not holds_under(mechanisms, relation):
             raise ArgumentError(
-                "neighbors", neighbors, "is not what the losses hold for", "name theirs"
+                "neighbors",
+                neighbors,
+                "is not the relation of the losses",
+                "use the relation of the losses",
             )
         mechanisms = stated(mechanisms, relation)  # the caller has just said so
         unit = "person" if unit is None else unit
@@ -72,18 +78,19 @@ def amount_of(
         rho = total_rho(mechanisms) if mechanisms else math.inf
         if math.isfinite(rho):
             return LedgerAmount(rho=Fraction(rho) * (1 + Fraction(1, 2**50)))
-        problem = "a rho ledger holds no mechanism with a delta of its own"
+        problem = "of rho cannot be charged for a mechanism with its own delta"
         raise _unfit(total, problem, "rho or epsilon")
     if isinstance(promise, Budget):
         if promise.epsilon is None:
             raise ArgumentError(
-                "rho", float(promise.rho or 0), "an (epsilon, delta) ledger holds no rho",
+                "rho", float(promise.rho or 0),
+                "cannot be charged to a ledger of epsilon and delta",
                 "give epsilon (and delta), or a ledger of rho",
             )  # fmt: skip
         return LedgerAmount(promise.pure_epsilon(), exact_fraction(promise.delta))
     # losses without a promise: parts with Gaussian noise have no delta of their own to charge
     if any(loss.mu or loss.lattice.epsilon for loss in mechanisms):
-        raise _unfit(total, "Gaussian losses need a delta to be charged at", "epsilon and delta")
+        raise _unfit(total, "requires a delta for Gaussian noise", "epsilon and delta")
     epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
     return LedgerAmount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))
 
@@ -96,10 +103,6 @@ def _unfit(total: Budget, problem: str, remedy: str) -> ArgumentError:
 def agree(name: str, given: str, held: str) -> None:
     """Refuse what is not the one that the ledger's charges are for."""
     if given != held:
-        remedy = "use one ledger for each"
-        if name == "neighbors":
-            remedy = (
-                f"ask with neighbors={held!r} (each question has its usual one, where none is "
-                "said); losses in another ledger are not added to these"
-            )
-        raise ArgumentError(name, given, f"the ledger's charges are for {held!r}", remedy)
+        remedy = f"use neighbors={held!r}" if name == "neighbors" else f"use one ledger per {name}"
+        remedy = f"{remedy}, or another ledger. {UNCHARGED}"
+        raise ArgumentError(name, given, f"is not {held!r}, which the ledger is for", remedy)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.errors import ArgumentError, BudgetExceededError
+from privmean.errors import UNCHARGED, ArgumentError, BudgetExceededError
 from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.ledger_entry import NOTHING, LedgerAmount, LedgerEntry
 from privmean.privacy.names import comparable
@@ -45,7 +45,7 @@ class Policy:
         if self.analyst is not None and not (
             isinstance(self.analyst, str) and comparable(self.analyst)
         ):
-            raise ArgumentError("analyst", self.analyst, "is no name", "give a name or '*'")
+            raise ArgumentError("analyst", self.analyst, "is not a name", "give a name or '*'")
 
     @property
     def limit(self) -> LedgerAmount:
@@ -88,8 +88,8 @@ class Policy:
             raise ArgumentError(
                 "analyst",
                 None,
-                "must be named: the ledger has a limit for each analyst",
-                "name one",
+                "is required: the ledger has a limit for each analyst",
+                f"name an analyst. {UNCHARGED}",
             )
         left = self.left(entries, entry.analyst, entry.when)
         if not left.covers(entry.amount):

@@ -44,7 +44,7 @@ class SqlJournal:
             from sqlalchemy import Column, Integer, MetaData, String, Table, Text
         except ModuleNotFoundError:
             raise ArgumentError(
-                "ledger", url, "is a database, which needs SQLAlchemy", "install privmean[ledger]"
+                "ledger", url, "requires SQLAlchemy", "install privmean[ledger]"
             ) from None
         address, _, name = url.partition("#")
         self.name = name or "ledger"
@@ -54,10 +54,13 @@ class SqlJournal:
         self.path = f"{address.rpartition('@')[2]}#{self.name}"  # without user and password
         if len(self.name) > LONGEST or "\0" in self.name:
             raise ArgumentError(
-                "ledger", self.path, "has a name that cannot be kept", f"at most {LONGEST} signs"
+                "ledger",
+                self.path,
+                "has a name that is too long",
+                f"use at most {LONGEST} characters",
             )
         if driver is None:
-            raise ArgumentError("ledger", self.path, "is no ledger's address", ADDRESSES)
+            raise ArgumentError("ledger", self.path, "is not the address of a ledger", ADDRESSES)
         self._engine: Engine = self._connected(address)
         self._lines = Table(
             "privmean_ledger",
@@ -76,12 +79,14 @@ class SqlJournal:
             engine = create_engine(address, poolclass=_no_pool())
         except ModuleNotFoundError:
             raise ArgumentError(
-                "ledger", self.path, "needs psycopg", "install privmean[postgresql]"
+                "ledger", self.path, "requires psycopg", "install privmean[postgresql]"
             ) from None
         except (SQLAlchemyError, ValueError):
-            raise ArgumentError("ledger", self.path, "is no address", ADDRESSES) from None
+            raise ArgumentError("ledger", self.path, "is not an address", ADDRESSES) from None
         if engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:"):
-            raise ArgumentError("ledger", self.path, "would be forgotten", ADDRESSES)
+            raise ArgumentError(
+                "ledger", self.path, "is an address of a database in memory", ADDRESSES
+            )
         return engine
 
     def exists(self) -> bool:
@@ -147,8 +152,7 @@ class SqlJournal:
             why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             raise ArgumentError(
                 "ledger", self.path, f"is in a database that does not answer: {why}",
-                "start it, or name another; a charge that was on its way may have been kept "
-                "(`privmean ledger show`), and nothing was released for it",
+                "start it, and check the charge with `privmean ledger show`; nothing was released",
             ) from None  # fmt: skip
 
     def _read(self, connection: Connection, *, hold: bool = False) -> list[str]:

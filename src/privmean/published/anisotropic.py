@@ -44,7 +44,7 @@ class AnisotropicAsPublished:
         """Everything decided before data. Raises Infeasible from public numbers alone."""
         if budget.epsilon is None or budget.delta <= 0:
             raise InfeasibleError(
-                f"the published algorithms need epsilon and delta, not {budget.describe()}",
+                f"the published algorithms require epsilon and delta, not {budget.describe()}",
                 "give epsilon and a delta such as 1e-6",
             )
         design = shape.number(least=2)
@@ -52,9 +52,8 @@ class AnisotropicAsPublished:
             return plan_published_unknown(budget, design, shape.dimension, self.beta)
         if budget.neighbors == REPLACE_ONE or budget.epsilon > LARGEST:
             raise InfeasibleError(
-                "the published constants are proved for add-remove neighbours and epsilon up to "
-                f"{LARGEST:g}",
-                "use Anisotropic",
+                f"the published constants require add-remove neighbors and epsilon <= {LARGEST:g}",
+                "use pm.AnisotropicMean",
             )
         spectrum = spectrum_of(self.covariance, shape.dimension)
         calibration = PublishedConstants(budget.epsilon, budget.delta).calibration()

@@ -16,12 +16,12 @@ def require_delta(budget: Budget) -> float:
         raise ArgumentError(
             "relation",
             budget.neighbors,
-            "is not the paper's",
-            "use replace-one with public persons",
+            "is not the relation of the paper",
+            "use neighbors='replace-one'",
         )
     if budget.epsilon is None or budget.delta == 0:
         raise InfeasibleError(
-            f"the published algorithms need epsilon and delta, not {budget.describe()}",
+            f"the published algorithms require epsilon and delta, not {budget.describe()}",
             "give epsilon and a delta such as 1e-6",
         )
     return budget.epsilon
@@ -31,5 +31,5 @@ def require_theorem(losses: Sequence[PrivacyEvent], budget: Budget, remedy: str)
     """Refuse what the published composition theorem does not hold for."""
     if not within(losses, budget):
         raise ArgumentError(
-            "epsilon", budget.epsilon, "is beyond the published composition theorem", remedy
+            "epsilon", budget.epsilon, "must satisfy the published composition theorem", remedy
         )

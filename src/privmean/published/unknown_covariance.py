@@ -110,7 +110,7 @@ class UnknownCovariancePlan(PlanBase):
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         raise ArgumentError(
-            "guess_sd", guess_sd, "predicts nothing for the published steps", "use Anisotropic()"
+            "guess_sd", guess_sd, "is not used by the published steps", "use pm.AnisotropicMean()"
         )
 
     def run(self, curator: Curator) -> Outcome:
@@ -214,8 +214,8 @@ def plan_published_unknown(
     """The plan of Algorithms 2 to 7. Infeasible where the groups are too few for the histograms."""
     if budget.neighbors != REPLACE_ONE:
         raise InfeasibleError(
-            "groups of persons by position shift when a person comes or goes",
-            "use replace-one neighbours",
+            "the published variance stage requires neighbors='replace-one'",
+            "use neighbors='replace-one'",
         )
     epsilon, delta = budget.epsilon, budget.delta
     assert epsilon is not None
@@ -241,8 +241,8 @@ def plan_published_unknown(
     if m < 2 * max(location.threshold, single.threshold):
         need = 2 * max(location.threshold, single.threshold)
         raise InfeasibleError(
-            f"the published variance stage has {m} groups and needs about {need}",
-            f"use about {4 * pairs * need} persons, or Anisotropic(), which needs far fewer",
+            f"the published variance stage has {m} groups and requires about {need}",
+            f"provide about {4 * pairs * need} people, or use pm.AnisotropicMean()",
         )
     mean = calibrate(epsilon, delta, persons // 2, REPLACE_ONE, dimension=dimension)
     return UnknownCovariancePlan(

@@ -82,7 +82,7 @@ class AsPublished:
             raise ArgumentError(
                 "concentration",
                 self.concentration,
-                "is not among the paper's assumptions",
+                "is not an assumption of the paper",
                 "give SubGaussian(sd=...), LogSobolev(...) or BetweenWithin(...)",
             )
 

@@ -85,8 +85,8 @@ def kind_of(assume: object) -> str:
     raise ArgumentError(
         "assume",
         assume,
-        "is no assumption",
-        "give bounds such as (0, 10), SubGaussian(sd=...), BoundedMoment(...) or Covariance(...)",
+        "is not an assumption",
+        "use bounds such as (0, 10), SubGaussian, BoundedMoment or Covariance",
     )
 
 
@@ -114,11 +114,13 @@ def one_of(assume: object, words: Mapping[str, object]) -> Any:
         given = {"assume": assume, **given}
     if len(given) > 1:
         names = " and ".join(given)
-        raise ArgumentError("assume", names, "are given together", "give one of them")
+        raise ArgumentError(
+            "assume", names, "cannot be combined", "pass one of them", subject=names
+        )
     for name, value in given.items():
         if name == COVARIANCE:
             return value if hasattr(value, "plan") else Covariance(value)
         if name == BOUNDS and not isinstance(value, list | tuple | np.ndarray):
-            raise ArgumentError("bounds", value, "is not a pair", "give (lower, upper)")
+            raise ArgumentError("bounds", value, "must be a pair", "use bounds=(lower, upper)")
         return value
     return None

@@ -22,11 +22,16 @@ def edges_of(bins: object) -> Edges:
     if not any(isinstance(item, str | datetime.date) for item in given):
         edges = edges or tuple(validate.number("bins", item) for item in given)
     if len(edges) < 2 or any(b <= a for a, b in pairwise(edges)):  # type: ignore[operator]
-        raise ArgumentError(
-            "bins", bins, "are no increasing edges, all numbers or all dates",
-            "give bins=[0, 1, 2], or bins=['2025-01-01', '2026-01-01']",
-        )  # fmt: skip
+        raise _refusal(bins, given, edges)
     return edges
+
+
+def _refusal(bins: object, given: list[object], edges: Edges) -> ArgumentError:
+    ordered = sorted(dict.fromkeys(given)) if edges else []  # type: ignore[type-var]
+    if len(ordered) < 2:
+        problem = "must be at least two edges, all numbers or all dates"
+        return ArgumentError("bins", bins, problem, "use for example bins=[0, 1, 2]")
+    return ArgumentError("bins", bins, "must increase", f"use bins={ordered}")
 
 
 def _date(item: object) -> str:

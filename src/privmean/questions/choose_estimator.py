@@ -59,8 +59,8 @@ def _as_given(estimator: object, assume: object, related: Related) -> Estimator:
         raise ArgumentError(
             "method",
             estimator,
-            "is neither a name nor an estimator",
-            f"choose one of {', '.join(METHODS)}, or give an estimator such as Winsorized(...)",
+            "is not a name of a method or an estimator",
+            f"choose one of {', '.join(METHODS)}, or an estimator such as pm.WinsorizedMean(...)",
         )
     for name, value in ((argument_name(assume), assume), ("related", related)):
         if value is not None and not (name == "related" and value == 1.0):
@@ -68,7 +68,7 @@ def _as_given(estimator: object, assume: object, related: Related) -> Estimator:
                 name,
                 value,
                 f"is not used by the estimator given as method ({type(estimator).__name__})",
-                "set it where the estimator is made",
+                "set it in the estimator",
             )
     return cast("Estimator", estimator)
 
@@ -82,8 +82,8 @@ def _kind(method: str, assume: object) -> str:
         raise ArgumentError(
             "method",
             method,
-            f"does not use the assumption given, {assume!r}",
-            f"choose method={named!r} or leave the assumption out",
+            f"cannot be combined with the assumption {assume!r}",
+            f"use method={named!r}, or remove the assumption",
         )
     return kind
 
@@ -106,7 +106,7 @@ def _made(kind: str, given: Any, related: Related, by_records: bool) -> Estimato
         return PrivateScale(design_effect=effect)
     if given is None and kind != "anisotropic":
         raise ArgumentError(
-            "assume", None, f"is needed for method {kind!r}", f"give {_example(kind)}"
+            "assume", None, f"is required for method={kind!r}", f"give {_example(kind)}"
         )
     if kind == "bounded":
         if by_records:
@@ -119,7 +119,7 @@ def _made(kind: str, given: Any, related: Related, by_records: bool) -> Estimato
 
         return BoundedMean(given, design_effect=effect)
     if effect != 1.0:
-        raise ArgumentError("related", effect, f"is not used by method {kind!r}", "leave it out")
+        raise ArgumentError("related", effect, f"is not used by method={kind!r}", "remove it")
     if kind in ("heavy-tailed", "cover"):
         from privmean.central.heavy_tailed import HeavyTailedMean, PureCover
 
@@ -137,8 +137,8 @@ def _served(estimator: Estimator, by_records: bool) -> Estimator:
         raise ArgumentError(
             "method",
             type(estimator).__name__,
-            "does not serve the mean over records",
-            "give bounds, a concentration, HeavyTailed(..., weights=...) or nothing, or ask for "
+            "cannot estimate a mean over records",
+            "use bounds, a concentration or HeavyTailedMean(..., weights=...), or "
             "estimand='persons'",
         )
     return estimator

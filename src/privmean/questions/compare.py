@@ -20,6 +20,7 @@ from privmean.inference.contrasts import contrasts_of
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of, limited, with_limits
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -31,9 +32,10 @@ TRUE, FALSE = ("1", "true"), ("0", "false")
 PAIRED = "mean over persons with records in both groups of the difference of their own means"
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Compare(QuestionDefaults):
-    """Whether two groups differ: an effect, its interval and its p-value.
+    """Compare two groups: effect, confidence interval and p-value.
 
     arms: a column that says which arm a person is in, fixed before the values: 1 and 0 (or true and
     false) mean treated and control, unless `levels` names the two keys, the treated one first. A
@@ -61,38 +63,40 @@ class Compare(QuestionDefaults):
 
     kind: ClassVar[str] = "compare"
 
-    value: Annotated[str, "Column of numbers."]
-    arms: Annotated[str | None, "Column of the arm of a person: 1 or true, and 0 or false."] = None
-    levels: Annotated[tuple[str, ...] | None, "The two arms by name, the treated one first."] = None
-    before: Annotated[str | None, "Column of values before the arms: compare the change."] = None
-    slope: Annotated[float, "How much of the earlier value is taken off."] = 1.0
-    by: Annotated[str | None, "Column of groups of records, for a pair of them."] = None
-    pair: Annotated[tuple[str, ...] | None, "The two groups, within the same persons."] = None
-    membership: Annotated[str, "Whether the arm of a person is private."] = PRIVATE
-    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
+    value: Annotated[str, "Name the column to average."]
+    arms: Annotated[str | None, "Name the column of the arm of each person."] = None
+    levels: Annotated[tuple[str, ...] | None, "Name an arm; give the treated arm first."] = None
+    before: Annotated[str | None, "Name the column of baseline values."] = None
+    slope: Annotated[float, "Subtract this multiple of the baseline."] = 1.0
+    by: Annotated[str | None, "Name the group column of a pair."] = None
+    pair: Annotated[tuple[str, ...] | None, "Compare these two groups within the same people."] = (
+        None
+    )
+    membership: Annotated[str, "Say whether the arm of a person is private or public."] = PRIVATE
+    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
 
     def __post_init__(self) -> None:
         if not isinstance(self.value, str):
-            raise ArgumentError("value", self.value, "is no column", "name one column")
-        if (self.arms is None) == (self.by is None):
-            raise ArgumentError(
-                "arms", self.arms, "or by is needed, and not both",
-                "name the column of arms, or by= and pair= for the same persons in two groups",
-            )  # fmt: skip
+            raise ArgumentError("value", self.value, "is not a column", "name one column")
+        missing = "name the column of arms, or by and pair for the same people in two groups"
+        validate.one_of_two(missing, arms=self.arms, by=self.by)
         if validate.number("slope", self.slope) != 1 and self.before is None:
             raise ArgumentError(
-                "slope", self.slope, "goes with before", "name the earlier values, or leave it out"
+                "slope",
+                self.slope,
+                "requires before",
+                "name the column of earlier values, or remove it",
             )
         validate.choice("membership", self.membership, [PRIVATE, PUBLIC])
         if self.by is not None and self._public:
             raise ArgumentError(
-                "membership", self.membership, "is of arms", "leave it out, or name arms"
+                "membership", self.membership, "requires arms", "remove it, or name arms"
             )
         mine = ("levels", "before") if self.by is not None else ("pair",)
         for name in mine:
             if getattr(self, name) is not None:
                 raise ArgumentError(
-                    name, getattr(self, name), "does not go with the question", "leave it out"
+                    name, getattr(self, name), "is not used by this comparison", "remove it"
                 )
         _ = self.summary
 
@@ -114,7 +118,9 @@ class Compare(QuestionDefaults):
         given: Any = said
         listed = [] if given is None or isinstance(given, str) else list(given)
         if len(listed) != 2:
-            raise ArgumentError(name, said, "are not two keys", "name two, such as new and old")
+            raise ArgumentError(
+                name, said, "must be two keys", "give two keys such as 'new' and 'old'"
+            )
         (one,), (two,) = key_texts(name, listed, 1)
         return one, two
 

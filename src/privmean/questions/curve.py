@@ -42,6 +42,7 @@ from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.bin_edges import Edges, bin_names, edge_text, edges_of, middles
 from privmean.questions.declared_bounds import booleans_of, is_unit_pair
 from privmean.release.release import Release
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -111,9 +112,10 @@ class BinnedMeans:
         return ArrayPersonTable(rows, self.names, engine=made.engine)
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Curve(QuestionDefaults):
-    """The mean of persons over time, in public bins.
+    """Estimate a mean over time, in public bins.
 
     value, time: columns. bins: public edges, increasing; bin j holds edges[j] <= time <
     edges[j + 1]. Edges that are dates (or texts such as "2026-01-31") read a column of dates, of
@@ -151,20 +153,22 @@ class Curve(QuestionDefaults):
 
     kind: ClassVar[str] = "curve"
 
-    value: Annotated[str, "Column to average."]
-    time: Annotated[str, "Column of times."]
+    value: Annotated[str, "Name the column to average."]
+    time: Annotated[str, "Name the column of times."]
     bins: Annotated[
         Sequence[float] | Sequence[date] | list[str],
-        "Public edges, increasing: numbers or dates.",
+        "List increasing public edges, numbers or dates.",
     ]
-    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-20
-    assume: Annotated[Clipping | None, "What accuracy may rest on."] = None
-    method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
-    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
-    smooth: Annotated[float, "Bandwidth of a local linear smoother, in units of time."] = 0.0
-    by: Annotated[str | None, "Column of two groups: their difference is asked for."] = None
+    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-20
+    assume: Annotated[Clipping | None, "Assume this about the values; see the method guide."] = None
+    method: Annotated[Auto | Estimator, "Choose the estimator; auto uses public facts only."] = (
+        "auto"
+    )
+    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    smooth: Annotated[float, "Smooth with this bandwidth, in units of time."] = 0.0
+    by: Annotated[str | None, "Name a column of two groups to compare."] = None
     levels: Annotated[
-        tuple[str, ...] | None, "Its two values, first and second: second less first."
+        tuple[str, ...] | None, "Name the two values; the second minus the first."
     ] = None
 
     def __post_init__(self) -> None:
@@ -172,9 +176,9 @@ class Curve(QuestionDefaults):
         object.__setattr__(self, "levels", _levels(self.by, self.levels))
         for name in ("value", "time"):
             if not isinstance(getattr(self, name), str):
-                raise ArgumentError(name, getattr(self, name), "is no column", "name a column")
+                raise ArgumentError(name, getattr(self, name), "is not a column", "name a column")
         if self.by in (self.value, self.time):
-            raise ArgumentError("by", self.by, "is asked for twice", "name each column once")
+            raise ArgumentError("by", self.by, "is named twice", "name each column once")
         object.__setattr__(self, "bins", edges_of(self.bins))
         validate.positive("related", self.related)
         _ = self.summary
@@ -220,8 +224,8 @@ class Curve(QuestionDefaults):
             if self.method != "auto" or self.assume is None or kind_of(self.assume) != BOUNDS:
                 name = "bounds" if self.assume is None else argument_name(self.assume)
                 raise ArgumentError(
-                    name, self.assume, "are no public limits",
-                    "a smoothed curve or a difference of two needs bounds=(LOWER, UPPER)",
+                    name, self.assume, "must be public bounds",
+                    "use bounds=(lower, upper) for a smoothed curve or a difference",
                 )  # fmt: skip
             given: Any = self.assume
             ends = validate.bounds("bounds", given)
@@ -234,13 +238,13 @@ class Curve(QuestionDefaults):
                 raise ArgumentError(
                     "method",
                     self.method,
-                    "gives no means of bins",
-                    "give Winsorized(...) for example",
+                    "cannot estimate means of bins",
+                    "use for example pm.WinsorizedMean(...)",
                 )
             if self.assume is not None:
                 raise ArgumentError(
-                    argument_name(self.assume), self.assume, "is given beside a method",
-                    "give one of them",
+                    argument_name(self.assume), self.assume, "cannot be combined with method",
+                    "use one of them",
                 )  # fmt: skip
             return self.method
         assume: Any = self.assume
@@ -299,7 +303,7 @@ def _levels(by: str | None, levels: object) -> tuple[str | float, ...] | None:
     """Two values of a column, both numbers or both text; texts of numbers are numbers."""
     if by is None:
         if levels is not None:
-            raise ArgumentError("levels", levels, "are of no column", "give by='COLUMN' too")
+            raise ArgumentError("levels", levels, "require by", "give by='COLUMN' too")
         return None
     given = tuple(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else ()
     found: list[str | float] = []
@@ -310,6 +314,6 @@ def _levels(by: str | None, levels: object) -> tuple[str | float, ...] | None:
             found.append(str(item))
     if len(found) != 2 or found[0] == found[1] or len({type(x) for x in found}) != 1:
         raise ArgumentError(
-            "levels", levels, "are not two values of one kind", "give levels=(0, 1) for example"
+            "levels", levels, "must be two values of one type", "give levels=(0, 1) for example"
         )
     return tuple(found)

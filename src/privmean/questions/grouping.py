@@ -52,20 +52,24 @@ def grouping_of(
 ) -> Grouping:
     """The words of a question as one value; ArgumentError for what cannot be meant."""
     if not by or len(by) > MOST_COLUMNS:
-        raise ArgumentError("by", by, "is no column of groups", f"name 1 to {MOST_COLUMNS} columns")
+        raise ArgumentError(
+            "by", by, "is not a column of groups", f"name 1 to {MOST_COLUMNS} columns"
+        )
     validate.choice("membership", membership, [PRIVATE, PUBLIC])
     for name, flag in (("other", other), ("shrink", shrink), ("simultaneous", simultaneous)):
         if flag is not True and flag is not False:
-            raise ArgumentError(name, flag, "is neither true nor false", "say True or False")
+            raise ArgumentError(name, flag, "must be True or False", "use True or False")
     said: Any = () if contrasts is None else contrasts
     asked = validate.several("contrasts", said, "say 'a - b', or several in a list")
     weights = weights_of(max_groups, rule)
     if keys is None:
         if membership == PUBLIC:
-            raise ArgumentError("keys", None, "are public where groups are", "name the keys")
+            raise ArgumentError(
+                "keys", None, "are required where membership is public", "name the public keys"
+            )
         if other:
             raise ArgumentError(
-                "other", other, "needs public keys", "name the keys, or leave other out"
+                "other", other, "requires public keys", "name the public keys, or remove other"
             )
         later = later_contrasts(asked)
         return Grouping(by, None, weights, (), other, shrink, simultaneous, later)
@@ -75,20 +79,25 @@ def grouping_of(
         raise ArgumentError(
             "keys",
             keys,
-            "is no list of groups",
+            "is not a list of groups",
             "give the public keys, such as keys=['north', 'south']",
         )
     texts = key_texts("keys", list(listed), len(by))
     if not texts:
-        raise ArgumentError("keys", keys, "is empty", "name the groups")
+        raise ArgumentError("keys", keys, "is empty", "name the groups in keys")
     labels = [label(key) for key in texts]
     twice = sorted(item for item, count in Counter(labels).items() if count > 1)
     if twice:
         raise ArgumentError(
-            "keys", twice[0], "is shown for two keys", "leave commas out of keys of several columns"
+            "keys",
+            twice[0],
+            "is the text of two keys",
+            "remove commas from keys of several columns",
         )
     if other and OTHER in labels:
-        raise ArgumentError("other", other, f"{OTHER!r} is a key already", "rename the key")
+        raise ArgumentError(
+            "other", other, f"requires that {OTHER!r} is not a key", "rename the key"
+        )
     shown = [*labels, OTHER] if other else labels
     return Grouping(
         by,

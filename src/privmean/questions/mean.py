@@ -27,6 +27,7 @@ from privmean.questions.declared_bounds import (
     limited,
     with_limits,
 )
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.central.groups.group_means import GroupMeans
@@ -41,9 +42,10 @@ GROUPED: dict[str, Any] = {
 }  # fmt: skip
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Mean:
-    """The mean over persons of each person's own mean, in one or several columns.
+    """Estimate means of people in one or several columns, also by group.
 
     values: columns of numbers; * and ? are wildcards. estimand: "persons" (every person counts
     once) or "records" (by usable records, up to `cap`). resolution: see `privmean.read`.
@@ -78,29 +80,31 @@ class Mean:
     limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()  # by declared types
 
     values: Annotated[
-        tuple[str, ...] | Sequence[str] | None, "Columns of numbers; * and ? are wildcards."
+        tuple[str, ...] | Sequence[str] | None, "Name a column to average; repeat for more."
     ] = None
-    estimand: Annotated[Estimand, "Mean over persons (one vote each) or over records (capped)."] = (
-        "persons"
+    estimand: Annotated[Estimand, "Weight people equally, or records up to a limit."] = "persons"
+    cap: Annotated[int | None, "Count at most this many records per person."] = None
+    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
+    assume: Annotated[Assumption | None, "Assume this about the values; see the method guide."] = (
+        None
     )
-    cap: Annotated[int | None, "Records a person that count, for records."] = None
-    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
-    assume: Annotated[Assumption | None, "What accuracy may rest on."] = None
-    method: Annotated[
-        Named | Estimator, "Estimator, by name or itself; auto chooses from public facts."
-    ] = "auto"
-    related: Annotated[Related, "Design effect, or random effects of public groups."] = 1.0
-    by: Annotated[tuple[str, ...] | None, "Column of groups; repeat for crossed groups."] = None
-    keys: Annotated[Any, "The groups: public keys, with commas."] = None
-    max_groups: Annotated[int, "Groups a person counts fully in (1: the one of most records)."] = 1
+    method: Annotated[Named | Estimator, "Choose the estimator; auto uses public facts only."] = (
+        "auto"
+    )
+    related: Annotated[Related, "Give the design effect of clustered people."] = 1.0
+    by: Annotated[tuple[str, ...] | None, "Name the group column; repeat for crossed groups."] = (
+        None
+    )
+    keys: Annotated[Any, "List the public group keys, with commas."] = None
+    max_groups: Annotated[int, "Count each person in at most this many groups."] = 1
     contrasts: Annotated[
-        tuple[str, ...] | None, "A comparison: 'a - b', 'a / b', 'each - rest', 'all pairs'."
+        tuple[str, ...] | None, "Compare groups: 'a - b', 'each - rest' or 'all pairs'."
     ] = None
-    membership: Annotated[str, "Whether the groups of a person are private."] = PRIVATE
-    rule: Annotated[str | None, "mode (one group a person) or split (weights over groups)."] = None
-    other: Annotated[bool, "One more group for everything that is not listed."] = False
-    shrink: Annotated[bool, "Further means, drawn to each other."] = False
-    simultaneous: Annotated[bool, "Intervals of all groups hold together."] = False
+    membership: Annotated[str, "Say whether group membership is private or public."] = PRIVATE
+    rule: Annotated[str | None, "Assign each person to one group, or split the weight."] = None
+    other: Annotated[bool, "Add one group for all keys that are not listed."] = False
+    shrink: Annotated[bool, "Add means shrunk towards each other."] = False
+    simultaneous: Annotated[bool, "Make the intervals of all groups hold jointly."] = False
 
     def __post_init__(self) -> None:
         for word in ("values", "by"):
@@ -111,14 +115,14 @@ class Mean:
         for name in listed:
             if listed.count(name) > 1:
                 word = "by" if name in (self.by or ()) else "values"
-                raise ArgumentError(word, name, "is asked for twice", "name each column once")
+                raise ArgumentError(word, name, "is named twice", "name each column once")
         if self.by is not None:
             self._check_groups()
             return
         for name, usual in GROUPED.items():
             if not _unsaid(getattr(self, name), usual):
                 raise ArgumentError(
-                    name, getattr(self, name), "goes with by", "name the column of groups"
+                    name, getattr(self, name), "requires by", "name the group column"
                 )
         _ = self.summary
         if random_effects(self.related) is None:
@@ -127,8 +131,8 @@ class Mean:
             raise ArgumentError(
                 "related",
                 self.related,
-                "describes the persons in full, beside an assumption or a method",
-                "leave assume and method out",
+                "cannot be combined with assume or method",
+                "remove assume and method",
             )
         self._chosen(by_records=self.estimand == "records")
 
@@ -175,7 +179,7 @@ class Mean:
         if effects is not None and effects.group_sizes is None:
             if table is None or effects.group is None:
                 raise ArgumentError(
-                    "group_sizes", None, "are not known", "give them, or a table and its column"
+                    "group_sizes", None, "are required", "give them, or a table with the column"
                 )
             sized = replace(effects, group_sizes=table.groups(effects.group))
             return replace(self, related=sized)
@@ -275,19 +279,22 @@ class Mean:
         named = self.values or ()
         if not named or len(set(named)) < len(named) or any("*" in x or "?" in x for x in named):
             raise ArgumentError(
-                "values", self.values, "are no columns", "name the values that are averaged"
+                "values",
+                self.values,
+                "must name the columns to average",
+                "name the values that are averaged",
             )
         if len(named) > 1 and (self.keys is None or self.simultaneous):
             raise ArgumentError(
-                "values", self.values, "are several, which need public keys and no simultaneous",
-                "name keys and leave simultaneous out, or ask for one value",
+                "values", self.values, "of several columns require keys and simultaneous=False",
+                "name keys and remove simultaneous, or use one value",
             )  # fmt: skip
         usual = {"estimand": "persons", "cap": None, "assume": None, "related": 1.0}
         for name, value in usual.items():
             if not _unsaid(getattr(self, name), value):
                 given = getattr(self, name)
                 said = argument_name(given) if name == "assume" else name
-                raise ArgumentError(said, given, "does not go with by=", "leave it out")
+                raise ArgumentError(said, given, "cannot be combined with by", "remove it")
         self._by_group()
 
     def _looked_at_by_group(self) -> tuple[str, ...]:
@@ -321,8 +328,8 @@ class Mean:
             raise ArgumentError(
                 "method",
                 self.method,
-                "does not go with by=",
-                "leave it out, or give DefaultMean(target='clipped')",
+                "cannot be combined with by",
+                "remove it, or use pm.DefaultMean(target='clipped')",
             )
         said, pairs = self.grouping, self._pairs()
         public = None if pairs.keys is None else pairs.groups

@@ -75,7 +75,7 @@ def sizes_of(scales: Mapping[str, float] | None, model: Model) -> tuple[float, .
     for item in given:
         if item not in names or item == INTERCEPT:
             raise ArgumentError(
-                "scales", item, "is no term of the formula", f"the terms are {', '.join(names)}"
+                "scales", item, "is not a term of the formula", f"choose one of {', '.join(names)}"
             )
     result = []
     for item in names:
@@ -90,12 +90,14 @@ def working_of(working: object, fixed_effects: bool, time: str | None) -> Workin
         working = Independence()
     if not isinstance(working, Independence | Exchangeable | AR1):
         raise ArgumentError(
-            "working", working, "is no working covariance", "give Exchangeable(icc) or AR1(phi)"
+            "working", working, "is not a working covariance", "give Exchangeable(icc) or AR1(phi)"
         )
     if fixed_effects and not isinstance(working, Independence):
         raise ArgumentError(
-            "working", working, "does not go with fixed_effects=", "choose one of them"
+            "working", working, "cannot be combined with fixed_effects", "choose one of them"
         )
     if isinstance(working, AR1) and time is None:
-        raise ArgumentError("time", None, "is needed by AR1", "name the column that orders records")
+        raise ArgumentError(
+            "time", None, "is required by AR1", "name the column that orders records"
+        )
     return working

@@ -15,15 +15,17 @@ from privmean.models.quantiles import Quantiles
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of
 from privmean.release.release import Release
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
     from privmean.privacy.budget import Budget
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Quantile(QuestionDefaults):
-    """Quantiles of persons' own means in one column, and their whole distribution.
+    """Estimate quantiles of person means in one column.
 
     value: the column. q: parts of the persons, between 0 and 1, increasing: (0.25, 0.5, 0.75) are
     the quartiles. bounds: public limits of the values; left out, they are found privately. related:
@@ -44,17 +46,17 @@ class Quantile(QuestionDefaults):
 
     kind: ClassVar[str] = "quantile"
 
-    value: Annotated[str | None, "Column whose quantiles are asked for."] = None
-    q: Annotated[Sequence[float], "Parts of the persons, such as 0.25,0.5,0.75."] = (0.5,)
-    bounds: Annotated[tuple[float, float] | None, "Public limits of the values."] = None
-    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
-    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
+    value: Annotated[str | None, "Name the column of the quantiles."] = None
+    q: Annotated[Sequence[float], "List the quantiles, such as 0.25,0.5,0.75."] = (0.5,)
+    bounds: Annotated[tuple[float, float] | None, "Give public bounds of the values."] = None
+    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
 
     def __post_init__(self) -> None:
         validate.positive("related", self.related)
         given = self.q
         if isinstance(given, str | Set | Mapping):
-            raise ArgumentError("q", given, "are no parts of 1", "give q=(0.25, 0.5, 0.75)")
+            raise ArgumentError("q", given, "must lie between 0 and 1", "use q=(0.25, 0.5, 0.75)")
         try:
             object.__setattr__(self, "q", tuple(given))
         except TypeError:  # one number, of whatever type
@@ -76,9 +78,7 @@ class Quantile(QuestionDefaults):
         if columns != 1:
             raise ArgumentError("value", self.value, "is not one column", "name one column")
         if cap is not None:
-            raise ArgumentError(
-                "estimand", "records", "has no quantiles", "read people with estimand='persons'"
-            )
+            raise ArgumentError("estimand", "records", "has no quantiles", "use estimand='persons'")
         return self._chosen()
 
     @property

@@ -48,6 +48,7 @@ from privmean.questions.regression_options import (
 )
 from privmean.questions.working_errors import WorkingErrors, ranges_of
 from privmean.release.release import Release
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -58,9 +59,10 @@ OWN_WORDS = ("fixed_effects", "time", "threshold", "records", "resolution", "ass
 POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Regression(QuestionDefaults):
-    """A regression of persons with many records each.
+    """Fit a regression: pooled, within people, or person-specific.
 
     formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]) or
     C(a, levels=["u", "v"]); arithmetic on one record only. effect: which question is asked.
@@ -110,33 +112,37 @@ class Regression(QuestionDefaults):
 
     kind: ClassVar[str] = "regression"
 
-    formula: Annotated[str, "Formula, such as 'y ~ a + b + I(a**2)'."]
-    fixed_effects: Annotated[bool, "Use deviations from the person's own means."] = False
+    formula: Annotated[str, "Write a formula, such as 'y ~ a + b + I(a**2)'."]
+    fixed_effects: Annotated[bool, "Use deviations from person means."] = False
     working: Annotated[
-        Literal["independence"] | Working, "Public covariance of a person's errors."
+        Literal["independence"] | Working, "Give the working covariance of a person's errors."
     ] = "independence"
-    time: Annotated[str | None, "Column that orders a person's records."] = None
-    threshold: Annotated[float, "Least eigenvalue of X'X/T of a person who counts."] = 0.01
-    records: Annotated[int | None, "Least number of records of a person who counts."] = None
+    time: Annotated[str | None, "Name the column that orders the records."] = None
+    threshold: Annotated[float, "Require this least eigenvalue of X'X/T per person."] = 0.01
+    records: Annotated[int | None, "Require at least this many records per person."] = None
     scales: Annotated[
         Mapping[str, float] | Mapping[str, tuple[float, float]] | None,
-        "Public sizes of terms (own), or centre,scale of variables, by name.",
+        "Give public scales by name, such as age=30,8.",
     ] = None
-    resolution: Annotated[float, "Public resolution of columns, a power of two."] = 2.0**-20
+    resolution: Annotated[float, "Round columns to this power of two."] = 2.0**-20
     assume: Annotated[
         Clipping | WorkingErrors | None,
-        "What bounds one person's coefficients: LOW,HIGH, or one pair a term: 0,3;-1,1.",
+        "Bound person-specific coefficients, such as 0,3;-1,1.",
     ] = None
-    method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
-    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
-    effect: Annotated[Effect, "'pooled', 'within' or 'own': which question is asked."] = "pooled"
-    only: Annotated[tuple[str, ...] | None, "Terms to release; others are used only."] = None
+    method: Annotated[Auto | Estimator, "Choose the estimator; auto uses public facts only."] = (
+        "auto"
+    )
+    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    effect: Annotated[Effect, "Choose the effect: 'pooled', 'within' or 'own'."] = "pooled"
+    only: Annotated[tuple[str, ...] | None, "Release these terms only; fit all of them."] = None
     contrasts: Annotated[
-        Mapping[str, Mapping[str, float]] | None, "Sums to release: 'b - a: k[b]=1 k[a]=-1'."
+        Mapping[str, Mapping[str, float]] | None, "Release sums such as 'b - a: k[b]=1 k[a]=-1'."
     ] = None
-    weights: Annotated[int | str, "'persons', or records up to which a person counts."] = "persons"
+    weights: Annotated[int | str, "Weight people equally, or records up to this number."] = (
+        "persons"
+    )
     bounds: Annotated[
-        Mapping[str, tuple[float, float]] | None, "Public limits of variables, by name."
+        Mapping[str, tuple[float, float]] | None, "Give public bounds by name, such as age=18,90."
     ] = None
 
     def __post_init__(self) -> None:
@@ -146,7 +152,8 @@ class Regression(QuestionDefaults):
             for name in OWN_WORDS:
                 if _said(getattr(self, name), _default(name)):
                     raise ArgumentError(
-                        name, getattr(self, name), f"does not go with effect={self.effect!r}",
+                        name, getattr(self, name),
+                        f"cannot be combined with effect={self.effect!r}",
                         "say effect='own' for the mean of persons' own coefficients"
                         + (", or effect='within'" if name == "fixed_effects" else ""),
                     )  # fmt: skip
@@ -155,25 +162,28 @@ class Regression(QuestionDefaults):
         for name in POOLED_WORDS:
             if _said(getattr(self, name), _default(name)):
                 raise ArgumentError(
-                    name, getattr(self, name), "does not go with effect='own'",
-                    "say effect='pooled' or effect='within'",
+                    name, getattr(self, name), "cannot be combined with effect='own'",
+                    "use effect='pooled' or effect='within'",
                 )  # fmt: skip
         if isinstance(self.method, str) and self.method != "auto":
             raise ArgumentError(
-                "method", self.method, "is no estimator", "give Magnitudes(...) or Winsorized(...)"
+                "method",
+                self.method,
+                "is not an estimator",
+                "use pm.PrivateScale(...) or pm.WinsorizedMean(...)",
             )
         if self.method != "auto":
             if isinstance(self.method, type) or not callable(getattr(self.method, "plan", None)):
                 raise ArgumentError(
                     "method",
                     self.method,
-                    "is no estimator",
-                    "give Magnitudes(...) or Winsorized(...)",
+                    "is not an estimator",
+                    "use pm.PrivateScale(...) or pm.WinsorizedMean(...)",
                 )
             for name, value in (("assume", self.assume), ("related", self.related)):
                 if value is not None and not (name == "related" and value == 1.0):
                     raise ArgumentError(
-                        name, value, "is given beside a method", "set it where the method is made"
+                        name, value, "cannot be combined with method", "set it in the method"
                     )
         summary = self._own()
         assume: Any = self.assume
@@ -188,8 +198,8 @@ class Regression(QuestionDefaults):
                 raise ArgumentError(
                     "assume",
                     assume,
-                    "does not bound a person's coefficients",
-                    "give limits such as (-1, 1), SubGaussian(sd=...) or Errors(...)",
+                    "is not an assumption about coefficients",
+                    "use bounds such as (-1, 1), SubGaussian(sd=...) or WorkingErrors(...)",
                 )
 
     @property
@@ -276,16 +286,16 @@ class Regression(QuestionDefaults):
             raise ArgumentError(
                 "assume",
                 assume,
-                "pairs persons, and persons that cannot be fitted hide the scale of the others",
-                "leave it out: magnitudes are found privately then",
+                "cannot be used for coefficients, because it pairs people",
+                "remove it; the scale is found privately",
             )
         if limits is None and (budget.rho is not None or budget.delta == 0):
             raise ArgumentError(
                 "range",
                 None,
-                "or a delta is needed beside an assumption, to find the centre",
-                "give a delta such as 1e-6, Errors(..., range=(-1, 1)), or "
-                "method=Winsorized(..., range=(-1, 1))",
+                "or a delta is required beside an assumption",
+                "pass delta=1e-6, WorkingErrors(..., range=(-1, 1)) or "
+                "method=WinsorizedMean(..., range=(-1, 1))",
             )
         return WinsorizedMean(assume, range=limits, design_effect=effect)
 

@@ -44,11 +44,11 @@ def pooled_of(
     """The estimator of effect "pooled" or "within"."""
     if isinstance(working, Exchangeable) and effect == WITHIN:
         raise ArgumentError(
-            "working", working, "does not go with effect='within'", "choose one of them"
+            "working", working, "cannot be combined with effect='within'", "choose one of them"
         )
     if not isinstance(working, Independence | Exchangeable):
         raise ArgumentError(
-            "working", working, f"does not go with effect={effect!r}",
+            "working", working, f'cannot be combined with effect={effect!r}',
             "give Exchangeable(icc), or effect='own'",
         )  # fmt: skip
     icc = working.icc if isinstance(working, Exchangeable) else 0.0
@@ -70,8 +70,8 @@ def cap_of(weights: str | int) -> int | None:
         weights = int(weights)
     if isinstance(weights, bool) or not isinstance(weights, int) or not 1 <= weights <= 2**20:
         raise ArgumentError(
-            "weights", weights, "is neither 'persons' nor a number of records",
-            "give weights=8 to count a person's records up to 8",
+            "weights", weights, "is not 'persons' or a number of records",
+            "use weights=8 to count up to 8 records per person",
         )  # fmt: skip
     return weights
 
@@ -96,7 +96,7 @@ def _targets(
     for name, weights in _named("contrasts", contrasts, example).items():
         if not isinstance(weights, Mapping) or not weights:
             raise ArgumentError(
-                "contrasts", weights, "is no sum of coefficients",
+                "contrasts", weights, "is not a sum of coefficients",
                 "give contrasts={'b - a': {'k[b]': 1, 'k[a]': -1}}",
             )  # fmt: skip
         pairs = tuple(
@@ -104,11 +104,11 @@ def _targets(
             for term, weight in weights.items()
         )
         if not any(weight for _, weight in pairs):
-            raise ArgumentError("contrasts", name, "weighs nothing", "give a weight")
+            raise ArgumentError("contrasts", name, "must have a weight above 0", "give a weight")
         found.append(Target(str(name), pairs))
     labels = [target.name for target in found]
     if not found or len(set(labels)) < len(labels):
-        raise ArgumentError("only", only, "names nothing, or one thing twice", "name each once")
+        raise ArgumentError("only", only, "must name each item once", "name each item once")
     return tuple(found)
 
 
@@ -117,7 +117,7 @@ def _named(argument: str, given: object, example: str) -> Mapping[str, Any]:
         return {}
     if not isinstance(given, Mapping):
         raise ArgumentError(
-            argument, given, "names nothing", f"give {argument}={example}, by name"
+            argument, given, "must name a term", f'use {argument}={example}'
         )  # fmt: skip
     return given
 
@@ -125,7 +125,7 @@ def _named(argument: str, given: object, example: str) -> Mapping[str, Any]:
 def _known(argument: str, name: object, names: Sequence[str]) -> str:
     if name not in names:
         raise ArgumentError(
-            argument, name, "is no term of the formula", f"the terms are {', '.join(names)}"
+            argument, name, "is not a term of the formula", f"choose one of {', '.join(names)}"
         )
     return str(name)
 
@@ -144,11 +144,11 @@ def _units(
         for name, pair in _named(argument, given, "{'age': (14, 50)}").items():
             if name not in called:
                 raise ArgumentError(
-                    argument, name, "is no variable of the formula",
-                    f"the variables are {', '.join(called)}",
+                    argument, name, "is not a variable of the formula",
+                    f"choose one of {', '.join(called)}",
                 )  # fmt: skip
             if called[name] in found:
-                raise ArgumentError(argument, name, "is given twice", "give scales or bounds")
+                raise ArgumentError(argument, name, "is named twice", "give scales or bounds")
             if argument == "bounds":
                 low, high = validate.bounds("bounds", pair)
                 centre, scale = low + (high - low) / 2, (high - low) / 4
@@ -158,7 +158,7 @@ def _units(
                 raise ArgumentError(
                     argument,
                     pair,
-                    "is too far from 0 for its scale, or no scale",
+                    "must be a scale, and not far below the center",
                     "change the unit",
                 )
             found[called[name]] = centre if design.centred else 0.0, scale
@@ -170,8 +170,8 @@ def _pair(pair: Any) -> tuple[float, float]:
         centre, scale = pair
     except (TypeError, ValueError):
         raise ArgumentError(
-            "scales", pair, "is no centre and scale",
-            "give scales={'age': (30, 8)}; one number goes with effect='own'",
+            "scales", pair, "is not a pair of center and scale",
+            "use scales={'age': (30, 8)}, or one number with effect='own'",
         ) from None  # fmt: skip
     return validate.number("scales", centre), validate.positive("scales", scale)
 
@@ -190,7 +190,7 @@ def contrasts_of(name: str, text: str) -> dict[str, dict[str, float]]:
                 weights[term] = math.nan
         if not label.strip() or not weights or any(math.isnan(x) for x in weights.values()):
             raise ArgumentError(
-                name, part, "is no contrast", "give 'b - a: k[b]=1 k[a]=-1', several with ;"
+                name, part, "is not a contrast", "give 'b - a: k[b]=1 k[a]=-1', several with ;"
             )
         found[label.strip()] = weights
     return found

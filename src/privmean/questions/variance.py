@@ -15,6 +15,7 @@ from privmean.models.variance_search import VarianceSearch
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of, limited, with_limits
 from privmean.release.release import Release
+from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 Method = Literal["auto", "moment", "pair scale", "coinpress"]
 
 
+@known_keywords
 @dataclass(frozen=True)
 class Variance(QuestionDefaults):
-    """The variance of persons' own means in one column, and their standard deviation.
+    """Estimate the variance of person means in one column.
 
     value: the column. method: "moment" finds a median and a spread privately and needs nothing
     given; the others need within, the public smallest and largest standard deviation: "pair scale"
@@ -50,12 +52,14 @@ class Variance(QuestionDefaults):
 
     kind: ClassVar[str] = "variance"
 
-    value: Annotated[str | None, "Column whose persons' means vary."] = None
-    within: Annotated[tuple[float, float] | None, "Public limits of the deviation."] = None
-    method: Annotated[Method, "'moment' (nothing given), or 'pair scale', 'coinpress'."] = "auto"
-    center: Annotated[float | None, "Public rough centre (coinpress)."] = None
-    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
-    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
+    value: Annotated[str | None, "Name the column of the person means."] = None
+    within: Annotated[
+        tuple[float, float] | None, "Give public bounds of the standard deviation."
+    ] = None
+    method: Annotated[Method, "Choose 'moment', 'pair scale' or 'coinpress'."] = "auto"
+    center: Annotated[float | None, "Give a public rough center, for coinpress."] = None
+    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
+    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
 
     def __post_init__(self) -> None:
         validate.positive("related", self.related)
@@ -77,8 +81,8 @@ class Variance(QuestionDefaults):
     ) -> VarianceSearch | MomentVariance:
         if cap is not None:
             raise ArgumentError(
-                "estimand", "records", "has no variance between persons",
-                "read people with estimand='persons'",
+                "estimand", "records", "has no variance between people",
+                "use estimand='persons'",
             )  # fmt: skip
         return self._chosen()
 
@@ -88,8 +92,8 @@ class Variance(QuestionDefaults):
             raise ArgumentError(
                 "method",
                 self.method,
-                "has intervals for normal values alone, and is for study",
-                "use 'moment', or 'pair scale' or 'coinpress'",
+                "is only for studies: its intervals require normal values",
+                "use 'moment', 'pair scale' or 'coinpress'",
             )
         validate.choice("method", self.method, get_args(Method))
         search: Search | None
@@ -103,26 +107,26 @@ class Variance(QuestionDefaults):
             for name in ("within", "center"):
                 if getattr(self, name) is not None:
                     raise ArgumentError(
-                        name, getattr(self, name), "is found privately by method='moment'",
-                        "leave it out, or give within and another method",
+                        name, getattr(self, name), "is not used by method='moment'",
+                        "remove it, or give within and another method",
                     )  # fmt: skip
             return MomentVariance(self.related)
         if self.related != 1.0:
             raise ArgumentError(
-                "related", self.related, "goes with method='moment' alone", "leave it out"
+                "related", self.related, "requires method='moment' alone", "remove it"
             )
         try:
             smallest, largest = self.within  # type: ignore[misc]
         except (TypeError, ValueError):
             raise ArgumentError(
-                "within", self.within, "is no pair", "give within=(smallest, largest) deviation"
+                "within", self.within, "must be a pair", "use within=(smallest, largest)"
             ) from None
         try:
             return VarianceSearch(smallest, largest, search, self.center)
         except ArgumentError as error:
             if error.argument not in ("smallest", "largest"):
                 raise
-            problem = f"the {error.argument} deviation {error.problem}"
+            problem = f"has {error.argument}, which {error.problem}"
             raise ArgumentError("within", self.within, problem, error.remedy) from None
 
     def told(self, release: Release) -> VarianceRelease:

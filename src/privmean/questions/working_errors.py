@@ -11,8 +11,10 @@ from privmean.central.clipping_radii import numbers
 from privmean.central.concentration import SubGaussian
 from privmean.errors import ArgumentError
 from privmean.questions.assumptions import Bounds
+from privmean.signatures import known_keywords
 
 
+@known_keywords
 @dataclass(frozen=True)
 class WorkingErrors:
     """Assumed deviations behind persons' own coefficients.
@@ -50,7 +52,7 @@ class WorkingErrors:
         each = tuple(between) if isinstance(between, Iterable) else (between,) * len(spread)
         if len(each) != len(spread):
             raise ArgumentError(
-                "between_sd", between, "is not one number a term", f"give {len(spread)}"
+                "between_sd", between, "must be one number per term", f"give {len(spread)} numbers"
             )
         return SubGaussian(
             tuple(
@@ -69,6 +71,6 @@ def ranges_of(given: Bounds | None, p: int) -> tuple[tuple[float, float], ...] |
         pairs = [given] * p
     if len(pairs) != p:
         raise ArgumentError(
-            "assume", given, f"has {len(pairs)} pairs for {p} terms", "give one a term"
+            "assume", given, f"has {len(pairs)} pairs for {p} terms", "give one per term"
         )
     return tuple(validate.bounds("assume", pair) for pair in pairs)

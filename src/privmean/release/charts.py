@@ -151,7 +151,7 @@ def plotted(rows: Sequence[Row], level: float, axes: Any = None) -> Any:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise ArgumentError("plot", None, "needs matplotlib", "install privmean[plot]") from None
+        raise ArgumentError("plot", None, "requires matplotlib", "install privmean[plot]") from None
     if axes is None:
         size = (7.0, 1.2 + 0.3 * len(rows))
         axes = Figure(figsize=size, layout="constrained").subplots()

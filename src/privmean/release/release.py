@@ -52,7 +52,10 @@ class Release(ResultNumbers):
             together = self.jointly(level)
             if together is None:
                 raise ArgumentError(
-                    "simultaneous", True, "was not stored", "ask the release as it was made"
+                    "simultaneous",
+                    True,
+                    "is not in the stored release",
+                    "use the release object that made the file",
                 )
             return np.array([together.lower, together.upper]).T
         rows = self.rows(level)
@@ -82,7 +85,7 @@ class Release(ResultNumbers):
         if len(self.columns) != 1:
             raise TypeError("only a release of one column converts to a float")
         if self.failed:
-            raise NoEstimateError(f"the release failed privately: {self.advice}")
+            raise NoEstimateError(f"the release has no estimate: {self.advice}")
         return float(self.estimate[0])
 
     def to_dict(self) -> dict[str, Any]:

@@ -48,7 +48,10 @@ def sign(release: Release | Mapping[str, Any], key: KeyFile | Ed25519PrivateKey)
     found = stored.get(NAME)
     if not isinstance(found, Mapping) or found.get("digest") != _digest(stored):
         raise ArgumentError(
-            "release", type(release).__name__, "does not fit its digest", "sign it as it was stored"
+            "release",
+            type(release).__name__,
+            "does not match its digest",
+            "sign it as it was stored",
         )
     facts = {name: value for name, value in stored.items() if name != NAME}
     signer = public_text(private.public_key())
@@ -161,7 +164,9 @@ def ready() -> None:
     from importlib.util import find_spec
 
     if find_spec("cryptography") is None:
-        raise ArgumentError("key", None, "needs the package cryptography", "install privmean[sign]")
+        raise ArgumentError(
+            "key", None, "requires the package cryptography", "install privmean[sign]"
+        )
 
 
 def _bytes(path: KeyFile) -> bytes:

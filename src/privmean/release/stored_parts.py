@@ -46,7 +46,10 @@ class StoredIntervals:
     def interval(self, level: float, target: str | None) -> Interval:
         if target not in (None, self.population.target):
             raise ArgumentError(
-                "target", target, "is not the one that was stored", "ask the release as it was made"
+                "target",
+                target,
+                "is not the one that was stored",
+                "use the release object that made the file",
             )
         return _at(self.population, level)
 
@@ -57,7 +60,10 @@ class StoredIntervals:
 def _at(found: Interval, level: float) -> Interval:
     if level != found.level:
         raise ArgumentError(
-            "level", level, f"was not stored, {found.level:g} was", "ask the release as it was made"
+            "level",
+            level,
+            f"must be the stored level, {found.level:g}",
+            "use the release object that made the file",
         )
     return found
 
@@ -66,14 +72,14 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a stored release, by their names; see `Release.from_dict`."""
     if not isinstance(values, Mapping) or "estimate" not in values:
         raise ArgumentError(
-            "values", type(values).__name__, "hold no release", "give what `to_dict` returned"
+            "values", type(values).__name__, "must hold a release", "give the result of `to_dict`"
         )
     if not isinstance(values.get("rows"), list):
         raise ArgumentError(
             "schema",
             values.get("schema"),
-            "is of an older privmean, which stored no rows",
-            "read its numbers by name, or check it with privmean.verify",
+            "is from an older privmean, which stored no rows",
+            "read its numbers by name, or check it with pm.verify",
         )
     try:
         population, noise = _interval(values["interval"]), _interval(values["noise_interval"])
@@ -100,7 +106,10 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArgumentError(
-            "values", type(error).__name__, "hold no whole release", "give what `to_dict` returned"
+            "values",
+            type(error).__name__,
+            "must hold a complete release",
+            "give the result of `to_dict`",
         ) from None
 
 

@@ -179,8 +179,8 @@ def _stored(release: object) -> dict[str, Any] | str:
             raise ArgumentError(
                 "release",
                 os.fspath(release),
-                f"cannot be read: {getattr(error, 'strerror', None) or 'it is no path'}",
-                "give the file that `privmean ... --json` wrote",
+                f"cannot be read: {getattr(error, 'strerror', None) or 'it is not a path'}",
+                "give a file written by `privmean ... --json`",
             ) from None
         try:
             release = parsed(data)
@@ -192,7 +192,7 @@ def _stored(release: object) -> dict[str, Any] | str:
         release = release.to_dict()
     if not isinstance(release, Mapping):
         raise ArgumentError(
-            "release", type(release).__name__, "is no release", "give a release or its file"
+            "release", type(release).__name__, "is not a release", "give a release or its file"
         )
     return dict(release)
 

@@ -125,7 +125,7 @@ class DurableLog:
             ) from None
         if handle is None:
             raise ArgumentError(
-                name, str(path), "is in use", "another process or thread holds it; wait for its end"
+                name, str(path), "is in use by another process or thread", "wait for its end"
             )
         log = cls(real, kind, name, handle)
         try:
@@ -184,7 +184,7 @@ class DurableLog:
     def _usable(self) -> int:
         require_process(self._process)
         if self._handle is None:
-            raise PrivmeanError(f"{self.path} was closed; open it again")
+            raise PrivmeanError(f"{self.path} was closed. Open it again.")
         return self._handle
 
     def _append(self, payload: bytes) -> None:
@@ -198,9 +198,9 @@ class DurableLog:
                 os.ftruncate(handle, self.size)
             self.close()
             raise PrivmeanError(
-                f"{self.path}: {os_error_text(problem)}; nothing of this batch counts or was "
-                "shown, all "
-                "before is safe: make room and open the file again"
+                f"{self.path}: {os_error_text(problem)}. Nothing of this batch "
+                "counts or was shown, and earlier batches are safe. Make room and "
+                "open the file again."
             ) from None
         self._chain = chain
         self.size += len(frame)

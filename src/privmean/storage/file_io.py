@@ -106,6 +106,6 @@ def require_process(process: int) -> None:
     """Refuse what another process opened: a fork of it would be a second copy of its state."""
     if process != os.getpid():
         raise PrivmeanError(
-            "a fork of the process that opened this cannot go on with it; open it, or start it, in "
-            "the process that uses it"
+            "a forked process cannot continue with it. Open or start it in the "
+            "process that uses it."
         )

@@ -35,9 +35,9 @@ class AveragingTarget:
             window = validate.whole("window", self.window, least=1, most=LONGEST)
             object.__setattr__(self, "window", window)
         if not 0 < validate.number("factor", self.factor) <= 1:
-            raise ArgumentError("factor", self.factor, "is outside (0, 1]", "give a half-life")
+            raise ArgumentError("factor", self.factor, "must lie in (0, 1]", "give a half-life")
         if self.window is not None and self.factor < 1:
-            raise ArgumentError("window", self.window, "goes without a half-life", "give one")
+            raise ArgumentError("window", self.window, "requires a half-life", "use one of them")
 
     @classmethod
     def of(cls, window: int | None = None, half_life: float | None = None) -> AveragingTarget:
@@ -45,10 +45,14 @@ class AveragingTarget:
         if half_life is None:
             return cls(window)
         if window is not None:
-            raise ArgumentError("half_life", half_life, "goes without window", "give one of them")
+            raise ArgumentError(
+                "half_life", half_life, "cannot be combined with window", "use one of them"
+            )
         factor = 2.0 ** (-1.0 / validate.positive("half_life", half_life))
         if not factor:
-            raise ArgumentError("half_life", half_life, "is far below a step", "give 1 or more")
+            raise ArgumentError(
+                "half_life", half_life, "must be at least about one step", "give 1 or more"
+            )
         return cls(factor=factor)
 
     @property

@@ -55,9 +55,14 @@ class Buffered(Buffers, LowerToeplitz):
         weights = tuple(validate.nonnegative("weights", item) for item in self.weights)
         decays = tuple(validate.nonnegative("decays", item) for item in self.decays)
         if len(weights) != len(decays) or not weights:
-            raise ArgumentError("decays", self.decays, "needs one decay a weight", "match lengths")
+            raise ArgumentError(
+                "decays",
+                self.decays,
+                "requires one decay per weight",
+                "give as many decays as weights",
+            )
         if sum(weights) > 1:
-            raise ArgumentError("weights", weights, "sum to more than 1", "give smaller weights")
+            raise ArgumentError("weights", weights, "must sum to at most 1", "give smaller weights")
         if max(decays) >= 1 or len(set(decays)) < len(decays):
             raise ArgumentError("decays", decays, "must be distinct and below 1", "change them")
         object.__setattr__(self, "weights", weights)

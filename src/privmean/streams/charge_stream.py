@@ -35,5 +35,5 @@ def charge_stream(
 
         ledger = Book.open(ledger)
     if not hasattr(ledger, "charge"):
-        raise ArgumentError("ledger", ledger, "is no ledger", "give a pm.Ledger or its path")
+        raise ArgumentError("ledger", ledger, "is not a ledger", "give a pm.Ledger or its path")
     ledger.charge(promise, label=label, about={"run": run or uuid.uuid4().hex})

@@ -65,7 +65,7 @@ class ClampedError:
         validate.positive("unit", self.unit)
         if not validate.number("last_within", self.last_within) >= 1:
             raise ArgumentError(
-                "last_within", self.last_within, "is below 1", "give a factor such as 2"
+                "last_within", self.last_within, "must be at least 1", "give a factor such as 2"
             )
 
     def losses(self, norms: Floats) -> Floats:

@@ -35,7 +35,7 @@ def require_listed(name: str, values: object) -> None:
     """Refuse what has no items, without showing it: it may be a private value."""
     if not hasattr(values, "__len__"):
         kind = type(values).__name__
-        raise ArgumentError(name, kind, "is no list", "give a list with an item an event")
+        raise ArgumentError(name, kind, "is not a list", "give a list with one item per record")
 
 
 def as_rows(values: Collection[object], dimension: int) -> Floats:
@@ -45,7 +45,9 @@ def as_rows(values: Collection[object], dimension: int) -> Floats:
         rows = values.astype(np.float64)
         rows = rows[:, None] if rows.ndim == 1 else rows
         if rows.ndim != 2 or rows.shape[1] != dimension:
-            raise ArgumentError("values", values.shape, f"are not rows of {dimension}", "reshape")
+            raise ArgumentError(
+                "values", values.shape, f"must be rows of {dimension} numbers", "reshape"
+            )
         return rows
     if dimension == 1 and len(values) == 1:
         (value,) = values

@@ -115,7 +115,7 @@ def best_bandwidth(
         best = min(grid, key=error)
         if math.isinf(error(best)):
             raise InfeasibleError(
-                "no bandwidth has a known sensitivity", "use a decreasing strategy"
+                "no bandwidth of this strategy has a known sensitivity", "use a decreasing strategy"
             )
         at = grid.index(best)
         low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]

@@ -96,7 +96,7 @@ class GroupMeanStream(Journaled[StreamPlan]):
     ) -> GroupMeanStream:
         """A stream that runs a finished plan, made with `groups`."""
         if not plan.groups:
-            raise ArgumentError("plan", plan.why, "is for one group", "plan with groups=")
+            raise ArgumentError("plan", plan.why, "is a plan for one group", "plan with groups")
         stream, (view, rest) = cls.__new__(cls), apart(how)
         stream._begin(plan, plan.to_dict(), state, view, **rest)
         return stream
@@ -170,7 +170,9 @@ class GroupMeanStream(Journaled[StreamPlan]):
                 f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
             )
         if len(groups) != len(persons):
-            raise ArgumentError("groups", len(groups), f"are not {len(persons)}", "one a person")
+            raise ArgumentError(
+                "groups", len(groups), f"must be {len(persons)}", "give one per person"
+            )
         rows = self._rows(persons, values)
         periods = periods_of(times, self.plan.period, persons)
         events = []

@@ -202,8 +202,8 @@ def on_lattice(
     by_exactness = math.log2(EXACT / (rows_a_step * inner)) - 1
     if min(by_noise, by_exactness) < 20:
         raise InfeasibleError(
-            "the stream needs integers beyond 64 bits",
-            "use a larger epsilon or delta, fewer rows a step, or fewer taps",
+            "the stream exceeds 64-bit integers",
+            "use a larger epsilon or delta, fewer rows per step, or fewer taps",
         )
     total = math.floor(min(by_noise, by_exactness, ROW_BITS + COLUMN_BITS))
     row_bits = min(ROW_BITS, total // 2)
@@ -254,7 +254,7 @@ def _tap_count(strategy: Strategy, steps: int | None) -> int | None:
         return None
     if steps is None:
         raise InfeasibleError(
-            f"the strategy {strategy.name} needs a memory as long as the stream",
+            f"the strategy {strategy.name} requires a memory as long as the stream",
             "give steps, or use a banded or buffered strategy",
         )
     return steps
@@ -291,7 +291,7 @@ def _rounded_facts(
     unit = sensitivity(column, participation, steps) + k * math.sqrt(steps) * COLUMN_ERROR
     if float(np.abs(_inverse_taps(strategy)[1:]).sum()) > 1:
         raise InfeasibleError(
-            f"{strategy.name} has an inverse whose float error has no bound here",
+            f"{strategy.name} has an inverse without a bound on its rounding error",
             "use the banded inverse of a decreasing strategy",
         )
     return unit, growth, growth

@@ -139,7 +139,10 @@ class MeanStream(StreamBase[StreamPlan]):
             if stored.facts["secure"] != source.secure:
                 self._file.close()
                 raise ArgumentError(
-                    "noise", noise, "differs from that of the state", "use the same kind"
+                    "noise",
+                    noise,
+                    "must be the kind of noise that the state records",
+                    "use the same kind",
                 )
             plan = StreamPlan.from_dict(stored.facts["plan"])
         elif plan is None:
@@ -148,7 +151,7 @@ class MeanStream(StreamBase[StreamPlan]):
             if self._file is not None:
                 self._file.close()
             raise ArgumentError(
-                "history", history, "is needed for a window", "keep the history, or use a half-life"
+                "history", history, "is required for a window", "give history, or use a half-life"
             )
         try:
             require_shown(view.first_release, plan.lattice.steps)

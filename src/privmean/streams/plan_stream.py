@@ -152,7 +152,10 @@ def plan(
     every = every_guess or validate.whole("release_every", release_every, least=1)
     if kind and (release_every != 1 or filler):
         raise ArgumentError(
-            "period", period, "makes the steps itself", "leave out release_every= and filler="
+            "period",
+            period,
+            "cannot be combined with release_every or filler",
+            "remove release_every and filler",
         )
     memory = validate.whole("memory", memory, least=1)
     if steps is not None:
@@ -161,7 +164,10 @@ def plan(
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     if budget.is_pure:
         raise ArgumentError(
-            "delta", delta, "a stream has Gaussian noise", "give delta > 0 (such as 1e-6) or rho"
+            "delta",
+            delta,
+            "must be above 0, because a stream uses Gaussian noise",
+            "give delta > 0 (such as 1e-6) or rho",
         )
     middle, radius = _region(bounds, clip_radius, center, d)
     search = None
@@ -169,12 +175,12 @@ def plan(
         search_persons = validate.whole("search_persons", search_persons, least=1)
         if radius is not None:
             raise ArgumentError(
-                "search_persons", search_persons, "goes with a radius that is found privately",
-                "leave it out: bounds or clip_radius are public",
+                "search_persons", search_persons, "requires a radius that is found privately",
+                "remove it; bounds or clip_radius are public",
             )  # fmt: skip
     if radius is None and (kind or groups is not None):
         name, given = ("period", period) if kind else ("groups", str(groups))
-        raise ArgumentError(name, given, "needs a public region", "give bounds= or clip_radius=")
+        raise ArgumentError(name, given, "requires a public region", "give bounds or clip_radius")
     horizon = None
     if groups is not None:
         groups = validate.whole("groups", groups, least=1)
@@ -210,14 +216,20 @@ def plan(
         least = "the least" if judged else "with the least memory, within 0.3 % of the least"
         why = f"{strategy.name}: {least} predicted error of {wanted.describe()} of {design}"
     elif not isinstance(strategy, Strategy):
-        raise ArgumentError("strategy", strategy, "is no strategy", "leave it out")
+        raise ArgumentError("strategy", strategy, "is not a strategy", "remove it")
     elif groups is not None and is_loaded(strategy):
         raise ArgumentError(
-            "strategy", strategy.name, "is not for groups", "use one with equal column norms"
+            "strategy",
+            strategy.name,
+            "cannot be used for groups",
+            "use a strategy with equal column norms",
         )
     elif not target.running and not isinstance(strategy, LowerToeplitz):
         raise ArgumentError(
-            "strategy", strategy.name, f"is not for a {target.describe()}", "use a Toeplitz one"
+            "strategy",
+            strategy.name,
+            f"is not for a {target.describe()}",
+            "use a Toeplitz strategy",
         )
     else:
         why = f"{strategy.name}: chosen by the caller"
@@ -260,7 +272,7 @@ def _aim(
     target = AveragingTarget.of(window, half_life)
     if period is None:
         if persons is not None:
-            raise ArgumentError("persons_a_period", persons, "goes with period", "leave it out")
+            raise ArgumentError("persons_a_period", persons, "requires period", "remove it")
         return target, "", 0
     kind = validate.choice("period", period, PERIODS)
     guess = PERSONS_A_PERIOD if persons is None else persons
@@ -323,21 +335,28 @@ def _region(
 ) -> tuple[tuple[float, ...], float | None]:
     if bounds is not None:
         if clip_radius is not None or not (isinstance(center, int | float) and center == 0):
-            raise ArgumentError("bounds", bounds, "are given twice", "give bounds= or clip_radius=")
+            raise ArgumentError(
+                "bounds",
+                bounds,
+                "cannot be combined with clip_radius",
+                "give bounds or clip_radius",
+            )
         if dimension != 1:
             raise ArgumentError(
-                "bounds", bounds, "are for one column", "give clip_radius= and center= instead"
+                "bounds", bounds, "require exactly one column", "use clip_radius and center"
             )
         low, high = validate.bounds("bounds", bounds)
         middle = low + (high - low) / 2
         return (middle,), max(high - middle, middle - low)
     values = list(center) if isinstance(center, Iterable) else [center] * dimension
     if len(values) != dimension:
-        raise ArgumentError("center", center, f"has not {dimension} numbers", "give one a column")
+        raise ArgumentError(
+            "center", center, f"must have {dimension} numbers", "give one per column"
+        )
     middle_row = tuple(validate.number("center", item) for item in values)
     if clip_radius is None:
         if any(middle_row):
-            raise ArgumentError("center", center, "needs a radius", "give clip_radius= too")
+            raise ArgumentError("center", center, "requires a radius", "give clip_radius")
         return middle_row, None
     radius = validate.positive("clip_radius", clip_radius)
     if not 2.0**-900 < radius < 2.0**900:

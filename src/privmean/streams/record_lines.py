@@ -101,17 +101,17 @@ class Reader:
         for key in (self.person, *self.values, *self.public):
             if key not in names:
                 raise SchemaError(
-                    f"the first line, taken as a CSV header of {len(names)} columns, does not name "
-                    f"{key!r}; give a header, or --format jsonl, or other columns"
+                    f"the first line, read as a CSV header of {len(names)} columns, does "
+                    f"not name {key!r}. Give a header, --format jsonl or other columns."
                 )
         places = {key: names.index(key) for key in (self.person, *self.values, *self.public)}
         inner = sorted(places[value] for value in self.values)
         for key in (self.person, *self.public):
             if inner[0] < places[key] < inner[-1]:
                 raise SchemaError(
-                    f"the CSV column {key!r} stands between two columns of values, where a "
-                    "delimiter in a value would move it; put it before or behind all of them, or "
-                    "send JSON lines"
+                    f"the CSV column {key!r} stands between two columns of values, where "
+                    "a delimiter in a value would move it. Put it before or after them, "
+                    "or send JSON lines."
                 )
         return list(places.values())
 

@@ -103,7 +103,10 @@ class GrowingFile:
                     continue
                 if os.fstat(file.fileno()).st_size < file.tell():
                     raise ArgumentError(
-                        "follow", str(self._path), "became shorter", "only follow what grows"
+                        "follow",
+                        str(self._path),
+                        "became shorter while it was read",
+                        "follow only files that grow",
                     )
                 if _rest(interrupts, rested, self._idle):
                     break
@@ -129,7 +132,7 @@ class Parts:
     ) -> None:
         self._folder, self._columns, self._idle = Path(folder), columns, idle
         if not self._folder.is_dir():
-            raise ArgumentError("parts", str(folder), "is no folder", "name a folder")
+            raise ArgumentError("parts", str(folder), "is not a folder", "name a folder")
 
     def batches(self, interrupts: Interrupts, note: dict[str, Any]) -> Iterator[Batch]:
         from privmean.data.parquet_rows import rows_of
@@ -186,7 +189,7 @@ class KafkaTopic:
             from confluent_kafka import Consumer, KafkaException, TopicPartition
         except ImportError:
             raise ArgumentError(
-                "kafka", self._topic, "needs confluent-kafka", "pip install 'privmean[kafka]'"
+                "kafka", self._topic, "requires confluent-kafka", "install privmean[kafka]"
             ) from None
         offsets: dict[str, int] = dict(note.get("offsets", {}))
         consumer = Consumer(

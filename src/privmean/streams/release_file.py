@@ -56,7 +56,7 @@ class ReleaseFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         if self._path.exists() and not self._path.is_file():
-            raise ArgumentError("output", str(path), "is no file", "write to standard output")
+            raise ArgumentError("output", str(path), "is not a file", "write to standard output")
 
     def follow(self, releases: Iterator[StreamRelease]) -> None:
         """Compare with all releases so far, and write those that are missing."""
@@ -81,8 +81,8 @@ class ReleaseFile:
             return ArgumentError(
                 "output",
                 str(self._path),
-                "holds releases that the state does not: the state is an old copy, or of another "
-                "stream",
+                "holds releases that the state does not have: the state is an old copy, "
+                "or of another stream",
                 "put the newest state back; to go on with this one would reveal records",
             )
         return ArgumentError(
@@ -110,9 +110,8 @@ def silence() -> None:
 
 
 def _unwritten(where: str, problem: OSError) -> PrivmeanError:
-    remedy = "make room" if problem.errno in FULL else "see that it can be written"
+    remedy = "make room" if problem.errno in FULL else "correct this"
     return PrivmeanError(
-        f"{where}: {os_error_text(problem)}; with --state nothing is lost: {remedy} and run the "
-        "same "
-        "command again"
+        f"{where}: {os_error_text(problem)}. With --state nothing is lost. "
+        f"{remedy.capitalize()} and run the same command again."
     )

@@ -55,7 +55,7 @@ class Journal:
             raise ArgumentError(
                 "state",
                 str(path),
-                "belongs to a stream with other settings",
+                "is the state of a stream with other settings",
                 "use the same settings, or a new state file",
             )
 

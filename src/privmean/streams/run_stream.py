@@ -72,8 +72,8 @@ def run(
                     raise ArgumentError(
                         "state",
                         "input",
-                        "does not start with the events that were read before",
-                        "give the same input again, or only new events with --append",
+                        "does not start with the records read before",
+                        "give the same input again, or only new records with --append",
                     )
             if events and not fed.finished:
                 whole = []
@@ -102,8 +102,8 @@ def run(
         raise ArgumentError(
             "state",
             "input",
-            f"ends {skip} events before the point that was reached",
-            "give the same input again, or only new events with --append",
+            f"ends {skip} records before the point that was reached",
+            "give the same input again, or only new records with --append",
         )
     fed.keep(mark)
     result.stopped, result.read = interrupts.stop, mark["read"]

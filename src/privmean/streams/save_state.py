@@ -38,9 +38,9 @@ def open_file(
     file, stored = StateFile.open(path, moved=moved)
     problem = ""
     if settings is not None and stored.facts["settings"] != plain(settings):
-        problem = "belongs to a stream with other settings"
+        problem = "is the state of a stream with other settings"
     if plan is not None and stored.facts["plan"] != plain(plan.to_dict()):
-        problem = "belongs to another plan"
+        problem = "is the state of another plan"
     if problem:
         file.close()
         raise ArgumentError("state", str(path), problem, "use the same, or a new state file")

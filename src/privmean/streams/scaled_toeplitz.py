@@ -57,11 +57,11 @@ class ScaledBuffered(Buffers):
     def __post_init__(self) -> None:
         base = self.base
         if not 0 <= validate.number("exponent", self.exponent) <= 2:
-            raise ArgumentError("exponent", self.exponent, "is outside [0, 2]", "give about 0.85")
+            raise ArgumentError("exponent", self.exponent, "must lie in [0, 2]", "give about 0.85")
         total = sum(base.weights)
         if total**2 > sum(w * d for w, d in zip(base.weights, base.decays, strict=True)):
             raise ArgumentError(
-                "weights", self.weights, "give a column that is not log-convex", "lower them"
+                "weights", self.weights, "must give a log-convex column", "give smaller weights"
             )
 
     @property

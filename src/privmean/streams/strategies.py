@@ -149,7 +149,7 @@ class DampedToeplitz(LowerToeplitz):
 
     def __post_init__(self) -> None:
         if not 0 < validate.number("a", self.a) <= 1:
-            raise ArgumentError("a", self.a, "is outside (0, 1]", "give a number such as 0.7")
+            raise ArgumentError("a", self.a, "must lie in (0, 1]", "give a number such as 0.7")
 
     @property
     def name(self) -> str:
@@ -195,7 +195,9 @@ class Toeplitz(LowerToeplitz):
     def __post_init__(self) -> None:
         values = np.asarray(self.entries, dtype=np.float64)
         if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
-            raise ArgumentError("entries", self.entries, "is not a list of numbers", "give c")
+            raise ArgumentError(
+                "entries", self.entries, "is not a list of numbers", "give the entries of c"
+            )
         if values[0] != 1:
             raise ArgumentError("entries", self.entries[0], "must start with 1", "divide by c[0]")
 

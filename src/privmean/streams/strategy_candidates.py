@@ -121,7 +121,10 @@ def norms_of(strategy: Strategy, steps: int, target: AveragingTarget = RUNNING) 
         return row_norms(strategy.variances(steps))
     if not isinstance(strategy, LowerToeplitz):
         raise ArgumentError(
-            "strategy", strategy.name, f"is not for a {target.describe()}", "use a Toeplitz one"
+            "strategy",
+            strategy.name,
+            f"is not for a {target.describe()}",
+            "use a Toeplitz strategy",
         )
     norms: Floats = np.sqrt(target.variances(strategy.inverse(steps))) / target.sizes(steps)
     return norms
@@ -277,7 +280,7 @@ def choose(
         ]
     if not usable:
         raise InfeasibleError(
-            f"no strategy fits into a memory of {memory} numbers a coordinate",
+            f"no strategy fits into a memory of {memory} numbers per coordinate",
             "allow at least memory=8",
         )
     last = (1 + 1e-3) * within * min(item.rmse_final for item in usable)

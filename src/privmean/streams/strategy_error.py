@@ -55,10 +55,10 @@ class ErrorGoal:
                 raise ArgumentError("times", times, "is empty", "name the steps that matter")
             return cls(times=tuple(sorted(chosen)))
         if times:
-            raise ArgumentError("times", times, "goes with goal='times'", "leave it out")
+            raise ArgumentError("times", times, "requires goal='times'", "remove it")
         if goal == "shown" and shown is None:
             raise ArgumentError(
-                "goal", goal, "needs a budget", "give one, or choose rmse, final or times"
+                "goal", goal, "requires a budget", "give one, or choose rmse, final or times"
             )
         if goal == "final":
             return cls(first=0)
@@ -71,14 +71,17 @@ class ErrorGoal:
             inside = [item for item in self.times if item <= steps]
             if not inside:
                 raise ArgumentError(
-                    "times", self.times, f"all lie beyond the {steps} steps", "name earlier steps"
+                    "times", self.times, f"must lie within the {steps} steps", "name earlier steps"
                 )
             v[np.array(inside) - 1] = 1.0 / len(inside)
         elif self.first == 0:
             v[-1] = 1.0
         elif self.first > steps:
             raise ArgumentError(
-                "from_step", self.first, f"lies beyond the {steps} steps", "give an earlier step"
+                "from_step",
+                self.first,
+                f"must lie within the {steps} steps",
+                "give an earlier step",
             )
         else:
             v[self.first - 1 :] = 1.0 / (steps - self.first + 1)

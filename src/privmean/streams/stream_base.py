@@ -74,7 +74,7 @@ class StreamBase(ABC, Generic[P]):
         require_process(self._process)
         if self._broken:
             raise PrivmeanError(
-                "this stream was closed or stopped within a batch; open its state file again"
+                "this stream was closed or stopped within a batch. Open its state file again."
             )
 
     def _rows(self, persons: Sequence[object], values: Collection[object]) -> Floats:
@@ -89,8 +89,8 @@ def periods_of(
 ) -> list[str | None] | None:
     """The period of each time; None in a stream without periods, where none may be given."""
     if (times is not None) != bool(period):
-        wants = "is needed" if period else "goes with period"
-        raise ArgumentError("times", times, wants, "give times with a period, and only then")
+        wants = "is required" if period else "requires period"
+        raise ArgumentError("times", times, wants, "give times exactly where there is a period")
     if times is None:
         return None
     _require_each("times", times, persons)
@@ -102,7 +102,12 @@ def source_of(noise: Noise | None) -> Noise:
     if noise is None:
         return ExactNoise()
     if not hasattr(noise, "laplace"):
-        raise ArgumentError("noise", noise, "is no noise", "leave it out, outside of tests")
+        raise ArgumentError(
+            "noise",
+            noise,
+            "is not a source of noise",
+            "remove it; in tests pass noise=pm.SimulatedNoise(1)",
+        )
     return noise
 
 
@@ -110,7 +115,7 @@ def require_shown(first: int, steps: int | None) -> None:
     """Refuse a stream that would end before the first release that is shown."""
     if steps is not None and first > steps:
         raise ArgumentError(
-            "first_release", first, f"lies beyond the {steps} steps", "show an earlier one"
+            "first_release", first, f"must lie within the {steps} steps", "show an earlier release"
         )
 
 
@@ -118,7 +123,7 @@ def _require_each(name: str, given: Collection[object] | Floats, persons: Sequen
     require_listed(name, given)
     require_listed("ids", persons)
     if len(given) != len(persons):
-        raise ArgumentError(name, len(given), f"are not {len(persons)}", "one a person")
+        raise ArgumentError(name, len(given), f"must be {len(persons)}", "give one per person")
 
 
 class Journaled(StreamBase[P]):

@@ -139,9 +139,9 @@ class View:
             validate.positive("sd", self.sd)
         if self.icc is not None:
             if self.sd is None:
-                raise ArgumentError("icc", self.icc, "goes with sd", "give both, or leave it out")
+                raise ArgumentError("icc", self.icc, "requires sd", "give both, or remove it")
             if not 0 <= validate.number("icc", self.icc) <= 1:
-                raise ArgumentError("icc", self.icc, "is outside [0, 1]", "give a correlation")
+                raise ArgumentError("icc", self.icc, "must lie in [0, 1]", "give a correlation")
 
     @cached_property
     def assumes(self) -> str:

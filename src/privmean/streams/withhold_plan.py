@@ -170,10 +170,15 @@ def plan_levels(
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     if budget.is_pure:
         raise ArgumentError(
-            "delta", delta, "the sums have Gaussian noise", "give delta > 0 (such as 1e-6) or rho"
+            "delta",
+            delta,
+            "must be above 0, because the sums use Gaussian noise",
+            "give delta > 0 (such as 1e-6) or rho",
         )
     if not 0 <= validate.number("late", late) <= 1:
-        raise ArgumentError("late", late, "is outside [0, 1]", "0 favours early steps, 1 the end")
+        raise ArgumentError(
+            "late", late, "must lie in [0, 1]", "use 0 for early steps, 1 for late steps"
+        )
     widths = [max(1, (1 << index) >> 1) for index in range(most.bit_length())]
     half = (upper - lower) / 2
     searches, radii, needed, unsearched = _intervals(
@@ -208,7 +213,7 @@ def _pairs(bounds: Any) -> list[tuple[float, float]]:
     if isinstance(first, int | float):
         return [validate.bounds("bounds", bounds)]
     if not len(bounds):
-        raise ArgumentError("bounds", bounds, "is empty", "give one pair a column")
+        raise ArgumentError("bounds", bounds, "is empty", "give one pair per column")
     return [validate.bounds("bounds", pair) for pair in bounds]
 
 
@@ -234,7 +239,7 @@ def _intervals(
     validate.fraction("beta", beta)
     if budget.rho is not None:
         raise ArgumentError(
-            "rho", budget.rho, "has no delta for private intervals", "give epsilon and delta"
+            "rho", budget.rho, "requires delta for private intervals", "give epsilon and delta"
         )
     assert budget.epsilon is not None
     d = len(half)

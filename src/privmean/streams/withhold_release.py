@@ -108,7 +108,12 @@ class WithholdRelease(Journaled[WithholdPlan]):
         self._history = bool(history)
         self.level = validate.level("level", level)
         if plan is not None and (settings or state is not None):
-            raise ArgumentError("plan", plan.why, "goes alone", "give the settings instead")
+            raise ArgumentError(
+                "plan",
+                plan.why,
+                "cannot be combined with other settings",
+                "give the settings instead",
+            )
         self.plan = plan_levels(**settings) if plan is None else plan
         source: Noise = source_of(noise)
         self._start(source)

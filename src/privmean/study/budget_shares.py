@@ -175,9 +175,8 @@ class AllocationTask:
         low, high = SMALLEST_EPSILON**2, most
         if self.error(item, at(high)) > item.error:
             raise InfeasibleError(
-                f"{item.name}: an error of {item.error:g} is below what these persons show without "
-                "any privacy noise",
-                "want a larger error, or ask about more persons",
+                f"{item.name}: an error of {item.error:g} is below the sampling error",
+                "request a larger error, or ask about more people",
             )
         low = max(low, SMALLEST_EPSILON)
         while high / low > 1 + FINE:
@@ -201,7 +200,8 @@ class AllocationTask:
         if left < 0 or (free and left <= 0):
             needed = float(total - left)
             raise InfeasibleError(
-                f"the wanted errors need epsilon={needed:.4g} and the study has {float(total):g}",
+                f"the requested errors require epsilon={needed:.4g}, but the study has "
+                f"{float(total):g}",
                 self.remedy(),
             )
         weights = {item.name: self._needed_epsilon(item, deltas[item.name]) for item in free}
@@ -253,8 +253,9 @@ class AllocationTask:
         free = [item for item in self.items if item.name not in wanted]
         if left < 0 or (free and left <= 0):
             raise InfeasibleError(
-                f"the wanted errors need rho={float(total - left):.4g} and the study has {rho:g}",
-                "give the study a larger budget, or want larger errors",
+                f"the requested errors require rho={float(total - left):.4g}, but the study has "
+                f"{rho:g}",
+                "give the study a larger budget, or request larger errors",
             )
         weights = {item.name: math.sqrt(item.weight) for item in free}
         whole = math.fsum(weights.values())

@@ -52,8 +52,8 @@ class RunFolder:
                 raise ArgumentError(
                     "out",
                     str(path / LOCK),
-                    f"has {names_of(lock)} names (hard links): another folder could go on with "
-                    "the same run",
+                    f"has {names_of(lock)} names (hard links), so that another folder could "
+                    "continue the same run",
                     "remove the other folder, or its name of this file",
                 )
 
@@ -81,7 +81,7 @@ class RunFolder:
             raise ArgumentError(
                 "out",
                 str(self.path),
-                "holds the run of another study, or of this one before it was changed",
+                "holds the run of another study, or of an earlier version of this one",
                 "name another folder; what was charged for that run stays charged",
             )
 
@@ -165,8 +165,9 @@ class RunFolder:
             os.replace(draft, self.path / name)
         except OSError as error:
             raise PrivmeanError(
-                f"{self.path / name}: cannot be written: {os_error_text(error)}; then run the same "
-                "command again: nothing is charged or drawn twice"
+                f"{self.path / name}: cannot be written: {os_error_text(error)}. "
+                "Correct this and run the same command again: nothing is charged or "
+                "drawn twice."
             ) from None
         sync_folder(self.path)
 
@@ -231,7 +232,9 @@ def held(path: str | os.PathLike[str]) -> Iterator[RunFolder]:
 
 
 def _hold(lock: int, path: str | os.PathLike[str]) -> None:
-    busy = ArgumentError("out", str(path), "is used by another run", "wait for it to end")
+    busy = ArgumentError(
+        "out", str(path), "is used by another run", "wait for the other run to end"
+    )
     try:
         import fcntl
     except ImportError:  # Windows

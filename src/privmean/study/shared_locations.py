@@ -88,9 +88,7 @@ def plan_of(question: Question, shape: PublicShape, own: Budget, looks: Looks) -
     assert isinstance(question, SharesLocation)
     taken = tuple(looks[column] for column in used)
     if any(SharedLocationQuery.of(x.column, shape.counted(), x.epsilon) is None for x in taken):
-        raise InfeasibleError(
-            "the persons are too few to look at a column", "ask about more persons"
-        )
+        raise InfeasibleError("n is too small for a shared location query", "ask about more people")
     inner = within_budget(question.located(used).plan(own, shape), own)
     return SharedLocationPlan(_with(own, taken), own, inner, taken)
 

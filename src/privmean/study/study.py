@@ -38,7 +38,7 @@ def _card(given: Mapping[str, str]) -> dict[str, str]:
     for name, text in given.items():
         if name not in CARD or not isinstance(text, str):
             raise ArgumentError(
-                "card", name, "is no field of the card", f"it has {', '.join(CARD)}"
+                "card", name, "is not a field of the card", f"choose one of {', '.join(CARD)}"
             )
     return dict(given)
 
@@ -81,12 +81,14 @@ class Study:
         card: Mapping[str, str] | None = None,
         **terms: Unpack[CallOptions],
     ) -> None:
-        self._said = check_options(terms, "Study", {})
+        self._said = check_options(terms, Study)
         self.source = source_of(source, person, {})
         if not isinstance(name, str) or not name:
-            raise ArgumentError("name", name, "is no name", "name the study")
+            raise ArgumentError("name", name, "is not a name", "name the study")
         if not isinstance(simultaneous, bool):
-            raise ArgumentError("simultaneous", simultaneous, "is no yes or no", "give True")
+            raise ArgumentError(
+                "simultaneous", simultaneous, "must be True or False", "use True or False"
+            )
         self.name, self.simultaneous = name, simultaneous
         self.card = _card(card or {})
         self._items: dict[str, StudyQuestion] = {}
@@ -121,7 +123,7 @@ class Study:
         """
         item = StudyQuestion(name, question, weight, error, guess_sd)
         if name in self._items:
-            raise ArgumentError("name", name, "is taken", "give every question its own name")
+            raise ArgumentError("name", name, "is already used", "give every question its own name")
         self._items[name] = item
         return self
 
@@ -158,7 +160,10 @@ class Study:
         items, budget = self._asked(), self._said.budget
         if budget.neighbors == ADD_REMOVE and self._said.n_design is None:
             raise ArgumentError(
-                "n_design", None, "is needed by a study under add-remove", "guess the persons"
+                "n_design",
+                None,
+                "is required for a study under neighbors='add-remove'",
+                "give a public guess of n",
             )
         shapes = {
             item.name: shape_of(people[item.name], budget.neighbors, self._said.n_design)
@@ -218,7 +223,7 @@ class Study:
 
     def _asked(self) -> tuple[StudyQuestion, ...]:
         if not self._items:
-            raise ArgumentError("questions", (), "are missing", "add one: study.add(name, ...)")
+            raise ArgumentError("questions", (), "are required", "add one: study.add(name, ...)")
         return tuple(self._items.values())
 
     def _prepared(self, items: Sequence[StudyQuestion]) -> tuple[StudyQuestion, ...]:

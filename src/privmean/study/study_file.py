@@ -15,7 +15,6 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -23,6 +22,7 @@ from privmean.api.option_groups import ReleaseOptions, ResourceOptions, TextOpti
 from privmean.api.parse_question import QUESTIONS, Field, fields_of, question_class, question_of
 from privmean.data.table import Resources, Table
 from privmean.errors import ArgumentError
+from privmean.signatures import keyword_hint
 from privmean.study.study import CARD, Study
 
 
@@ -79,9 +79,9 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
     _known("", stated, PARTS)
     for part in PARTS:
         if part in NEEDED and (not isinstance(stated.get(part), dict) or not stated[part]):
-            raise ArgumentError(part, stated.get(part), "is missing", f"add [{part}] to the file")
+            raise ArgumentError(part, stated.get(part), "is required", f"add [{part}] to the file")
         if not isinstance(stated.get(part, {}), dict):
-            raise ArgumentError(part, stated[part], "is no table", f"write [{part}]")
+            raise ArgumentError(part, stated[part], "is not a table", f"write [{part}]")
     table, budget, own = stated["table"], stated["budget"], stated.get("study", {})
     for place, said, known in (
         ("table", table, TEXT),
@@ -91,7 +91,7 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
         _typed(place, said, known)
     for name in ("source", "person"):
         if name not in table:
-            raise ArgumentError(f"table.{name}", None, "is missing", TEXT[name][1])
+            raise ArgumentError(f"table.{name}", None, "is required", TEXT[name][1])
     kept = {name: value for name, value in table.items() if name not in ("source", "person")}
     machine = {name: kept.pop(name) for name in _words_of(ResourceOptions) if name in kept}
     source = os.path.expanduser(table["source"])
@@ -104,7 +104,9 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
     for name, said in stated["questions"].items():
         place = f"questions.{name}"
         if not isinstance(said, dict) or "ask" not in said:
-            raise ArgumentError(f"{place}.ask", None, "is missing", 'say ask = "mean", for example')
+            raise ArgumentError(
+                f"{place}.ask", None, "is required", 'write for example ask = "mean"'
+            )
         ours = {word: value for word, value in said.items() if word in OWN}
         _typed(place, ours, OWN)
         kind = ours.pop("ask")
@@ -125,17 +127,15 @@ def _question(kind: str, words: Mapping[str, Any], place: str) -> Any:
     known = [item.name for item in fields_of(question_class(kind))]
     for word, value in words.items():
         if word not in known:
-            near = get_close_matches(word, [*known, *OWN], n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"{kind} takes {', '.join(known)}"
-            raise ArgumentError(f"{place}.{word}", value, f"is no word of {kind}", remedy)
+            remedy = keyword_hint(word, value, [*known, *OWN], "see the reference")
+            raise ArgumentError(f"{place}.{word}", value, f"is not an argument of {kind}", remedy)
     return question_of(kind, words, place + ".{}")
 
 
 def _known(place: str, said: Mapping[str, Any], names: Any) -> None:
     for name, value in said.items():
         if name not in names:
-            near = get_close_matches(name, names, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(names)}"
+            remedy = keyword_hint(name, value, list(names), f"use {', '.join(names)}")
             raise ArgumentError(f"{place}{name}", value, "is not known", remedy)
 
 
@@ -146,7 +146,7 @@ def _typed(place: str, said: Mapping[str, Any], known: Mapping[str, tuple[Any, s
         kind, words = known[name]
         fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
         if not fits or (isinstance(value, bool) and kind is not bool):
-            raise ArgumentError(f"{place}.{name}", value, f"is no {_TYPES[kind]}", words)
+            raise ArgumentError(f"{place}.{name}", value, f"is not {_TYPES[kind]}", words)
 
 
 _TYPES = {str: "string", float: "number", int: "integer", bool: "boolean", list: "array"}

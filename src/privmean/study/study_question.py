@@ -29,14 +29,17 @@ class StudyQuestion:
             raise ArgumentError(
                 "name",
                 self.name,
-                "is no name of a question",
-                "use at most 64 letters, digits, ' ', '_', '-', '.'; first a letter or a digit",
+                "is not a name of a question",
+                "begin with a letter or digit, and use at most 64 letters, digits, ' ', "
+                "'_', '-' or '.'",
             )
         if self.name == "look":
-            raise ArgumentError("name", self.name, "is kept for looks at columns", "take another")
+            raise ArgumentError(
+                "name", self.name, "is reserved for shared location queries", "choose another name"
+            )
         if not hasattr(self.question, "estimator") or isinstance(self.question, type):
             raise ArgumentError(
-                "question", self.question, "is no question", "give pm.Mean(...), for example"
+                "question", self.question, "is not a question", "use for example pm.Mean(...)"
             )
         validate.positive("weight", self.weight)
         if self.guess_sd is not None:
@@ -45,13 +48,15 @@ class StudyQuestion:
             return
         validate.positive("error", self.error)
         if self.weight != 1.0:
-            raise ArgumentError("weight", self.weight, "goes beside no wanted error", "give one")
+            raise ArgumentError(
+                "weight", self.weight, "cannot be combined with error", "use one of them"
+            )
         if self.guess_sd is None:
             raise ArgumentError(
                 "guess_sd",
                 None,
-                f"is needed with a wanted error ({self.name})",
-                "give a public guess of the deviation between persons; it is for planning only",
+                f"is required with error ({self.name})",
+                "give a public guess of the standard deviation between people",
             )
 
     @property

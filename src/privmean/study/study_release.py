@@ -73,9 +73,11 @@ class StudyRelease:
         for answer in self.answers:
             if answer.item.name == name:
                 if answer.release is None:
-                    raise ArgumentError("name", name, f"was {answer.status}", answer.advice)
+                    raise ArgumentError(
+                        "name", name, f"has no release: {answer.status}", answer.advice
+                    )
                 return answer.release
-        raise ArgumentError("name", name, "is no question of the study", ", ".join(self.names))
+        raise ArgumentError("name", name, "is not a question of the study", ", ".join(self.names))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

@@ -50,7 +50,7 @@ def page(stored: Mapping[str, Any], *, table: str = "", analyst: str = "") -> st
     try:
         from jinja2 import Environment, StrictUndefined
     except ModuleNotFoundError:
-        raise ArgumentError("report", None, "needs jinja2", "install jinja2") from None
+        raise ArgumentError("report", None, "requires jinja2", "install jinja2") from None
     text = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
     made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
         text

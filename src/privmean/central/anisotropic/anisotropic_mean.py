@@ -71,14 +71,14 @@ class AnisotropicMean:
             raise ArgumentError(
                 "method",
                 self.method,
-                "is for study, and has a place of its own",
-                "say privmean.published.AnisotropicAsPublished(covariance)",
+                "is only for studies",
+                "use privmean.published.AnisotropicAsPublished(covariance)",
             )
         validate.choice("method", self.method, METHODS)
         validate.choice("scales", self.scales, tuple(NORMS))
         if self.covariance is None and self.scales != SAME:
             raise ArgumentError(
-                "scales", self.scales, "goes with a known covariance", "give covariance= too"
+                "scales", self.scales, "requires a known covariance", "give covariance"
             )
         validate.fraction("beta", self.beta)
         if self.n_design is not None:
@@ -87,8 +87,8 @@ class AnisotropicMean:
             raise ArgumentError(
                 "method",
                 self.method,
-                "is a method for a known covariance",
-                "give covariance=, or leave it out: the scales are found privately then",
+                "requires a known covariance",
+                "give covariance, or remove the method",
             )
         if self.sampled_degrees is not None:
             object.__setattr__(
@@ -100,23 +100,23 @@ class AnisotropicMean:
                 raise ArgumentError(
                     "sampled_degrees",
                     self.sampled_degrees,
-                    f"is not used by method {self.method!r}, which has a filter of its own",
-                    "leave out one of them",
+                    f"is not used by method={self.method!r}",
+                    "remove one of them",
                 )
             if self.covariance is None:
                 raise ArgumentError(
                     "sampled_degrees",
                     self.sampled_degrees,
-                    "is not used where the covariance is unknown",
-                    "give covariance=, or leave it out",
+                    "requires a known covariance",
+                    "give covariance, or remove it",
                 )
         if self.scale_range is not None:
             if self.covariance is not None:
                 raise ArgumentError(
                     "scale_range",
                     self.scale_range,
-                    "is not used where a covariance is given",
-                    "leave out one of them",
+                    "is not used where the covariance is known",
+                    "remove one of them",
                 )
             low, _ = validate.bounds("scale_range", self.scale_range)
             validate.positive("scale_range", low, "give two standard deviations above 0")
@@ -129,15 +129,14 @@ class AnisotropicMean:
         d = shape.dimension
         if budget.epsilon is None or budget.delta <= 0:
             raise InfeasibleError(
-                f"{budget.describe()} has no delta, and without one no estimator is free of the "
-                "dimension",
-                "give epsilon and a delta far below 1/persons",
+                f"this method requires delta > 0, but the budget is {budget.describe()}",
+                "give a delta far below 1/n, such as 1e-6",
             )
         design = self._design(shape)
         if self.sampled_degrees is not None and budget.neighbors != REPLACE_ONE:
             raise InfeasibleError(
-                "sampled degrees are proved for a public number of persons only",
-                "use replace-one neighbours, or leave sampled_degrees out",
+                "sampled_degrees requires a public n",
+                "use neighbors='replace-one', or remove sampled_degrees",
             )
 
         def attempt(budget: Budget, n: int) -> bool:
@@ -195,15 +194,15 @@ class AnisotropicMean:
             raise ArgumentError(
                 "n_design",
                 self.n_design,
-                "goes with neighbors='add-remove': the number of persons is public",
-                "leave it out",
+                "is only for neighbors='add-remove'",
+                "remove it",
             )
         if shape.design not in (None, self.n_design):
             raise ArgumentError(
                 "n_design",
                 self.n_design,
-                f"is not the guess given beside the budget, {shape.design}",
-                "give one of them",
+                f"must match the guess beside the budget, {shape.design}",
+                "use one of them",
             )
         return self.n_design
 

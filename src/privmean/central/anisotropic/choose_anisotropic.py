@@ -97,7 +97,7 @@ class Candidates:
             influence = sampled_influence(persons, self.draws, slip)
             if math.isinf(influence):
                 raise InfeasibleError(
-                    f"{self.draws} sampled friends a person are too few for delta={delta:g}",
+                    f"sampled_degrees={self.draws} is too small for delta={delta:g}",
                     "sample more, or leave sampled_degrees out",
                 )
             calibration = calibrate(

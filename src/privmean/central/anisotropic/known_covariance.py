@@ -264,8 +264,8 @@ def weighed_alike(people: PersonTable) -> None:
         raise ArgumentError(
             "people",
             f"cap={people.cap}",
-            "this estimator weighs persons alike",
-            "use the estimand over persons",
+            "requires people weighted equally",
+            "use estimand='persons'",
         )
 
 

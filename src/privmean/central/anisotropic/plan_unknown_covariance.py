@@ -48,9 +48,8 @@ def plan_unknown(
     """The plan for an unknown covariance. Raises Infeasible from public numbers."""
     if budget.neighbors != REPLACE_ONE:
         raise InfeasibleError(
-            "an unknown covariance needs halves and pairs of persons by position, which a person "
-            "who comes or goes would shift",
-            "use replace-one neighbours (the same roster), or give a public covariance bound",
+            "an unknown covariance requires neighbors='replace-one'",
+            "use neighbors='replace-one', or give a public covariance bound",
         )
     epsilon, delta = budget.epsilon, budget.delta
     assert epsilon is not None

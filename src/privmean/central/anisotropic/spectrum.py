@@ -125,16 +125,16 @@ def spectrum_of(covariance: object, dimension: int, scales: str = SAME) -> Spect
 
 
 def _spectrum(covariance: object, dimension: int) -> Spectrum:
-    remedy = "give a variance, one variance a column, or a symmetric covariance matrix"
+    remedy = "give a variance, one variance per column, or a symmetric covariance matrix"
     try:
         value = np.asarray(covariance, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ArgumentError("covariance", covariance, "is not numeric", remedy) from None
     if not np.isfinite(value).all():
-        raise ArgumentError("covariance", covariance, "has values that are not finite", remedy)
+        raise ArgumentError("covariance", covariance, "must be finite", remedy)
     if np.abs(value).max(initial=0.0) > validate.LARGEST:
         raise ArgumentError(
-            "covariance", covariance, f"has values beyond {validate.LARGEST:g}", "use other units"
+            "covariance", covariance, f"must be at most {validate.LARGEST:g}", "use other units"
         )
     axes: Floats | None = None
     if value.ndim == 0:
@@ -157,12 +157,10 @@ def _spectrum(covariance: object, dimension: int) -> Spectrum:
             variances += np.where(variances < 0, 0.0, dimension * 2.0**-48 * largest)
     else:
         raise ArgumentError(
-            "covariance", value.shape, f"does not fit {count_noun(dimension, 'column')}", remedy
+            "covariance", value.shape, f"must match {count_noun(dimension, 'column')}", remedy
         )
     if (variances < 0).any() or not (variances > 0).any():
-        raise ArgumentError(
-            "covariance", covariance, "has a negative variance or none above 0", remedy
-        )
+        raise ArgumentError("covariance", covariance, "must hold variances above 0", remedy)
     deviations = np.sqrt(variances)
     return Spectrum(np.maximum(deviations, FLOOR * float(deviations.mean())), axes)
 

@@ -47,7 +47,7 @@ class ArmsPlan(PairsPlan):
     def accepts(self, people: PersonTable) -> None:
         """Refuse people that are no pairs of these arms, and arms that nobody is in."""
         if not all(self.pairs(people, "arms").group_weights()):
-            raise InfeasibleError("an arm has nobody", "look at how the arms are written")
+            raise InfeasibleError("an arm has no people", "check the spelling of the levels")
 
     @property
     def losses(self) -> tuple[PrivacyEvent, ...]:

@@ -61,14 +61,17 @@ class GroupMeans:
         for name in ("simultaneous", "public_groups", "common"):
             validate.flag(name, getattr(self, name))
         validate.instance(
-            "weights", self.weights, GroupWeights, "leave it out, for one group a person"
+            "weights", self.weights, GroupWeights, "remove it, for one group per person"
         )
         if self.keys is None:
             return
         object.__setattr__(self, "keys", keys_of("keys", self.keys))
         if not 0 < len(self.keys) <= MOST_KEYS:
             raise ArgumentError(
-                "keys", len(self.keys), "is no number of groups", f"give 1 to {MOST_KEYS} keys"
+                "keys",
+                len(self.keys),
+                "must be a positive number of groups",
+                f"give 1 to {MOST_KEYS} keys",
             )
 
     @property
@@ -81,15 +84,15 @@ class GroupMeans:
         epsilon = require_epsilon(budget.pure_epsilon())
         if self.keys is None and (budget.rho is not None or budget.delta <= 0):
             raise InfeasibleError(
-                f"private keys need a threshold, which delta={budget.delta:g} does not give",
-                "give epsilon and a delta such as 1e-6, or name the public keys",
+                "private group keys require delta > 0",
+                "pass delta=1e-6, or list public groups in keys",
             )
         if self.public_groups and budget.neighbors != REPLACE_ONE:
             raise ArgumentError(
                 "neighbors",
                 budget.neighbors,
-                "has no public groups of persons",
-                "say neighbors='replace-one', or membership='private'",
+                "cannot have public groups",
+                "use neighbors='replace-one', or membership='private'",
             )
         settings = GroupSettings(
             self.keys or (),
@@ -106,8 +109,8 @@ class GroupMeans:
         if self.keys is None or self.simultaneous:
             name = "keys" if self.keys is None else "simultaneous"
             raise ArgumentError(
-                name, getattr(self, name), "does not go with several values",
-                "name the public keys and leave simultaneous out, or ask for one value",
+                name, getattr(self, name), "requires a single value",
+                "name the public keys and remove simultaneous, or use one value",
             )  # fmt: skip
         from privmean.central.groups.multi_value_plan import ValuesPlan
 

@@ -96,7 +96,9 @@ class GroupRelease(Release):
         """
         text = str(key)
         if text not in self.columns:
-            raise ArgumentError("key", key, "is no row", f"choose of {list(self.columns[:9])}")
+            raise ArgumentError(
+                "key", key, "is not a row of the release", f"choose one of {list(self.columns[:9])}"
+            )
         half = self._persons_half(self._level(level))
         return _about(float(self.groups.weight[self.columns.index(text)]), half)
 
@@ -125,14 +127,14 @@ class GroupRelease(Release):
         """
         (found,) = self._parsed(said)
         if found.ratio:
-            raise ArgumentError("contrast", said, "is a ratio", "ask ratio(...)")
+            raise ArgumentError("contrast", said, "is a ratio, not a difference", "use ratio(...)")
         return self._compared(found, self._level(level), independent=independent)
 
     def ratio(self, said: str, level: float | None = None, *, independent: bool = False) -> Ratio:
         """The ratio of two groups, "a / b": its set of values may be everything."""
         (found,) = self._parsed(said)
         if not found.ratio:
-            raise ArgumentError("ratio", said, "is no ratio", "say 'a / b'")
+            raise ArgumentError("ratio", said, "is not a ratio", "write 'a / b'")
         return ratio_line(self.groups, found, self._level(level), independent=independent)
 
     def pairwise(self, level: float | None = None) -> tuple[Row, ...]:
@@ -149,7 +151,10 @@ class GroupRelease(Release):
         the limits, are left out. Costs nothing more."""
         if column not in self.by or not self.crossed:
             raise ArgumentError(
-                "column", column, "is none of the crossed columns", f"choose of {list(self.by)}"
+                "column",
+                column,
+                "is not one of the crossed columns",
+                f"choose one of {list(self.by)}",
             )
         place, at, rows = self.by.index(column), self._level(level), []
         for value in dict.fromkeys(key[place] for key in self.crossed):
@@ -225,7 +230,7 @@ class GroupRelease(Release):
         found = contrasts_of([said], self.columns)
         if len(found) != 1:
             raise ArgumentError(
-                "contrast", said, "means several comparisons", "ask for pairwise(), or one of them"
+                "contrast", said, "is several comparisons", "use pairwise(), or give one of them"
             )
         return found
 

@@ -39,7 +39,7 @@ class RegionGroupMeans:
     def plan(self, budget: Budget, shape: PublicShape) -> RegionGroupPlan:
         """Prices of its own stages. Infeasible without a public number of persons."""
         if budget.neighbors != REPLACE_ONE or shape.persons is None:
-            raise InfeasibleError("a located table has a public number of persons", "")
+            raise InfeasibleError("means from a shared location require a public n", "")
         made = self.means.plan(budget, shape)
         return RegionGroupPlan(**{x.name: getattr(made, x.name) for x in fields(GroupPlan)})
 

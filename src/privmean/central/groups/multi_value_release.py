@@ -37,7 +37,9 @@ class MultiValueRelease(Release):
     def __getitem__(self, value: str) -> GroupRelease:
         found = {item.term: item for item in self.tables}
         if value not in found:
-            raise ArgumentError("value", value, "is none of the values", f"choose of {list(found)}")
+            raise ArgumentError(
+                "value", value, "is not one of the values", f"choose one of {list(found)}"
+            )
         return found[value]
 
     def _rows(self, level: float) -> tuple[Row, ...]:

@@ -42,7 +42,10 @@ class PairsPlan(PlanBase):
         other = self.settings.public_keys and found.keys != self.settings.keys
         if other or found.weights != self.settings.weights:
             raise ArgumentError(
-                "people", len(found.keys), f"were read for other {what}", "plan for their keys"
+                "people",
+                len(found.keys),
+                f"must be read for the same {what}",
+                "plan for their keys",
             )
         if self.settings.public_groups:
             enough(found, self.settings, self.of_value)

@@ -57,21 +57,24 @@ def sizes_of(plan: HasGroupNames, sizes: object) -> dict[str, float]:
     number that is shared out evenly."""
     labels = plan.labels
     if not labels:
-        raise ArgumentError("sizes", sizes, "needs public keys", "name the keys")
+        raise ArgumentError("sizes", sizes, "requires public keys", "name the public keys")
     if isinstance(sizes, Mapping):
         given = {key_text("sizes", key): value for key, value in sizes.items()}
         strange = [key for key in given if key not in labels]
         missing = [key for key in labels if key not in given]
         if strange or missing:
             raise ArgumentError(
-                "sizes", (strange or missing)[0], "is no key with a size", "give one for each key"
+                "sizes",
+                (strange or missing)[0],
+                "is not a key with a size",
+                "give one for each key",
             )
         numbers = [given[key] for key in labels]
     elif isinstance(sizes, Sequence):
         numbers = list(sizes)
         if len(numbers) != len(labels):
             raise ArgumentError(
-                "sizes", len(numbers), f"are not {len(labels)} numbers", "give one for each key"
+                "sizes", len(numbers), f"must be {len(labels)} numbers", "give one for each key"
             )
     else:
         numbers = [validate.positive("sizes", sizes) / len(labels)] * len(labels)

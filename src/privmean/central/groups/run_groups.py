@@ -217,8 +217,9 @@ def enough(people: GroupPairTable, settings: GroupSettings, epsilon: Fraction) -
     """Refuse groups that are public and hold too few persons in all: nothing need be spent."""
     if people.members() * settings.strength(epsilon) < LEAST:
         raise InfeasibleError(
-            f"{people.members()} persons in the groups asked are too few to find the values",
-            f"about {math.ceil(LEAST / settings.strength(epsilon))} are needed, or more epsilon",
+            f"n={people.members()} in the requested groups is too small to find the values",
+            f"provide at least about {math.ceil(LEAST / settings.strength(epsilon))} people, or a "
+            "larger epsilon",
         )
 
 

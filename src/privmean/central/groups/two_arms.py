@@ -42,7 +42,7 @@ class TwoArms:
         validate.choice("target", self.target, [None, "clipped"])
         object.__setattr__(self, "keys", keys_of("keys", self.keys))
         if len(self.keys) != 2:
-            raise ArgumentError("keys", self.keys, "are not two arms", "give two keys")
+            raise ArgumentError("keys", self.keys, "must be two keys", "give two keys")
 
     def plan(self, budget: Budget, shape: PublicShape) -> ArmsPlan:
         """Prices of the stages, before any data; raises Infeasible from public numbers only."""
@@ -50,8 +50,8 @@ class TwoArms:
             raise ArgumentError(
                 "neighbors",
                 budget.neighbors,
-                "has no public arms",
-                "say neighbors='replace-one', or membership='private'",
+                "cannot have public arms",
+                "use neighbors='replace-one', or membership='private'",
             )
         epsilon = require_epsilon(budget.pure_epsilon())
         settings = GroupSettings(

@@ -50,14 +50,14 @@ def _pairs(order: Any, bound: Any) -> tuple[tuple[float, ...], tuple[float, ...]
     bounds = list(bound) if _many(bound) else [bound]
     if not orders or len(orders) != len(bounds):
         raise ArgumentError(
-            "bound", bound, "needs one number for each order", "give as many bounds as orders"
+            "bound", bound, "requires one number for each order", "give as many bounds as orders"
         )
-    remedy = "give an order of at least 2, such as 2 if no higher moment is known to be finite"
+    remedy = "use 2, or a higher order whose moment is finite"
     for item in orders:
         if validate.number("order", item, remedy) < 2:
             raise ArgumentError("order", item, "must be at least 2", remedy)
         if item > 64:
-            raise ArgumentError("order", item, "is above 64", "give a smaller order")
+            raise ArgumentError("order", item, "must be at most 64", "give a smaller order")
     return tuple(float(item) for item in orders), tuple(
         validate.positive("bound", item) for item in bounds
     )
@@ -107,7 +107,7 @@ class BoundedMoment:
         validate.nonnegative("between_sd", self.between_sd)
         icc = validate.nonnegative("icc", self.icc)
         if icc > 1:
-            raise ArgumentError("icc", icc, "is above 1", "give a correlation from 0 to 1")
+            raise ArgumentError("icc", icc, "must be at most 1", "give a correlation from 0 to 1")
         if self.norm_bound is not None:
             if _many(self.norm_bound):
                 object.__setattr__(self, "norm_bound", tuple(self.norm_bound))  # type: ignore[arg-type]
@@ -129,8 +129,8 @@ class BoundedMoment:
                 raise ArgumentError(
                     "norm_bound",
                     self.norm_bound,
-                    "is below the directional bound",
-                    "give a number of at least `bound`: a norm is no smaller than a projection",
+                    "must be at least the directional bound",
+                    "give a number of at least `bound`",
                 )
 
     def _norms(self) -> tuple[float, ...]:
@@ -141,7 +141,7 @@ class BoundedMoment:
             return (self.norm_bound,) * len(self.pairs)
         if len(self.norm_bound) != len(self.pairs):
             raise ArgumentError(
-                "norm_bound", self.norm_bound, "needs one number for each order", "give as many"
+                "norm_bound", self.norm_bound, "requires one number for each order", "give as many"
             )
         return tuple(self.norm_bound)
 
@@ -229,7 +229,7 @@ def _within_reach(name: str, value: float, order: float) -> None:
         raise ArgumentError(
             name,
             value,
-            f"to the power {order:g} is beyond what doubles hold",
+            f"to the power {order:g} is too large",
             "measure values in other units",
         )
 

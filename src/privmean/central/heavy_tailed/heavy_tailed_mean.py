@@ -22,7 +22,7 @@ from privmean.central.heavy_tailed.heavy_tailed_settings import Settings
 from privmean.central.heavy_tailed.record_weights import RecordWeights
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.plurals import count_noun, count_phrase
+from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 LARGEST_SEARCH = 2**36
@@ -102,15 +102,15 @@ class HeavyTailedMean:
             )
         if self.start == "public" and self.moment.range is None:
             raise ArgumentError(
-                "start", self.start, "needs a public range", "give BoundedMoment(..., range=...)"
+                "start", self.start, "requires a public range", "give BoundedMoment(..., range=...)"
             )
         extras = bool(self.private_radius) or self.clipped_count
         if (self.split == "disjoint" and (extras or self.weights)) or (self.weights and extras):
             raise ArgumentError(
                 "private_radius" if self.private_radius else "clipped_count",
                 extras,
-                'goes neither with split="disjoint" nor with weights, nor these with each other',
-                "drop one of them",
+                'cannot be combined with split="disjoint" or weights',
+                "remove one of them",
             )
 
     @property
@@ -128,16 +128,17 @@ class HeavyTailedMean:
             raise ArgumentError(
                 "neighbors",
                 relation,
-                "does not go with disjoint parts or a private radius, which use a public roster",
-                'use neighbors="replace-one" or leave them out',
+                "cannot be combined with disjoint parts or a private radius, which "
+                "require a public roster",
+                'use neighbors="replace-one", or remove them',
             )
         self.moment.ranges(d)
         if self.rounds not in (None, 1) and planning.one_sum(self._settings, budget, d):
             raise ArgumentError(
                 "rounds",
                 self.rounds,
-                "is for Gaussian noise or several columns: one column takes one clipped sum",
-                'leave it out, or give law="gaussian" with a delta',
+                "requires Gaussian noise or several columns",
+                'remove it, or use law="gaussian" with a delta',
             )
         found = self.attempt(budget, n, d, relation)
         if found is None:
@@ -174,9 +175,9 @@ class HeavyTailedMean:
     ) -> InfeasibleError:
         if self.moment.range is None and (budget.is_pure or budget.is_zcdp):
             return InfeasibleError(
-                f"searching the whole line needs a delta, and the budget is {budget.describe()}",
-                "give the moment a public range of the mean, BoundedMoment(..., "
-                "range=(lower, upper)), on a command line range=LOWER,UPPER, or give a delta",
+                f"a search with {budget.describe()} requires delta > 0 or a public range",
+                "pass delta=1e-6, or BoundedMoment(..., range=(lower, upper)); on a "
+                "command line, range=LOWER,UPPER",
             )
         needed = smallest_int(
             lambda n: self.attempt(budget, n, dimension, relation) is not None,
@@ -186,15 +187,13 @@ class HeavyTailedMean:
         )
         if needed is None:
             return InfeasibleError(
-                f"no number of persons makes this feasible with {budget.describe()}",
+                f"no number of people makes this feasible with {budget.describe()}",
                 "choose another law or start, narrow the public range, or give more budget",
             )
         return InfeasibleError(
-            f"{count_phrase(persons, 'person', 'is', 'are')} too few for "
-            f"{count_noun(dimension, 'column')} "
-            f"with {budget.describe()}: the planned error is no smaller than the spread of a "
-            "single person's value",
-            f"about {needed} persons would do; or more epsilon, or a narrower public range",
+            f"n={persons} is too small for {count_noun(dimension, 'column')} with "
+            f"{budget.describe()}",
+            f"provide at least about {needed} people, a larger epsilon, or a narrower public range",
         )
 
 

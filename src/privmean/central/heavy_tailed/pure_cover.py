@@ -37,7 +37,6 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
-from privmean.plurals import count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
@@ -190,23 +189,26 @@ class PureCover:
         validate.flag("proof", self.proof)
         validate.fraction("beta", self.beta)
         if validate.positive("work", self.work) > MOST_WORK:
-            raise ArgumentError("work", self.work, "is too much work", f"give at most {MOST_WORK}")
+            raise ArgumentError("work", self.work, "is too large", f"give at most {MOST_WORK}")
 
     def plan(self, budget: Budget, shape: PublicShape) -> CoverPlan:
         """Everything decided before data are read. Raises Infeasible (also for too much work)."""
         relation, d = budget.neighbors, shape.dimension
         if relation != REPLACE_ONE:
             raise ArgumentError(
-                "neighbors", relation, "scores count changed persons", 'use "replace-one"'
+                "neighbors",
+                relation,
+                "is not supported by the cover",
+                "use neighbors='replace-one'",
             )
         n = shape.number()
         if d > 3:
             raise InfeasibleError(
-                f"a cover in {d} dimensions has too many points", "use HeavyTailed instead"
+                f"a cover in {d} dimensions has too many points", "use pm.HeavyTailedMean"
             )
         if self.moment.range is None or budget.is_zcdp:
             raise InfeasibleError(
-                "the cover needs a public range and an epsilon",
+                "the cover requires a public range and epsilon",
                 "give BoundedMoment(..., range=(lower, upper)) and epsilon",
             )
         common = HeavyTailedNumbers(
@@ -226,8 +228,8 @@ class PureCover:
                 refused = problem
         if not found:
             raise refused or InfeasibleError(
-                f"{count_phrase(n, 'person', 'is', 'are')} too few to find the mean's bucket",
-                "give more persons or epsilon",
+                f"n={n} is too small to find the mean",
+                "provide more people or a larger epsilon",
             )
         return min(found, key=lambda item: item.error)
 
@@ -251,16 +253,15 @@ class PureCover:
             if most < 2 or (self.proof and per_axis > most):
                 raise InfeasibleError(
                     f"the cover would take more than {self.work:g} projections",
-                    "use HeavyTailed, which needs one pass a round",
+                    "use pm.HeavyTailedMean, which requires one pass per round",
                 )
             if self._works(found):
                 return found
             accuracy *= 1.2
             if accuracy > 4 * spread:
                 raise InfeasibleError(
-                    f"{count_phrase(n, 'person', 'is', 'are')} too few for a choice from a "
-                    f"cover of {per_axis**d} points",
-                    "give more persons or epsilon, or use HeavyTailed",
+                    f"n={n} is too small to choose from a cover of {per_axis**d} points",
+                    "provide more people or a larger epsilon, or use pm.HeavyTailedMean",
                 )
 
     def _works(self, plan: CoverPlan) -> bool:

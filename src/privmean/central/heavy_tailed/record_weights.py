@@ -47,7 +47,7 @@ class RecordWeights:
         object.__setattr__(self, "cap", validate.whole("cap", self.cap, least=1))
         object.__setattr__(self, "least", validate.whole("least", self.least, least=1))
         if self.least > self.cap:
-            raise ArgumentError("least", self.least, "is above cap", "give at most `cap`")
+            raise ArgumentError("least", self.least, "must be at most cap", "give at most `cap`")
         if self.critical is not None:
             validate.positive("critical", self.critical)
 
@@ -78,8 +78,8 @@ def require_counts(people: PersonTable) -> None:
         raise ArgumentError(
             "people",
             type(people).__name__,
-            "hold no numbers of records, which the weights need",
-            "read the table with estimand='records' and cap=...",
+            "requires the number of records per person for the weights",
+            "use estimand='records' and cap",
         )
 
 

@@ -54,7 +54,7 @@ def aggregate_files(
                 continue
         data = path.read_bytes()
         if data in seen_tallies:
-            raise PrivmeanError("the same tally is given twice; give each one once")
+            raise PrivmeanError("the same tally is given twice. Give each tally once.")
         seen_tallies.add(data)
         total = total.merge(Tally.from_bytes(round_, data))
     if not reports:  # tallies need no secret

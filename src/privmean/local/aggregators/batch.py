@@ -59,10 +59,15 @@ class Batch:
         Bytes do not show whether they were simulated, so `simulated=True` must be said for those.
         """
         if self.round.issued:
-            raise ArgumentError("round", "issued", "needs a ticket a report", "use the client")
+            raise ArgumentError(
+                "round", "issued", "requires one ticket per report", "use the client"
+            )
         if not (self.secure or simulated):
             raise ArgumentError(
-                "simulated", simulated, "the reports are not private", "say simulated=True"
+                "simulated",
+                simulated,
+                "must be True, because the reports are not private",
+                "use simulated=True",
             )
         size = HEADER_SIZE + payload_size(self.round)
         rows = np.empty((len(self), size), dtype=np.uint8)

@@ -92,7 +92,10 @@ def item_oracle(
     if isinstance(reports, Batch):
         if round_.coordinates > 1:
             raise ArgumentError(
-                "reports", round_.coordinates, "coordinates are kept apart", "give their tally"
+                "reports",
+                round_.coordinates,
+                "requires one round for all coordinates",
+                "give their tally",
             )
         return ReportOracle(reports, weights)
     return ItemOracle(reports, weights, coordinate)

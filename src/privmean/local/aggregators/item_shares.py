@@ -31,7 +31,7 @@ def items_estimate(
     assert round_.items is not None
     if round_.items > LARGEST_ITEMS:
         raise ArgumentError(
-            "tally", round_.items, "items are too many to list", "ask `item_oracle` for single ones"
+            "tally", round_.items, "has too many items to list", "ask `item_oracle` for single ones"
         )
     number, size = len(round_.menu), round_.coordinates
     weighing = Weighing.of(round_, weights, cap, range(number))

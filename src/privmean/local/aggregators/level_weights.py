@@ -65,7 +65,7 @@ def published_weights(mechanism: str, epsilons: list[float]) -> Floats:
         result = np.tanh(e / 2) ** 2
     else:
         raise ArgumentError(
-            "weights", PUBLISHED, f"there are none for {mechanism}", 'use "minimax" or "tested"'
+            "weights", PUBLISHED, f"are not supported for {mechanism}", 'use "minimax" or "tested"'
         )
     return result
 

@@ -155,13 +155,13 @@ class ParsedReport:
 def require_secret(rounds: Iterable[Round], secrets: tuple[bytes, ...]) -> None:
     """Refuse rounds with tickets where nothing could tell a ticket from a forged one."""
     if any(not isinstance(item, bytes) or len(item) != SECRET_SIZE for item in secrets):
-        raise ArgumentError("secret", "...", "is not 32 bytes", "draw 32 bytes")
+        raise ArgumentError("secret", "...", "is not 32 bytes", "give 32 random bytes")
     for round_ in rounds:
         if round_.issued and not secrets:
             raise ArgumentError(
                 "secret",
                 None,
-                f"is needed: round {round_.identifier.hex()} takes reports with tickets alone",
+                f"is required: round {round_.identifier.hex()} accepts only reports with tickets",
                 "give the 32 bytes (--secret-file) that its tickets were made with",
             )
 

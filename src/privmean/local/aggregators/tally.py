@@ -79,7 +79,7 @@ class Tally:
     def merge(self, other: Tally) -> Tally:
         """The tally of both. The caller owes that no report is in both."""
         if other.round.digest != self.round.digest:
-            raise PrivmeanError("only tallies of the same round can be merged")
+            raise PrivmeanError("the tallies must be of one round. Give tallies of the same round.")
         return Tally(
             self.round,
             self.counts + other.counts,
@@ -120,7 +120,7 @@ class Tally:
         """The tally of `to_bytes`, which must be of this round."""
         body, check = data[:-16], data[-16:]
         if len(data) < HEAD.size + 16 or hashlib.blake2b(body, digest_size=16).digest() != check:
-            raise PrivmeanError("the tally is damaged; make it again from the reports")
+            raise PrivmeanError("the tally is damaged. Make it again from the reports.")
         magic, digest, secure, number, size, mark, length = HEAD.unpack_from(body)
         expected = HEAD.size + length + 8 * number * (1 + size) + 16 * number
         if (
@@ -129,7 +129,9 @@ class Tally:
             or (number, size) != (round_.cells, round_.width)
             or len(body) not in (expected, expected + 8 * number * size * squared(round_))
         ):
-            raise PrivmeanError("the tally is of another round; ask for that round's description")
+            raise PrivmeanError(
+                "the tally is of another round. Ask for the description of that round."
+            )
         place = HEAD.size
         rejected = _rejected(body[place : place + length])
         place += length
@@ -165,7 +167,7 @@ def _rejected(text: bytes) -> Counter[str]:
     if not isinstance(found, dict) or not all(
         type(count) is int and count >= 0 for count in found.values()
     ):
-        raise PrivmeanError("the tally is damaged; make it again from the reports")
+        raise PrivmeanError("the tally is damaged. Make it again from the reports.")
     return Counter(found)
 
 

@@ -37,16 +37,18 @@ def _level(round_: Round, epsilon: object, ticket: Ticket | None) -> int:
     own = round_.level(epsilon)
     if not round_.issued:
         if ticket is not None:
-            raise ArgumentError("ticket", "...", "this round issues none", "leave the ticket out")
+            raise ArgumentError("ticket", "...", "is not used by this round", "remove the ticket")
         return own
     if ticket is None:
-        raise ArgumentError("ticket", None, "this round needs one", "ask the server's operator")
+        raise ArgumentError(
+            "ticket", None, "is required by this round", "ask the server's operator"
+        )
     validate.instance("ticket", ticket, Ticket, "give what Ticket.from_text makes")
     if ticket.round_id != round_.identifier:
-        raise ArgumentError("ticket", "...", "is for another round", "ask for the right one")
+        raise ArgumentError("ticket", "...", "is not for this round", "ask for the right one")
     if not 0 <= ticket.level <= own:
         raise ArgumentError(
-            "ticket", ticket.level, "asks for more epsilon than this client allows", "refuse it"
+            "ticket", ticket.level, "requires more epsilon than this client allows", "refuse it"
         )
     return ticket.level
 
@@ -55,11 +57,11 @@ def _place(round_: Round, point: int | None) -> bytes:
     """The design point as it stands before the payload; nothing in other rounds."""
     if not round_.points:
         if point is not None:
-            raise ArgumentError("point", point, "this round has no design points", "leave it out")
+            raise ArgumentError("point", point, "is not used by this round", "remove it")
         return b""
     number = len(round_.points)
     if point is None or not 0 <= validate.whole("point", point) < number:
-        raise ArgumentError("point", point, "is no design point", f"give 0 to {number - 1}")
+        raise ArgumentError("point", point, "is not a design point", f"give 0 to {number - 1}")
     return POINT.pack(point)
 
 
@@ -152,7 +154,10 @@ class Client:
         if round_.part is not None:
             if self.identity is None:
                 raise ArgumentError(
-                    "identity", None, "this round asks a part of the clients", "give an identity"
+                    "identity",
+                    None,
+                    "is required: the round asks a part of the clients",
+                    "give an identity",
                 )
             if not round_.part.chosen(self.identity):
                 return None
@@ -161,9 +166,7 @@ class Client:
 
         def make() -> bytes:
             if round_.closes is not None and time.time() > round_.closes:
-                raise ArgumentError(
-                    "round", round_.title, "is over: a report would be late", "do not answer it"
-                )
+                raise ArgumentError("round", round_.title, "is over", "do not answer the round")
             return randomize(
                 round_,
                 value,

@@ -50,7 +50,7 @@ class Remote:
             with error:
                 raise PrivmeanError(_words(error)) from None
         except (OSError, ValueError, http.client.HTTPException):
-            raise PrivmeanError("the server does not answer; check its address") from None
+            raise PrivmeanError("the server does not answer. Check its address.") from None
 
 
 def _words(error: urllib.error.HTTPError) -> str:

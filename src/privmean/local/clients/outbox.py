@@ -40,7 +40,9 @@ class Outbox:
         try:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as problem:
-            raise PrivmeanError(f"the outbox cannot be opened ({problem.strerror})") from None
+            raise PrivmeanError(
+                f"the outbox cannot be opened ({problem.strerror}). Check the path."
+            ) from None
         with self._opened() as link:
             link.execute(
                 "CREATE TABLE IF NOT EXISTS outbox "
@@ -53,7 +55,9 @@ class Outbox:
             with closing(sqlite3.connect(self._path, timeout=PATIENCE)) as link, link:
                 yield link
         except sqlite3.Error as problem:
-            raise PrivmeanError(f"the outbox cannot be used ({problem})") from None
+            raise PrivmeanError(
+                f"the outbox cannot be used ({problem}). Name another file."
+            ) from None
 
     def put(self, server: str, round_: Round, report: bytes) -> None:
         """Keep a report until this server has taken it. The same report is kept once."""

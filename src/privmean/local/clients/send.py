@@ -32,7 +32,7 @@ def address_of(server: str) -> str:
         whole = False
     if not whole or any(sign.isspace() for sign in server):
         raise ArgumentError(
-            "server", server, "is no web address", "write it with http:// or https:// in front"
+            "server", server, "is not a web address", "write it with http:// or https:// in front"
         )
     return server.rstrip("/")
 
@@ -65,10 +65,14 @@ def fetch_rounds(server: str, *, timeout: float = 30) -> list[dict[str, str]]:
 def fetch_round(server: str, round_id: str, *, timeout: float = 30) -> Round:
     """The description of one round; refused if it does not hash to the identifier asked for."""
     if not round_id.isalnum():
-        raise ArgumentError("round_id", round_id, "is no identifier", "give 16 hexadecimal digits")
+        raise ArgumentError(
+            "round_id", round_id, "is not an identifier", "give 16 hexadecimal digits"
+        )
     round_ = Round.from_json(_get(f"{address_of(server)}/rounds/{round_id}", timeout))
     if round_.identifier.hex() != round_id.lower():
-        raise PrivmeanError("the server's description is not the round asked for; do not answer")
+        raise PrivmeanError(
+            "the description of the server is not the requested round. Do not answer it."
+        )
     return round_
 
 
@@ -99,7 +103,7 @@ def send(
     """
     if len(reports) > LARGEST_BODY:
         raise ArgumentError(
-            "reports", len(reports), f"bytes are more than {LARGEST_BODY}", "send fewer at once"
+            "reports", len(reports), f"must be at most {LARGEST_BODY} bytes", "send fewer at once"
         )
     name = round_ if isinstance(round_, str) else round_.identifier.hex()
     request = urllib.request.Request(

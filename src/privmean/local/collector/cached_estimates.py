@@ -64,13 +64,15 @@ class Answers:
         """
         validate.choice("numbers", numbers, [LARGEST, ALL])
         if weights not in CHOICES:
-            raise ArgumentError("weights", weights, "is none", f"choose one of {list(CHOICES)}")
+            raise ArgumentError(
+                "weights", weights, "is not one of the choices", f"choose one of {list(CHOICES)}"
+            )
         level = None
         if cap:
             levels = {f"{float(item):g}": item for item in round_.menu}
             if cap not in levels:
                 raise ArgumentError(
-                    "epsilon_cap", cap, "is no level", f"one of {list(levels)[:64]}"
+                    "epsilon_cap", cap, "is not a level", f"choose one of {list(levels)[:64]}"
                 )
             level = str(levels[cap])
         with self._turn:

@@ -37,9 +37,12 @@ class Settings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "port", validate.whole("port", self.port, most=65535))
         if not self.host:
-            raise ArgumentError("host", self.host, "is empty", "0.0.0.0 is every address here")
+            raise ArgumentError("host", self.host, "is empty", "use 0.0.0.0 for every address")
         for origin in self.origins:
             if origin != "*" and not re.fullmatch(r"https?://[^/?#\s]+", origin):
                 raise ArgumentError(
-                    "origin", origin, "is no origin", "write https://HOST, and :PORT if it has one"
+                    "origin",
+                    origin,
+                    "is not a web origin",
+                    "write https://HOST, and :PORT if it has one",
                 )

@@ -228,5 +228,7 @@ def addresses_of(proxies: Iterable[str]) -> tuple[str, ...]:
         try:
             ipaddress.ip_address(item)
         except ValueError:
-            raise ArgumentError("proxy", item, "is no address", "give it in numbers") from None
+            raise ArgumentError(
+                "proxy", item, "is not an address", "give it as an IP address"
+            ) from None
     return result

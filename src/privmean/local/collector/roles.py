@@ -62,7 +62,7 @@ def _digest(name: str, token: str) -> bytes:
         raise ArgumentError(
             name,
             "...",
-            f"is shorter than {SHORTEST} characters or has odd ones",
+            f"must have at least {SHORTEST} letters, digits, - or _",
             "draw it: python -c 'import secrets; print(secrets.token_urlsafe(32))'",
         )
     return hashlib.sha256(token.encode()).digest()

@@ -82,7 +82,7 @@ class RoundRegistry:
                 link.execute(sql.insert(STATES).values(round=key, state=OPEN, changed=time.time()))
                 self._note(link, who, "open", key, round_.digest.hex())
             elif Round.from_json(row[0]).digest != round_.digest:
-                raise PrivmeanError("another round has the same identifier; draw a new seed")
+                raise PrivmeanError("another round has the same identifier. Draw a new seed.")
         return True
 
     def entries(self) -> tuple[dict[bytes, RoundRecord], set[bytes]]:

@@ -82,7 +82,9 @@ def _require_known(request: Request, *names: str) -> None:
 
 def _curve(store: Store, round_: Round, bandwidth: float, weights: str) -> bytes:
     if not round_.points:
-        raise ArgumentError("round", round_.mechanism, "has no design points", "ask for estimate")
+        raise ArgumentError(
+            "round", round_.mechanism, "has no design points", "request the estimate"
+        )
     step = math.ceil(len(round_.points) / MOST_POINTS)
     at = np.array(round_.points)[::step]
     tally = store.tally(round_)

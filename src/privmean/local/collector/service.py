@@ -74,14 +74,14 @@ def _tls(settings: Settings, limits: Limits) -> tuple[str | None, str | None]:
     cert, key = settings.certfile, settings.keyfile
     if cert is None:
         if key is not None:
-            raise PrivmeanError("a key without a certificate; give --certfile, too")
+            raise PrivmeanError("a key requires a certificate. Give --certfile.")
         return None, None
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(cert, key)
     except (OSError, ValueError) as problem:
         raise PrivmeanError(
-            f"certificate or key cannot be used ({type(problem).__name__}); give PEM files that "
-            "belong together"
+            "the certificate or the key cannot be used "
+            f"({type(problem).__name__}). Give PEM files that belong together."
         ) from None
     # the only way to bound what asyncio waits for before a connection is counted
     asyncio.constants.SSL_HANDSHAKE_TIMEOUT = limits.patience

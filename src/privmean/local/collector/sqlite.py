@@ -60,8 +60,8 @@ class SqliteFile:
             self._create(self.path)
         place = Identity.of(self.path).number
         not_one = PrivmeanError(
-            f"{self.path} is empty or no database of a collector; put the right file back, or name "
-            "a new one"
+            f"{self.path} is empty or not a database of a collector. Put the "
+            "right file back, or name a new file."
         )
         try:
             with self._engine.connect() as link:
@@ -91,8 +91,8 @@ class SqliteFile:
             ahead = seen.number > last.number
             if ahead or (seen.number == last.number and seen.mark != last.mark):
                 raise PrivmeanError(
-                    f"{self.path} is an old copy: reports were acknowledged that it does not hold; "
-                    "put the newest one back"
+                    f"{self.path} is an old copy without reports that were acknowledged. "
+                    "Put the newest copy back."
                 )
         if not _agrees(link, copied=row.place != place):
             raise self._damaged()
@@ -100,8 +100,8 @@ class SqliteFile:
 
     def _damaged(self) -> PrivmeanError:
         return PrivmeanError(
-            f"{self.path} is damaged, or was copied while it was written; copy it while no "
-            "collector runs, or with SQLite's .backup"
+            f"{self.path} is damaged, or was copied while it was written. Copy "
+            "it while no collector runs, or with the .backup command of SQLite."
         )
 
     def _create(self, path: Path) -> None:

@@ -95,11 +95,12 @@ class Store:
             self.engine = sql.create_engine(_driver(url), pool_pre_ping=True, hide_parameters=True)
         except (sql.exc.ArgumentError, ImportError):
             raise PrivmeanError(
-                "the database cannot be used; give sqlite:///FILE or postgresql://USER@HOST/NAME "
-                "(and install privmean[postgresql])"
+                "the database cannot be used. Give sqlite:///FILE or "
+                "postgresql://USER@HOST/NAME (PostgreSQL requires "
+                "privmean[postgresql])."
             ) from None
         if self.engine.dialect.name not in ("sqlite", "postgresql"):
-            raise PrivmeanError("the database must be SQLite or PostgreSQL; give such a URL")
+            raise PrivmeanError("the database must be SQLite or PostgreSQL. Give such a URL.")
         self._file = SqliteFile(self.engine) if self.engine.dialect.name == "sqlite" else None
         self.tallies = Tallies(self._connect)
         self.book = RoundRegistry(self._connect, self.transaction, self._cleared, self.tallies)
@@ -317,7 +318,9 @@ def again(work: Callable[[], T]) -> T:
             full = "is full" in str(problem)
             kind = "the disk is full" if full else type(problem).__name__
             time.sleep(0.1 * (attempt + 1))
-    raise PrivmeanError(f"the database does not work ({kind}); check its URL and that it runs")
+    raise PrivmeanError(
+        f"the database does not work ({kind}). Check its URL, and check that it runs."
+    )
 
 
 def _driver(url: str) -> str:

@@ -121,7 +121,7 @@ class Tallies:
             return Progress(Tally.empty(round_), final=final)
         state = unsealed(str(row[0]), bytes(row[1]))
         if state is None:
-            raise PrivmeanError("a stored tally is damaged; put an undamaged database back")
+            raise PrivmeanError("a stored tally is damaged. Put an undamaged database back.")
         uptos = {int(writer): int(upto) for writer, upto in json.loads(row[0]).items()}
         return Progress(Tally.from_bytes(round_, state), uptos, final)
 

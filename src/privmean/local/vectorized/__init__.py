@@ -45,7 +45,7 @@ def _allowed(epsilon: object) -> Floats:
         return np.asarray(epsilon, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ArgumentError(
-            "epsilon", epsilon, "is no number", "give one, or one a client"
+            "epsilon", epsilon, "is not a number", "give one, or one per client"
         ) from None
 
 
@@ -55,7 +55,9 @@ def _levels(round_: Round, epsilon: object, number: int) -> Levels:
     if given.ndim == 0:
         return np.full(number, round_.level(float(given)), dtype=np.uint16)
     if given.shape != (number,):
-        raise ArgumentError("epsilon", given.shape, "has the wrong shape", "give one a client")
+        raise ArgumentError(
+            "epsilon", given.shape, "must have another shape", "give one per client"
+        )
     different, place = np.unique(given, return_inverse=True)
     return np.array([round_.level(float(e)) for e in different], dtype=np.uint16)[place]
 
@@ -64,7 +66,7 @@ def _places(round_: Round, points: object, number: int) -> Bytes:
     """The bytes before each payload that name its design point: none in other rounds."""
     if not round_.points:
         if points is not None:
-            raise ArgumentError("points", "...", "this round has none", "leave them out")
+            raise ArgumentError("points", "...", "are not used by this round", "remove them")
         return np.empty((number, 0), dtype=np.uint8)
     given = np.asarray(points)
     whole = given.dtype.kind in "iu" and given.shape == (number,)
@@ -72,8 +74,8 @@ def _places(round_: Round, points: object, number: int) -> Bytes:
         raise ArgumentError(
             "points",
             given.shape,
-            "are no design points",
-            f"give one whole number a client, 0 to {len(round_.points) - 1}",
+            "must be design points",
+            f"give one whole number per client, 0 to {len(round_.points) - 1}",
         )
     return np.ascontiguousarray(given, "<u4").view(np.uint8).reshape(-1, POINT.size)
 
@@ -119,7 +121,7 @@ def tally_many(
     total = Tally.empty(round_)
     own = _allowed(epsilon)
     if not hasattr(values, "__len__"):
-        raise ArgumentError("values", values, "is no list", "give one value a client")
+        raise ArgumentError("values", values, "is not a list", "give one value per client")
     wide = max(
         round_.dimension or 1,
         round_.items or 1 if round_.mechanism not in (SKETCH, HADAMARD) else 1,

@@ -31,7 +31,7 @@ def table_of(values: object, number: int, width: int) -> Floats:
         result = result.reshape(-1, 1)
     if result.shape != (number, width):
         raise ArgumentError(
-            "values", result.shape, "has the wrong shape", f"give shape {(number, width)}"
+            "values", result.shape, "must have another shape", f"give shape {(number, width)}"
         )
     return result
 
@@ -83,7 +83,7 @@ def item_indices(round_: Round, values: object, nonces: Words) -> Integers:
         return np.array([-1 if place is None else place for place in own], dtype=np.int64)
     if array.shape != nonces.shape[:1]:
         raise ArgumentError(
-            "values", array.shape, "has the wrong shape", f"give shape {nonces.shape[:1]}"
+            "values", array.shape, "must have another shape", f"give shape {nonces.shape[:1]}"
         )
     # items lie below 2^53, so that nothing an integer array holds is mistaken for one
     exact = floats(array)

@@ -1,0 +1,88 @@
+"""The help of every command: one line for each option, in panels, within 80 columns."""
+
+from __future__ import annotations
+
+import pytest
+from typer.main import get_command
+
+from privmean.cli import app as cli
+from privmean.cli.app import run
+from privmean.cli.command_list import LINES
+from privmean.cli.question_commands import commands
+
+PANELS = ["Data", "Question", "Privacy", "Output"]
+
+
+def every_command():
+    cli._add("")
+    waiting = [((), get_command(cli.app))]
+    while waiting:
+        path, command = waiting.pop()
+        yield path, command
+        below = getattr(command, "commands", {})
+        waiting += [((*path, name), item) for name, item in below.items()]
+
+
+COMMANDS = dict(every_command())
+OURS = [
+    (path, item)
+    for path, command in COMMANDS.items()
+    for item in command.params
+    if item.name not in ("install_completion", "show_completion")
+]
+
+
+@pytest.mark.parametrize(("path", "item"), OURS, ids=lambda x: getattr(x, "name", str(x)))
+def test_an_option_has_one_short_line_of_help(path, item):
+    assert item.help, path
+    assert "\n" not in item.help
+    assert len(item.help) <= 60, item.help
+    assert item.help[0].isupper()
+    assert item.help.endswith(".")
+
+
+def test_a_command_has_one_line_of_help():
+    for path, command in COMMANDS.items():
+        first = (command.help or "").split("\n\n")[0]
+        assert first, path
+        assert len(first) <= 72, first
+        assert first.endswith("."), first
+        assert "\n" not in first, first
+        assert "persons" not in command.help, path
+
+
+@pytest.mark.parametrize("name", commands().values())
+def test_the_options_of_a_question_are_in_panels(name):
+    found = [item.rich_help_panel for item in COMMANDS[(name,)].params]
+    assert set(found) == set(PANELS)
+    order = list(dict.fromkeys(item for item in found if item is not None))
+    assert [order.index(panel) for panel in PANELS] == sorted(order.index(p) for p in PANELS)
+
+
+@pytest.mark.parametrize("arguments", [[], *([name] for name in LINES)], ids=str)
+def test_help_fits_80_columns(capsys, monkeypatch, arguments):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*arguments, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("\n") > 5
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (["maen"], "privmean has no command 'maen'. Did you mean mean?"),
+        (["stream", "plna"], "privmean stream has no command 'plna'. Did you mean plan?"),
+        (["mean", "t.csv", "--vlaue", "x"], "privmean mean has no option --vlaue. Did you mean"),
+        (["mean", "t.csv", "--lower", "0"], "has no option --lower. Use --bounds LOWER UPPER."),
+        (["mean", "t.csv", "--qqqq", "x"], "has no option --qqqq. See `privmean mean --help`."),
+        (["mean", "t.csv"], "--person is required. Name the column that identifies people."),
+        (["mean", "t.csv", "--epsilon", "one"], "--epsilon='one': is not a number. Set the"),
+        (["mean", "t.csv", "--bounds", "1"], "--bounds requires 2 values. Write --bounds VALUE1"),
+        (["mean", "t.csv", "--epsilon"], "--epsilon requires 1 value. Set the privacy budget"),
+        (["mean", "t.csv", "x", "--person", "p"], "has no argument 'x' here. Write --value x."),
+    ],
+)
+def test_a_wrong_command_line_is_told_what_to_write(capsys, line, text):
+    assert run(line) == 2
+    assert text in capsys.readouterr().err
