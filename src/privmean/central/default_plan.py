@@ -209,8 +209,8 @@ class DefaultMeanPlan(DefaultPlan):
     def notes(self) -> list[str]:
         """What holds for every release, in words."""
         return [
-            f"a group of fewer than about {self.left_out} persons apart from the rest may be "
-            "left out"
+            f"no group of fewer than about {self.left_out} people lies apart from the rest (it may "
+            "be left out)"
         ]
 
     def run(self, curator: Curator) -> Outcome:
@@ -231,7 +231,7 @@ class DefaultMeanPlan(DefaultPlan):
         notes = [item for result in results for item in result.assumptions]
         notes += self.notes()
         if self.shape.persons is not None and float(self.shape.persons * self.epsilon) < FEW:
-            notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
+            notes.append("fewer than 400 people*epsilon: expect a wide interval or a failure")
         one_column = self.shape.dimension == 1
         return Outcome(
             np.array([item.estimate for item in results]),

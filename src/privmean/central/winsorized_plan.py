@@ -14,6 +14,7 @@ from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import PublicFacts, Stages
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.public_shape import PublicShape
+from privmean.inference.assumptions import dependence
 from privmean.inference.at_bound import AT_LIMITS
 from privmean.inference.interval import FAILED, OK
 from privmean.inference.ratio_with_missing import TOO_FEW
@@ -160,9 +161,7 @@ class WinsorizedPlan(PlanBase):
             status=status,
             statuses=statuses,
             advice=self._advice(status, unplaced, means.bound_advice(people.columns)),
-            assumptions=(self.concentration.words, "unrelated persons")
-            if self.facts.design_effect == 1
-            else (self.concentration.words,),
+            assumptions=(dependence(self.facts.design_effect), self.concentration.words),
             shares=dict(self.stages.shares),
             diagnostics=diagnostics,
             estimand=estimand_of(people.cap),

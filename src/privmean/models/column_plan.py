@@ -13,8 +13,8 @@ from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.data.person_table import ClipInterval
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
+from privmean.inference.assumptions import INDEPENDENT
 from privmean.inference.interval import FAILED
-from privmean.inference.mean_interval import UNRELATED
 from privmean.inference.ratio_with_missing import TOO_FEW
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
@@ -95,7 +95,7 @@ def clipped_means(
         status=overall(intervals.statuses),
         statuses=intervals.statuses,
         advice=TOO_FEW if FAILED in intervals.statuses else "",
-        assumptions=(words, UNRELATED),
+        assumptions=(INDEPENDENT, words),
         diagnostics={"weight": [item.present for item in means]},
     )
 

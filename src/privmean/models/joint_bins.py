@@ -21,10 +21,10 @@ from privmean.data.collect_rows import collect_rows as rows_of
 from privmean.data.person_table import Floats
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
+from privmean.inference.assumptions import dependence
 from privmean.inference.at_bound import AT_LIMITS, Reached
 from privmean.inference.group_table import COUNTS
 from privmean.inference.interval import FAILED, OK, Interval
-from privmean.inference.mean_interval import unrelated
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import RowProducts
 from privmean.models.bin_suppression import ADVICE as BINNED_ADVICE
@@ -202,10 +202,10 @@ class JointBinsPlan(ColumnPlan):
             status=status,
             statuses=statuses,
             advice="" if status == OK else AT_BOUND if status == AT_LIMITS else ADVICE,
-            assumptions=unrelated(settings.design_effect),
+            assumptions=(dependence(settings.design_effect),),
             shares={"bins": 1.0},
             diagnostics={"weight": np.where(seen, sums[:d], 0.0).tolist()},
-            estimand="mean curve over persons",
+            estimand="mean curve",
         )
 
 

@@ -19,8 +19,8 @@ from privmean import validate
 from privmean.data.collect_rows import collect_rows as rows_of
 from privmean.data.person_table import Floats, Integers
 from privmean.data.public_shape import PublicShape
+from privmean.inference.assumptions import dependence
 from privmean.inference.interval import FAILED
-from privmean.inference.mean_interval import unrelated
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.power_sums import STEPS, PowerSums
 from privmean.models.center_scale import (
@@ -89,7 +89,7 @@ class MomentVariancePlan(ShorteningPlan):
     settings: MomentVariance
     parts: NoiseBudget
     lengths, farther = "deviations", "persons beyond the limit"
-    estimator = "second moment about a private median"
+    estimator = "moment variance"
 
     @property
     def why(self) -> str:
@@ -169,11 +169,11 @@ class MomentVariancePlan(ShorteningPlan):
             persons=self.counted(made.persons),
             status=status,
             advice=why if failed else made.advice,
-            assumptions=unrelated(self.settings.design_effect),
+            assumptions=(dependence(self.settings.design_effect),),
             shares={"looking": float(self.share), "powers": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread, "limit": limit * spread,
                          "weight": [made.persons]},
-            estimand="variance between persons",
+            estimand="variance between people",
         )  # fmt: skip
 
     def _limit(self, curator: Curator, center: float, place: int) -> tuple[float, float, bool]:

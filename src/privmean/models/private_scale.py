@@ -23,8 +23,8 @@ from privmean.central.winsorized_options import stages_mu
 from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
+from privmean.inference.assumptions import INDEPENDENT
 from privmean.inference.interval import OK
-from privmean.inference.mean_interval import UNRELATED
 from privmean.inference.ratio_with_missing import RatioWithMissing
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
@@ -345,7 +345,7 @@ class PrivateScalePlan(ColumnPlan):
             status=overall(sorted(statuses, key=[*ADVICE, OK].index)),  # the worst
             statuses=statuses,
             advice=next((ADVICE[item] for item in ADVICE if item in statuses), ""),
-            assumptions=(UNRELATED,),
+            assumptions=(INDEPENDENT,),
             shares={
                 "magnitudes": float(self.share),
                 "tail": float(COUNTING),

@@ -17,9 +17,9 @@ from privmean import validate
 from privmean.central.shared_location import SingleRegionPlan
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.inference.assumptions import dependence
 from privmean.inference.at_bound import AT_LIMITS
 from privmean.inference.interval import FAILED, OK
-from privmean.inference.mean_interval import unrelated
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
 from privmean.models.center_scale import (
@@ -117,7 +117,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
 
     settings: Quantiles
     share: Fraction
-    estimator = "quantiles from a histogram around a private median"
+    estimator = "histogram quantiles"
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -238,9 +238,9 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             status=status,
             statuses=() if failed or status == OK else statuses,
             advice="" if status == OK else why,
-            assumptions=unrelated(self.settings.design_effect),
+            assumptions=(dependence(self.settings.design_effect),),
             shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
             diagnostics={"center": place.center, "spread": spread,
                          "weight": [law.persons]},
-            estimand="quantiles of persons' values",
+            estimand="quantiles of person means",
         )  # fmt: skip

@@ -13,8 +13,8 @@ import numpy as np
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Floats, Integers
+from privmean.inference.assumptions import dependence
 from privmean.inference.interval import FAILED, OK
-from privmean.inference.mean_interval import unrelated
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
 from privmean.models.center_scale import (
@@ -354,12 +354,12 @@ class PooledRun:
             persons=plan.known,
             status=found,
             advice=ADVICE.get(found, made.advice),
-            assumptions=unrelated(plan.settings.design_effect),
+            assumptions=(dependence(plan.settings.design_effect),),
             shares=dict(
                 zip(("scales", "moments", "influences"), map(float, plan.shares), strict=True)
             ),
             diagnostics=made.diagnostics,
-            estimand="coefficients of one regression for all persons",
+            estimand="pooled regression",
         )
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from privmean import validate
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
+from privmean.inference.assumptions import INDEPENDENT, NEAR_NORMAL
 from privmean.inference.interval import FAILED, OK
-from privmean.inference.mean_interval import UNRELATED
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
@@ -248,11 +248,11 @@ class VariancePlan(ColumnPlan):
             persons=self.counted(found.persons),
             status=found.status,
             advice=ADVICE.get(found.status, ""),
-            assumptions=("values close to normal", UNRELATED),
+            assumptions=(INDEPENDENT, NEAR_NORMAL),
             shares=_shares(s),
             diagnostics={"sd": math.nan if failed else math.sqrt(found.variance)}
             | ({} if failed or found.center is None else {"center": found.center}),
-            estimand="variance between persons",
+            estimand="variance between people",
         )
 
 

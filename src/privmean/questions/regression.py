@@ -334,7 +334,7 @@ class Regression(QuestionDefaults):
             return RegressionRelease(
                 **kept
                 | {
-                    "estimand": FIRST[self.effect].format(votes(self.weights)),
+                    "estimand": FIRST[self.effect].format(self.formula, votes(self.weights)),
                     "columns": tuple(target.name for target in pooled.asked),
                 },
                 formula=self.formula,
@@ -361,7 +361,7 @@ class Regression(QuestionDefaults):
                 "advice": release.advice or BINNED_ADVICE[UNCHECKED],
             }  # fmt: skip
         return RegressionRelease(
-            **kept | {"estimand": FIRST[OWN]},
+            **kept | {"estimand": FIRST[OWN].format(self.formula)},
             formula=self.formula,
             method=f"{within}{self._own().working.words} a person",
             fixed_effects=self.fixed_effects,

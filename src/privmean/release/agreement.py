@@ -36,7 +36,8 @@ OK, FAILED, ATOM = "ok", "failed", "atom"
 MISSING = "some terms are missing"  # of a regression: its rows say of which
 PARTLY = ("some columns failed", "some columns not seen")
 OUTSIDE = ("assumption refuted",)  # the estimate stays within what was assumed, its noise does not
-BOUNDED, POOLED = "bounded mean", "one regression for all persons"
+BOUNDED = "bounded mean"
+POOLED = ("one-step GEE", "one regression for all persons")  # the latter until 0.2
 # whose intervals end with the public range, where their estimates do not
 OPEN = ("exponential mechanism over a cover", "variance by bisection", "variance by coinpress")
 ENDS = (("lower", "upper", "interval"), ("noise_lower", "noise_upper", "noise_interval"))
@@ -347,7 +348,7 @@ def plan_account(stored: Stored, guarantee: Guarantee | None) -> Problems:
         if guarantee is not None and entry.relation != guarantee.relation:
             yield "an entry of the plan's account is for other neighbours"
             return
-    adaptive = "looks" in plan or stored.get("estimator") == POOLED
+    adaptive = "looks" in plan or stored.get("estimator") in POOLED
     if adaptive or guarantee is None or guarantee.part_of:
         return
     left = Counter(canonical(item) for item in listed)

@@ -11,7 +11,8 @@ import numpy as np
 
 from privmean.inference.interval import FAILED, OK, Floats, IntervalMaker
 
-PERSONS, RECORDS = "mean over persons", "mean over records (capped)"
+# what is estimated, and how people are weighted in it
+PERSONS, RECORDS = "mean, people weighted equally", "mean, people weighted by records"
 PARTLY = "some columns failed"  # of a release in which others stand
 
 
@@ -66,6 +67,11 @@ def by_cause(sampling: float, noise: float) -> dict[str, float]:
 def estimand_of(cap: int | None) -> str:
     """What a mean of people is over: persons, or their capped records."""
     return PERSONS if cap is None else RECORDS
+
+
+def name_estimand(words: str, estimand: str) -> str:
+    """These words for what is estimated, with people weighted as in `estimand`."""
+    return "".join((words, *estimand.partition(", people ")[1:]))
 
 
 def overall(statuses: Sequence[str]) -> str:
