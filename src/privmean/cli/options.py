@@ -133,6 +133,7 @@ class Shown:
     """How a release is printed."""
 
     details: Annotated[bool, "Print the release in full, not in a few lines.", "--details"] = False
+    noise_ci: Annotated[bool, "Print noise-only intervals too.", "--noise-ci"] = False
     sign: Annotated[str | None, "Private key (PEM, Ed25519) that signs what --json prints."] = None
     as_json: Json = False
 
@@ -153,7 +154,7 @@ class Shown:
         if self.as_json:
             typer.echo(stored(release, key))
         else:
-            typer.echo(release.details() if self.details else release.summary())
+            typer.echo(release.details() if self.details else release.summary(noise=self.noise_ci))
         if not release.answered:
             raise typer.Exit(PRIVATE_FAILURE)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -21,7 +21,7 @@ from privmean.plurals import plural
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 from privmean.privacy.guarantee_text import privacy_text
 from privmean.release.charts import svg
-from privmean.release.result_numbers import ResultNumbers
+from privmean.release.result_numbers import Plan, ResultNumbers
 from privmean.release.result_rows import Row
 
 MOST = 3  # columns that are named in a title, and rows in `repr`
@@ -224,6 +224,40 @@ def study_output(
         lines=tuple(closing),
         paragraphs=(("Privacy", privacy_text(promise)),),
         warning=warning,
+    )
+
+
+ERRORS = {"rmse": "error", "privacy_noise": "noise"}  # names of predicted errors in prints
+
+
+def plan_output(
+    plan: Plan,
+    said: str,
+    predicted: Mapping[str, Mapping[str, float]],
+    *,
+    counts: Sequence[float] = (),
+    statuses: Sequence[str] = (),
+    lines: Sequence[str] = (),
+) -> Output:
+    """What is printed of a plan. predicted: errors by name, of every row by its label. counts: n of
+    every row; statuses: what is expected of it."""
+    heads = list(dict.fromkeys(name for found in predicted.values() for name in found))
+    letters = letters_of(map(read_status, statuses))
+    rows = []
+    for place, (label, found) in enumerate(predicted.items()):
+        least = min((x for x in found.values() if 0 < x < math.inf), default=math.nan)
+        cells = [number(found.get(name, math.nan), decimals(least), least) for name in heads]
+        cells += [count(counts[place])] if counts else []
+        note = letters.get(read_status(statuses[place]), "") if statuses else ""
+        rows.append(TableRow(label, tuple(cells), note))
+    return Output(
+        f"Plan: {plan.estimator}",
+        said,
+        (*(ERRORS.get(name, name) for name in heads), *(["n"] if counts else [])),
+        tuple(rows),
+        notes(letters, "clipped mean"),
+        tuple(lines),
+        (("Method", f"{plan.why}."),),
     )
 
 
