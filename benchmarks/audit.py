@@ -13,11 +13,10 @@ import sys
 from pathlib import Path
 
 import privmean as pm
-from privmean.auditing.coverage import APART, Coverage, everything
+from privmean.auditing.coverage import Coverage
 from report import PAGE, publish, table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from auditing import status_words
 
 
 def main() -> int:
@@ -29,8 +28,7 @@ def main() -> int:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     seconds = sum(item.ru_utime + item.ru_stime for item in used)
     mechanisms, others = report.tables()
-    names = {**everything(), "status": frozenset(status_words.statuses())}
-    known = Coverage(frozenset(report.findings.seen), names, {**APART, **status_words.APART})
+    known = Coverage(frozenset(report.findings.seen))
     covered = table(["kind", "on tape", "share", "missing"], [list(row) for row in known.rows()])
     text = (
         f"{report.runs:,} runs on neighbours of {report.findings.recorded:,} recorded runs of "

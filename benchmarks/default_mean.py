@@ -69,7 +69,7 @@ def cell(values: np.ndarray, epsilon: float, runs: int, seed: int) -> dict[str, 
         if release.failed:
             continue
         errors.append(float(release) - mean)
-        if release.status == "atom":
+        if release.status == "point_mass":
             bias.append(errors[-1])
             variance.append(0.0)
             continue
@@ -79,7 +79,10 @@ def cell(values: np.ndarray, epsilon: float, runs: int, seed: int) -> dict[str, 
         steps = float(maker.sums.value_scale) * maker.units.radius / n
         assert scale > 0
         variance.append(2 * steps**2)
-    rates = {"failed": statuses.count("failed") / runs, "atom": statuses.count("atom") / runs}
+    rates = {
+        "failed": statuses.count("failed") / runs,
+        "point_mass": statuses.count("point_mass") / runs,
+    }
     if not errors:
         return rates | {"ratio": math.nan, "total": math.nan, "bias": math.nan, "worst": math.nan,
                         "far": 0}  # fmt: skip
@@ -99,8 +102,8 @@ def show(c: dict[str, float]) -> str:
     text = f"{c['ratio']:.2f}, {c['bias']:+.2f}, {c['worst']:.1f}"
     if c["failed"]:
         text += f" F{c['failed']:.3f}"
-    if c["atom"]:
-        text += f" A{c['atom']:.3f}"
+    if c["point_mass"]:
+        text += f" A{c['point_mass']:.3f}"
     return text
 
 

@@ -68,14 +68,14 @@ def cell(law: Law, n: int, method: str, runs: int) -> dict[str, float]:
         holds = interval.lower[0] <= law.mean <= interval.upper[0]
         covers += holds
         silent += release.status == interval.status == "ok" and not holds
-        if release.status not in ("failed", "atom"):
+        if release.status not in ("failed", "point_mass"):
             errors.append((release.estimate[0] - x.mean()) / law.sd * math.sqrt(n))
     size = np.abs(errors)
     return {
         "rmse": math.sqrt(1 + float(np.mean(size**2))) if errors else math.nan,
         "median": math.sqrt(1 + (float(np.median(size)) / 0.6745) ** 2) if errors else math.nan,
         "failed": statuses["failed"] / runs,
-        "atom": statuses["atom"] / runs,
+        "point_mass": statuses["point_mass"] / runs,
         "covers": covers / runs,
         "silent": silent / runs,
     }
@@ -109,7 +109,7 @@ def main() -> None:
             ratio = {name: found[name]["rmse"] / owed[name] for name in laws}
             middle = {name: found[name]["median"] / owed[name] for name in laws}
             mean = {k: float(np.mean([item[k] for item in found.values()])) for k in
-                    ("failed", "atom", "covers", "silent")}  # fmt: skip
+                    ("failed", "point_mass", "covers", "silent")}  # fmt: skip
             shown[method] = ratio
             geometric = [
                 f"{math.exp(np.nanmean(np.log(list(item.values())))):.2f}"
@@ -121,10 +121,10 @@ def main() -> None:
             print(*rows[-1], sep=" | ", flush=True)
             print("   ", "; ".join(
                 f"{k} {v:.2f}" + (f" F{found[k]['failed']:.2f}" if found[k]["failed"] else "")
-                + (f" A{found[k]['atom']:.2f}" if found[k]["atom"] else "")
+                + (f" A{found[k]['point_mass']:.2f}" if found[k]["point_mass"] else "")
                 for k, v in ratio.items()), flush=True)  # fmt: skip
     if a.publish:
-        head = ["persons x epsilon", "method", "total", "median", "failed", "atom", "covers",
+        head = ["persons x epsilon", "method", "total", "median", "failed", "point_mass", "covers",
                 "silent", *(["each"] if a.set == "hard" else [])]  # fmt: skip
         words = (
             f"epsilon .5, {a.runs} releases a cell. Histograms: the default; selection: "

@@ -210,7 +210,7 @@ def cell(
         "median": math.sqrt(1 + (float(np.median(np.abs(errors))) / 0.6745) ** 2)
         / math.sqrt(1 + best**2) if errors else math.nan,
         "failed": kinds["failed"] / runs,
-        "atom": kinds["atom"] / runs,
+        "point_mass": kinds["point_mass"] / runs,
         "ok": kinds["ok"] / runs,
         "covers": covered / runs,
         "named": named / runs,
@@ -243,7 +243,7 @@ def show(c: dict[str, float | str]) -> str:
     text = f"{c['ratio']:.2f}; {c['covers']:.2f}"
     if c.get("named", c["covers"]) != c["covers"]:
         text += f" ({c['named']:.2f})"
-    for name, letter in (("silent", "S"), ("failed", "F"), ("atom", "A")):
+    for name, letter in (("silent", "S"), ("failed", "F"), ("point_mass", "A")):
         if c[name]:
             text += f" {letter}{c[name]:.2f}"
     return text

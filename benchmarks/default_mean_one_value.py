@@ -77,7 +77,7 @@ def means(law: str, n: int, epsilon: float, way: str, runs: int) -> tuple[float,
             release = plan.release(ArrayPersonTable(draw(g, n)[:, None], ("v",)), SimulatedNoise(g))
             row, ok = release.interval(), release.status == "ok"
             held = row.lower[0] <= mean <= row.upper[0]
-            said += ok, ok and not held, release.status == "atom"
+            said += ok, ok and not held, release.status == "point_mass"
     return tuple(said / runs)
 
 
@@ -95,7 +95,7 @@ def groups(law: str, n: int, epsilon: float, way: str, runs: int) -> tuple[float
                 Budget(epsilon=epsilon, neighbors=ADD_REMOVE), PublicShape(pairs.columns)
             )
             release = plan.run(TrustedCurator(pairs, SimulatedNoise(g)))
-            if release.status == "atom":
+            if release.status == "point_mass":
                 said[2] += len(KEYS)
                 continue
             found = release.intervals

@@ -154,7 +154,8 @@ def main() -> None:
             f"{rates.max():.2f}", f"{usual / runs:.4f}", f"{alone / runs:.4f}", excess,
             f"{armed / runs:.4f}", f"{np.median(lengths):.2f}",
             *(f"{status[s] / runs:.3f}" for s in
-              ("ok", "tail seen", "far values seen", "tail too thick", "atom", "failed")),
+              ("ok", "outliers_clipped", "extreme_outliers", "modified_target", "point_mass",
+               "failed")),
         ])  # fmt: skip
         print(*rows[-1], sep=" | ", flush=True)
         worst += [f"{epsilon:g}: {name} {silent[name]:.2f}"
@@ -162,8 +163,8 @@ def main() -> None:
         print(*worst[-8:], sep="\n", flush=True)
     head = ["epsilon", "columns", "error over the oracle's", "above 2", "covers", "silent",
             "columns above .1", "worst", "t misses", "silent, t holds", "columns worse than t",
-            "silent, own arms", "length", "ok", "tail seen", "far seen", "too thick", "atom",
-            "failed"]  # fmt: skip
+            "silent, own arms", "length", "ok", "outliers_clipped", "extreme_outliers",
+            "modified_target", "point_mass", "failed"]  # fmt: skip
     if a.publish:
         text = f"{a.releases} releases a column; persons drawn again.\n\n{table(head, rows)}"
         text += "\n\nMost silent misses: " + "; ".join(worst) + "."

@@ -148,7 +148,7 @@ def cell(x: np.ndarray, n: int, way: str, runs: int) -> tuple[float, float, floa
             widths.append((interval.upper[0] - interval.lower[0]) / 2 / owed)
             holds = interval.lower[0] <= population.mean <= interval.upper[0]
             silent += release.status == "ok" and not holds
-            if release.status in ("failed", "atom"):
+            if release.status in ("failed", "point_mass"):
                 continue
             errors.append((release.estimate[0] - drawn.mean()) / x.std() * math.sqrt(n))
             if interval.target == "mean" and population.holds(release):

@@ -9,7 +9,7 @@ regressor that varies for that part of the persons, epsilon 2. The second table:
 medians more than four deviations off, by persons times epsilon of the choice, in a wide grid and in
 that of own coefficients. The third: own slopes where the response of all but a part of the persons
 never changes, of 2,000: releases that show a number, and those whose interval misses (whatever they
-say: "atom" is for the clipped mean).
+say: "point_mass" is for the clipped mean).
 """
 
 from __future__ import annotations

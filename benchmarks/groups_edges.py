@@ -4,7 +4,7 @@
 
 epsilon 1, public keys, persons drawn anew in every release. Covered: part of the rows of the small
 group (of all rows for rates) whose interval holds the mean of the law; one end: part of the rows
-that say "at the limits"; ok: that say "ok"; missed: that say it and do not hold the mean; length:
+that say "at_bound"; ok: that say "ok"; missed: that say it and do not hold the mean; length:
 median over that of the interval without privacy. Of persons' rates each is a share of up to six
 records. Five per cent at 2 to 4 are of one group of rates of .1, the only one that is counted here.
 """
@@ -76,7 +76,7 @@ def cell(name, draw, runs) -> list[object]:
                 rows += 1
                 holds = row.lower <= mean <= row.upper
                 covered += holds
-                ends += row.status == "at the limits"
+                ends += row.status == "at_bound"
                 fine += row.status == "ok"
                 missed += row.status == "ok" and not holds
                 lengths.append((row.upper - row.lower) / (2 * 1.96 * error))
@@ -100,7 +100,7 @@ def trial(runs) -> list[object]:
         lower, upper = row.lower, row.upper
         holds = lower <= 0.02 <= upper
         covered += holds
-        ends += row.status == "at the limits"
+        ends += row.status == "at_bound"
         fine += row.status == "ok"
         missed += row.status == "ok" and not holds
         lengths.append((upper - lower) / (2 * 1.96 * error))

@@ -27,7 +27,7 @@ from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import Products
-from privmean.inference.outlier_check import TOO_THICK
+from privmean.inference.status import MODIFIED_TARGET
 from privmean.models.fit_person import Independence, fit_persons
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
@@ -265,7 +265,7 @@ def wages(path: Path, releases: int) -> str:
     )  # fmt: skip
     second = table(
         ["fit", "epsilon", "target", "persons fitted", "least coverage of a term",
-         "mean of terms", "tail too thick"],
+         "mean of terms", "modified_target"],
         covered,
     )  # fmt: skip
     return (
@@ -291,7 +291,7 @@ def coverage(
         release = plan.release(drawn, noise)
         for j, row in enumerate(release.rows(0.95)):
             low, high = row.lower, row.upper
-            short = row.status == TOO_THICK
+            short = row.status == MODIFIED_TARGET
             radius = release.diagnostics["clip_radius"][j]
             clipped = short or target == "clipped"
             x = np.clip(fine[:, j], -radius, radius) if clipped else fine[:, j]

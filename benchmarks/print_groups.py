@@ -51,7 +51,7 @@ used.append(time.process_time())
 if {record}:
     release.rows(), release.interval(), release.to_dict()
 used.append(time.process_time())
-shown = sum(row.status != 'too few persons' for row in release.rows()) if {record} else 0
+shown = sum(row.status != 'suppressed' for row in release.rows()) if {record} else 0
 print(json.dumps([b - a for a, b in zip(used, used[1:])] + [shown]))
 """
 

@@ -64,8 +64,8 @@ def ratio_row(name: str, x: np.ndarray, epsilon: float, earlier: str, runs: int)
     """Total error over the oracle's, as in the table of the default mean."""
     c = cell(x, epsilon, runs, 5)
     text = f"{c['ratio']:.2f} x oracle"
-    if c["atom"]:
-        text += f", atom {c['atom']:.2f}"
+    if c["point_mass"]:
+        text += f", atom {c['point_mass']:.2f}"
     return [name, epsilon, text, earlier]
 
 

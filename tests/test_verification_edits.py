@@ -188,7 +188,7 @@ GENUINE = {
     for relation, more in (("replace-one", {}), ("add-remove", AWAY))
     for name, ask in {
         "mean": lambda **said: pm.mean(PEOPLE, "x", **said),
-        "values missing": lambda **said: pm.mean(PEOPLE, "y", **said),
+        "assumption_violated": lambda **said: pm.mean(PEOPLE, "y", **said),
         "far values": lambda **said: pm.mean(PEOPLE, "far", **said),
         "one value": lambda **said: pm.mean(PEOPLE, "one", **said),
         "hardly anybody": lambda **said: pm.mean(PEOPLE, "few", **said),
@@ -227,7 +227,7 @@ GENUINE |= {
         "no variance": lambda **said: pm.variance(PEOPLE, "one", **said),
         "own coefficients": lambda **said: pm.regress(PEOPLE, "x ~ t", effect="own", **said),
         "pooled": lambda **said: pm.regress(PEOPLE, "x ~ t", effect="pooled", **said),
-        "singular": lambda **said: pm.regress(PEOPLE, "x ~ one", effect="pooled", **said),
+        "not_identified": lambda **said: pm.regress(PEOPLE, "x ~ one", effect="pooled", **said),
     }.items()
 }
 SEEDS = range(6)

@@ -17,10 +17,11 @@ from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
+from privmean.inference.status import POINT_MASS, read_status
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
-from privmean.release.agreement import ATOM, BOUNDED, own_rows
+from privmean.release.agreement import BOUNDED, own_rows
 from privmean.release.stored_values import Stored, about, items, mapped, number, numbers, text
 
 CLOSE = 1e-3  # relative: equal scales are moved apart by as much where an interval is made
@@ -232,7 +233,7 @@ def least_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
     moved: dict[float, int] = {}
     for place, row in enumerate(own_rows(stored)):
         column = column_of(stored, place, row)
-        if column is None or row["status"] == ATOM:
+        if column is None or read_status(row["status"]) == POINT_MASS:
             continue
         persons = column.persons if column.persons is not None else number(stored.get("persons"))
         if persons is None:
@@ -275,7 +276,7 @@ def group_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
     centers = zip(numbers(noise["lower"]), numbers(noise["upper"]), strict=True)
     for place, (row, ends) in enumerate(zip(own_rows(stored), centers, strict=True)):
         column = column_of(stored, place, row)
-        if column is None or column.persons is None or row["status"] == ATOM:
+        if column is None or column.persons is None or read_status(row["status"]) == POINT_MASS:
             continue
         low, high = column.limits
         room = COUNT_ROOM * unit / max(column.persons, 1e-300)

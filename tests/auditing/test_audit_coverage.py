@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
-from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from auditing import status_words
 from auditing.broken import TWINS, twin
 from auditing.pairs import Tapes, tapes, violations, worked
 from privmean.auditing import audit as audits
@@ -18,36 +14,20 @@ from privmean.auditing.call_list import CALLS
 from privmean.auditing.coverage import APART, Coverage, everything, mechanisms, of_question
 from privmean.mechanisms.group_sums import GroupSums
 
-STATUSES = Path(__file__).parents[2] / "docs" / "statuses.md"
 TRIED = 6  # jobs of a mechanism: not every one comes to the edge of its loss
 NEIGHBOURS = 12
-
-
-@cache
-def names() -> dict[str, frozenset[str]]:
-    return {**everything(), "status": frozenset(status_words.statuses())}
-
-
-REASONS = {**APART, **status_words.APART}
 
 
 def test_everything_the_code_has_is_on_a_tape():
     found = tapes().found
     assert found.count == 0, found.violations
-    missing = Coverage(frozenset(found.seen), names(), REASONS).missing()
-    assert missing == {kind: [] for kind in names()}
-
-
-def test_statuses_are_those_of_their_page():
-    sections = set(re.findall(r"^## (.*)$", STATUSES.read_text(), re.MULTILINE))
-    assert sections <= names()["status"]
-    told = {name for kind, name in tapes().found.seen if kind == "status"}
-    assert told <= names()["status"]  # none is said that the code was not seen to have
+    missing = Coverage(frozenset(found.seen)).missing()
+    assert missing == {kind: [] for kind in everything()}
 
 
 def test_what_is_set_apart_is_there_and_has_a_reason():
-    for (kind, name), reason in REASONS.items():
-        assert name in names()[kind]
+    for (kind, name), reason in APART.items():
+        assert name in everything()[kind]
         assert reason
         assert "\n" not in reason
 

@@ -168,14 +168,14 @@ def test_statuses_without_an_effect():
     pairs = pairs_of(rng.normal(3, 1, 3000), rng.normal(3, 1, 2))
     release = plan_for(pairs, 1.0).release(pairs, SimulatedNoise(1))
     assert math.isnan(release.estimate[0])
-    assert release.status == "too few persons"
+    assert release.status == "suppressed"
     json.dumps(release.to_dict(), allow_nan=False)
     alike = pairs_of(np.zeros(2000), np.zeros(2000))
     release = plan_for(alike).release(alike, SimulatedNoise(1))
-    assert release.status == "atom"
+    assert release.status == "point_mass"
     rng = np.random.default_rng(2)
     far = pairs_of(rng.normal(3, 1, 2000), np.full(2000, 3.0))
-    assert plan_for(far).release(far, SimulatedNoise(1)).status in ("ok", "tail too thick")
+    assert plan_for(far).release(far, SimulatedNoise(1)).status in ("ok", "modified_target")
 
 
 @pytest.mark.parametrize("sizes", [(40, 40), (3000, 0), (0, 3000)])
@@ -213,7 +213,7 @@ def test_the_command(tmp_path, capsys):
     assert run([*known, "--membership", "public", "--epsilon", "2", "--json"]) == 0
     stored = json.loads(capsys.readouterr().out)
     assert stored["columns"] == ["y: 1 - 0"]
-    assert stored["p_value"] < 0.01 or stored["status"] == "tail too thick"  # noise is real here
+    assert stored["p_value"] < 0.01 or stored["status"] == "modified_target"  # noise is real here
 
 
 def test_the_plan_tells_the_chance_to_see_an_effect(capsys):

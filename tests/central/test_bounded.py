@@ -65,7 +65,7 @@ def test_coverage_of_the_mean_within_bounds(relation, n, epsilon):
         x = g.beta(2, 5, (n, 1))
         interval = plan.release(OnlySums(x), SimulatedNoise(g)).interval(0.95)
         low, high = interval.lower[0], interval.upper[0]
-        assert 0 <= low <= high <= 1 or interval.status == "at the limits"
+        assert 0 <= low <= high <= 1 or interval.status == "at_bound"
         hits += interval.lower[0] <= 2 / 7 <= interval.upper[0]
     statistics_kit.assert_rate_at_least(hits, runs, 0.94)
 
@@ -158,8 +158,8 @@ def test_values_in_other_units_than_the_bounds_are_said_to_be_at_one(bounds, sid
         for given in (bounds, (0, 10_000)):
             plan = planned(BoundedMean(given), budget, persons=public)
             release = plan.release(ArrayPersonTable(x, ("v",)), SimulatedNoise(seed))
-            told = release.status == "at the limits"
-            assert told == (f"at or near the {side}" in release.advice)
+            told = release.status == "at_bound"
+            assert told == (f"the {side} bound" in release.advice)
             assert not told or given == bounds
             missed += given == bounds and not told
     statistics_kit.assert_rate_at_most(missed, 200, 0.007)

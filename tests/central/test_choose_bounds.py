@@ -13,7 +13,7 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.log_histogram import cells_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.inference.ratio_with_missing import VALUES_MISSING
+from privmean.inference.status import ASSUMPTION_VIOLATED
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -122,7 +122,7 @@ def test_no_path_spends_more_than_epsilon_and_the_last_stage_gets_something(rela
                 outcome = plan.run(curator)
                 spent = sum((loss.pure for loss in curator.bill), Fraction(0))
                 assert spent <= 1
-                if outcome.status not in ("failed", "atom"):
+                if outcome.status not in ("failed", "point_mass"):
                     assert spent == 1
                     assert outcome.shares["mean and square"] > 0.08
                 most = max(most, len(curator.bill))
@@ -138,7 +138,7 @@ def test_few_persons_have_an_answer(shape):
         g = np.random.default_rng([3, seed])
         x = SHAPES[shape](g, n)
         release = plan.release(people(x), SimulatedNoise(g))
-        assert release.status not in ("failed", "atom")
+        assert release.status not in ("failed", "point_mass")
         errors.append((release.estimate[0] - x.mean()) / x.std() * math.sqrt(n))
     size = np.abs(errors)
     assert np.median(size) < 2
@@ -162,7 +162,7 @@ def test_persons_without_a_value_are_told_where_all_were_said_to_have_one():
     whole = plan.release(people(x), SimulatedNoise(7))
     x[:240] = math.nan
     holed = plan.release(people(x), SimulatedNoise(7))
-    assert (whole.status, holed.status) == ("ok", VALUES_MISSING)
+    assert (whole.status, holed.status) == ("ok", ASSUMPTION_VIOLATED)
     assert "complete" in holed.advice
     assert sum(item.pure for item in holed.guarantee.mechanisms) == 1
     assert any("stated" in item for item in holed.assumptions)

@@ -223,6 +223,6 @@ def test_a_comparison_without_an_effect_is_not_ok():
     frame = trial().with_columns(arm=pl.col("arm") + 1)  # 1 and 2, where 1 and 0 are asked
     release = pm.compare(frame, "y", arms="arm", person="who", epsilon=2, noise=SimulatedNoise(1))
     assert math.isnan(release.effect.estimate)
-    assert release.status == release.to_dict()["status"] == "too few persons"
+    assert release.status == release.to_dict()["status"] == "suppressed"
     assert "other keys than 1 and 0" in " ".join(release.summary().split())
     assert pm.verify(pm.compare(frame, "y", arms="arm", person="who", epsilon=2))

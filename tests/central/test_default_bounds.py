@@ -129,7 +129,7 @@ def test_over_records_the_bill_is_exact_and_the_interval_uses_the_second_count(r
             assert maker.check.beyond == found["persons beyond the second limits"]
             assert found["limits"][1] >= found["second limits"][1] > found["first limits"][1]
             interval = release.interval(target="mean")
-            assert interval.status in ("tail seen", "far values seen", "tail too thick")
+            assert interval.status in ("outliers_clipped", "extreme_outliers", "modified_target")
             words = interval.assumption
             assert f"{maker.reach:.6g}, and {maker.nearer:.6g} on the nearer side" in words
     assert again >= (4 if relation == REPLACE_ONE else 1)

@@ -66,7 +66,7 @@ PATHS = {
     "several rounds": (CONCENTRATED, 1.0),
     "one round": (SPREAD, 1.0),
     "no round": (draws(4, 500), 1.0),
-    "atom": (np.zeros(4000), 1.0),
+    "point_mass": (np.zeros(4000), 1.0),
     "a rare minority": ((np.arange(4000) < 80) * 1.0, 1.0),
     "nothing": (np.exp(40 * (np.random.default_rng(5).random(400) - 0.5)), 0.5),
     "far and few": (1e4 + draws(6), 0.1),
@@ -108,7 +108,7 @@ def test_bill_is_exact_on_every_path_and_matches_the_noise(path, target, relatio
             assert total < budget.pure_epsilon()
         else:
             assert total == budget.pure_epsilon()
-            named = ("ok", "atom", "tail seen", "tail too thick", "far values seen")
+            named = ("ok", "point_mass", "outliers_clipped", "modified_target", "extreme_outliers")
             assert release.status in named
         # every line is one call (or one joint group of calls) with the scale on the bill
         asked = [scale for _, scale in noise.calls]
@@ -116,7 +116,7 @@ def test_bill_is_exact_on_every_path_and_matches_the_noise(path, target, relatio
             scale for scale, own in zip(asked, _first_of_groups(noise.calls), strict=True) if own
         ]
         outcome = release.diagnostics["outcome"]
-        if outcome != "atom" and not release.failed and relation == REPLACE_ONE:
+        if outcome != "point_mass" and not release.failed and relation == REPLACE_ONE:
             opening[-1] /= 2**20  # drawn on a 2^20 times finer lattice
         assert scales == opening
         assert math.fsum(release.shares.values()) <= 1 + 1e-9
@@ -145,8 +145,8 @@ def test_paths_are_what_they_are_called():
     assert run("several rounds").diagnostics["rounds"] >= 6
     assert run("one round").diagnostics["rounds"] == 1
     assert run("no round").diagnostics["rounds"] == 0
-    assert run("atom").status == "atom"
-    assert run("atom").diagnostics["looks"] == 2
+    assert run("point_mass").status == "point_mass"
+    assert run("point_mass").diagnostics["looks"] == 2
     assert run("nothing").status == "failed"
     assert run("far and few").diagnostics["restarts"] == 1
     near = run("far and near").diagnostics
@@ -355,7 +355,7 @@ def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
     plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=4000)
     for seed in range(5):
         release = plan.release(people(x), SimulatedNoise(seed))
-        assert release.status in ("ok", "atom")
+        assert release.status in ("ok", "point_mass")
         assert abs(release.estimate[0] - 1e9) < 1
 
     class Collapsed:
@@ -384,7 +384,7 @@ def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
         wallet,
         REPLACE_ONE,
     )
-    assert place.outcome == "atom"
+    assert place.outcome == "point_mass"
     assert place.lower == place.upper == place.origin
 
 
@@ -536,7 +536,7 @@ def test_two_columns_share_epsilon_and_many_share_mu():
     plan = planned(DefaultMean(), Budget(epsilon=1.0, delta=1e-6), persons=4000, dimension=7)
     release = plan.release(many, SimulatedNoise(0))
     assert release.guarantee.verify()
-    assert release.status == "some columns not seen"
+    assert release.status == "not_identified"
     assert release.estimate[2] == 0
     assert abs(release.estimate[0]) < 0.5
     assert np.isinf(release.interval().upper[2])

@@ -139,7 +139,7 @@ def test_persons_without_records_weigh_nothing_and_nobody_fails_privately():
     release = pm.mean(people(some, m, 20), epsilon=1, noise=SimulatedNoise(2))
     assert abs(float(release) - np.average(x[1::2], weights=np.minimum(m[1::2], 20))) < 1
     none = pm.mean(people(np.full(3000, np.nan), m), epsilon=1, noise=SimulatedNoise(2))
-    assert none.status in ("atom", "failed")
+    assert none.status in ("point_mass", "failed")
     assert none.guarantee.verify()
 
 

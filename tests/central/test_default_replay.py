@@ -76,7 +76,7 @@ TABLES = {
     "several rounds": (1000 + G.normal(size=1600), 1.0),
     "step back": (STARS, 0.5),
     "two groups": (np.where(G.random(600) < 0.5, 1e6, 0.0) + G.normal(size=600), 0.5),
-    "atom": (np.zeros(500), 1.0),
+    "point_mass": (np.zeros(500), 1.0),
     "new start": (100 + 5 * G.normal(size=1000), 0.5),
     "choices": (100 + G.normal(size=1000) / 3, 0.5),
     "choices at once": (STARS[::3], 1.0),
@@ -153,7 +153,7 @@ def test_no_change_of_a_person_costs_more_than_epsilon_and_some_cost_it(target, 
     assert min(answered) > 1 - Fraction(1, 10**5)
     assert worst["new start"] > Fraction(99, 100)
     assert max(answered) == 1
-    assert {status for status, *_ in seen} >= {"ok", "atom", "failed"}
+    assert {status for status, *_ in seen} >= {"ok", "point_mass", "failed"}
     assert any(left for *_, left, _ in seen)  # rounds were asked whether they left a group behind
     assert any(choice for *_, choice in seen)
     if target is None:

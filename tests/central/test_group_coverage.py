@@ -8,12 +8,9 @@ from scipy import stats
 
 import privmean as pm
 from privmean.central.groups.group_means import GroupMeans
-from privmean.central.groups.group_texts import ARMS
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.public_shape import PublicShape
-from privmean.inference.group_table import FEW, IMPRECISE, NEAR
-from privmean.inference.outlier_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
@@ -56,7 +53,7 @@ def test_a_group_of_twice_the_usual_spread_is_covered(size):
         pairs = ArrayPairTable.of(np.arange(len(place)), place, value, list("abcd"), GroupWeights())
         found = plan_for(pairs, 1.0).release(pairs, SimulatedNoise(i))
         line = found.intervals.row(0, 0.95)
-        said += line.status not in ("too few persons", "tail too thick", "failed")
+        said += line.status not in ("suppressed", "modified_target", "failed")
         held += line.lower <= 0.0 <= line.upper
     assert said >= 0.95 * DRAWS
     assert_rate_at_least(held, said, 0.93)
@@ -119,7 +116,7 @@ def test_rates_by_group_have_two_ends():
             assert row.lower - 0.02 <= rate <= row.upper + 0.02, row
 
 
-def test_a_trial_of_rates_has_two_ends_and_every_status_its_advice():
+def test_a_trial_of_rates_has_two_ends():
     treated = np.arange(20_000) % 2
     for seed in range(2):
         bought = np.random.default_rng(seed).random(20_000) < np.where(treated, 0.1, 0.08)
@@ -131,4 +128,3 @@ def test_a_trial_of_rates_has_two_ends_and_every_status_its_advice():
         (row,) = release.rows()
         assert row.lower < 0.02 < row.upper, row
         assert -0.1 < row.lower < row.upper < 0.1, row
-    assert {TAIL_SEEN, FAR_SEEN, TOO_THICK, NEAR, IMPRECISE, FEW} == set(ARMS)

@@ -34,7 +34,7 @@ def test_predicted_noise_is_near_that_of_releases():
 def test_small_groups_are_told_before():
     plan = pm.plan(QUESTION, persons=3000, epsilon=1.0)
     lines = plan.forecast({**SIZES, "c": 40, "d": 5}, 1.0)
-    assert [item.status for item in lines] == ["ok", "ok", "imprecise", "too few persons"]
+    assert [item.status for item in lines] == ["ok", "ok", "low_precision", "suppressed"]
     even = plan.forecast(400, 1.0)
     assert {item.persons for item in even} == {100}
     assert plan.forecast([1, 2, 3, 4], 1.0)[3].persons == 4
@@ -67,5 +67,5 @@ def test_the_command_tells_every_group(capsys):
         QUESTION, sizes=[2000, 700, 250, 90], error=0.15, guess_sd=1.0
     )
     assert run([*known, "--sizes", "2000,700,40,5"]) == 0
-    assert "too few persons" in capsys.readouterr().out
+    assert "suppressed" in capsys.readouterr().out
     assert run([*known, "--sizes", "a lot"]) == 2

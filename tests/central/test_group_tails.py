@@ -17,7 +17,8 @@ from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_BINS, LOG_CELLS
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.public_shape import PublicShape
-from privmean.inference.outlier_check import FAR_SEEN, OWN_TAIL, undetected_text
+from privmean.inference.outlier_check import undetected_text
+from privmean.inference.status import EXTREME_OUTLIERS
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
@@ -69,7 +70,7 @@ def test_two_in_a_hundred_far_out_are_told():
         row = table.row(0, 0.95)
         silent += row.status == "ok" and not row.lower <= 0.4 <= row.upper
         if row.status != "ok" and not row.lower <= 0.4 <= row.upper:
-            assert row.status == FAR_SEEN
+            assert row.status == EXTREME_OUTLIERS
     assert_rate_at_most(silent, DRAWS, 0.25)
 
 
@@ -81,8 +82,8 @@ def test_a_group_with_a_tail_of_its_own_is_told_and_the_others_are_not():
         few = (rng.random(len(place)) < 0.05) & (place == 3)
         value[few] = rng.uniform(50, 250, few.sum())
         status = released(place, value, i).status
-        told += status[3] == OWN_TAIL
-        others += sum(word == OWN_TAIL for word in status) - (status[3] == OWN_TAIL)
+        told += status[3] == EXTREME_OUTLIERS
+        others += sum(word == EXTREME_OUTLIERS for word in status) - (status[3] == EXTREME_OUTLIERS)
     assert_rate_at_least(told, DRAWS, 0.8)
     assert_rate_at_most(others, 6 * DRAWS, 0.02)
 
@@ -95,7 +96,7 @@ def test_a_wider_group_without_a_long_tail_keeps_its_interval():
         value = rng.standard_normal(len(place)) * np.where(place == 0, 1.4, 1.0)
         table = released(place, value, i, 2.0)
         row = table.row(0, 0.95)
-        told += row.status == OWN_TAIL
+        told += row.status == EXTREME_OUTLIERS
         held += row.lower <= 0.0 <= row.upper
     assert_rate_at_most(told, DRAWS, 0.3)
     assert_rate_at_least(held, DRAWS, 0.93)
@@ -179,6 +180,6 @@ def test_a_long_tailed_group_that_lies_at_its_limit_is_told():
         missed += not row.lower <= 5.0 <= row.upper
         # one that only lies apart is not told
         value = rng.standard_normal(3000) + 2.0 * (place == 4)
-        near += released(place, value, seed).status[4] == "at the limits"
+        near += released(place, value, seed).status[4] == "at_bound"
     assert_rate_at_most(missed, draws, 0.2)
     assert_rate_at_most(near, draws, 0.2)

@@ -216,7 +216,7 @@ def test_too_few_persons_are_an_answer_and_are_charged_in_full(tmp_path):
     release = asked(records(30), epsilon=0.5, contrasts=["a - b", "a / b"], ledger=ledger)
     assert release.failed
     assert np.isnan(release.estimate).all()
-    assert {row.status for row in release.rows()} == {"too few persons"}
+    assert {row.status for row in release.rows()} == {"suppressed"}
     assert "too few persons in all" in str(release)
     assert ledger.spent().epsilon == pytest.approx(0.5)
     json.dumps(release.to_dict(), allow_nan=False)
@@ -225,12 +225,12 @@ def test_too_few_persons_are_an_answer_and_are_charged_in_full(tmp_path):
 def test_an_atom_is_not_shown_as_the_mean_of_a_group():
     pairs = pairs_of(2000)
     release = plan_for(pairs).release(pairs_like(pairs, 0.0), SimulatedNoise(1))
-    assert release.status == "atom"
+    assert release.status == "point_mass"
     assert np.isnan(release.estimate).all()
     assert "the value 0;" in release.advice
     # one value away from 0 as well, where rounds go on to its last digits
     release = plan_for(pairs_of(2000)).release(pairs_like(pairs, 3.0), SimulatedNoise(1))
-    assert release.status == "atom"
+    assert release.status == "point_mass"
     assert np.isnan(release.estimate).all()
     assert "the value 3" in release.advice
 
@@ -252,10 +252,10 @@ def test_small_and_far_groups_are_marked():
     moved = ArrayPairTable.of(np.arange(4000), group, value, list("abcd"), pairs.weights)
     release = plan_for(moved).release(moved, SimulatedNoise(4))
     table = release.intervals
-    assert table.status[3] == "too few persons"
+    assert table.status[3] == "suppressed"
     assert math.isnan(release.estimate[3])
-    assert table.row(1, 0.95).status in ("at the limits", "ok")
-    if table.status[1] == "at the limits":
+    assert table.row(1, 0.95).status in ("at_bound", "ok")
+    if table.status[1] == "at_bound":
         assert table.row(1, 0.95).upper == math.inf
     else:
         assert table.row(1, 0.95).upper > 11.0

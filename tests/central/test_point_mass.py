@@ -88,7 +88,7 @@ def test_limits_anywhere_hold_a_short_number_by_chance_in_one_of_a_hundred():
     ],
 )
 def test_a_shared_value_is_told_in_the_digits_that_are_known(origin, lower, upper, told):
-    place = ClippingRegion("atom", origin, lower, upper, 1, 1, 0, 0.0, 10.0)
+    place = ClippingRegion("point_mass", origin, lower, upper, 1, 1, 0, 0.0, 10.0)
     assert point_mass_value(place) == told
 
 
@@ -122,9 +122,9 @@ def test_two_of_three_signs_make_one_value(lower, upper, differ, one):
 
 def test_one_value_is_not_said_where_many_certainly_lie_beyond():
     check = OutlierCheck(1000, 200.0, 10.0, 0.0, 5.0, one_value=True)
-    assert check.status == "tail too thick"
-    assert replace(check, beyond=60.0).status == "tail too thick"
-    assert replace(check, beyond=45.0).status == "atom"
+    assert check.status == "modified_target"
+    assert replace(check, beyond=60.0).status == "modified_target"
+    assert replace(check, beyond=45.0).status == "point_mass"
     assert not replace(check, beyond=0.0).stands
 
 

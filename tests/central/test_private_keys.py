@@ -162,7 +162,7 @@ def test_groups_of_few_persons_are_hidden(said):
     release = asked(records(), contrasts=["big - mid", "big - zz", "big / zz"], **said)
     assert release.columns == ("big", "mid")
     status = [row.status for row in release.rows()]
-    assert status == ["ok", "ok", "ok", "not shown", "not shown"]
+    assert status == ["ok", "ok", "ok", "suppressed", "suppressed"]
     assert "their number is not known" in " ".join(str(release).split())
     bill = release.guarantee.mechanisms
     assert sum(item.pure for item in bill) <= 2

@@ -92,7 +92,7 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
         (["--value", "score"], "exactly one of epsilon and rho"),
         (["--value", "score", "--epsilon", "1", "--rho", "1"], "exactly one of epsilon and rho"),
         (["--value", "scroe", "--epsilon", "1", "--header"], "score"),
-        (["--value", "scroe", "--epsilon", "1"], "not shown"),
+        (["--value", "scroe", "--epsilon", "1"], "suppressed"),
         (["--epsilon", "1"], "--value"),
         (["--value", "score", "--epsilon", "1", "--neighbors", "both"], "neighbors='both'"),
         (["--value", "score", "--epsilon", "1", "--bounds", "5", "1"], "bounds=(5.0, 1.0)"),
@@ -249,7 +249,7 @@ def test_a_comparison_without_its_effect_exits_with_3(capsys, tmp_path):
         stored = json.loads(out)
         stored = stored["questions"][0]["release"] if "questions" in stored else stored
         assert (status == 3) == (not pm.Release.from_dict(stored).answered)
-        return stored if status == 3 and stored["status"] == "too few persons" else None
+        return stored if status == 3 and stored["status"] == "outliers_unchecked" else None
 
     files = ["study", "run", str(study), "--out"]
     for asked in (lambda k: shell, lambda k: [*files, str(tmp_path / f"out{k}")]):

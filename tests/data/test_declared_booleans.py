@@ -207,7 +207,7 @@ def test_a_study_takes_the_bounds_of_its_boolean_columns():
 
 
 def test_rare_values_of_a_boolean_column_keep_a_closed_interval():
-    """No value can lie beyond 0 and 1, so that few ones are never "at the limits"."""
+    """No value can lie beyond 0 and 1, so that few ones are never "at_bound"."""
     yes = np.arange(4000) < 2
     for seed in range(20):
         for said in ({}, {"bounds": (0, 1)}):

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import pytest
 
 from privmean.inference import status
-from privmean.inference.status import OLD_STATUSES, STATUSES, find_status, read_status, worst_status
+from privmean.inference.status import (
+    OLD_STATUSES,
+    STATUSES,
+    find_status,
+    read_status,
+    release_status,
+    worst_status,
+)
 
+ROOT = Path(__file__).parents[2]
 CODES = [row.code for row in STATUSES]
 
 
 def test_statuses_have_unique_codes_and_labels():
     assert len(set(CODES)) == len({row.label for row in STATUSES}) == 12
-    assert CODES[0] == status.OK and CODES[-1] == status.FAILED
+    assert (CODES[0], CODES[-1]) == (status.OK, status.FAILED)
     assert all(getattr(status, code.upper()) == code for code in CODES)
 
 
@@ -25,7 +37,8 @@ def test_rows_without_an_estimate_are_the_most_severe():
 def test_texts_end_as_sentences_of_at_most_25_words():
     for row in STATUSES:
         text = row.text("the clipped mean")
-        assert text.endswith(".") and "{" not in text
+        assert text.endswith(".")
+        assert "{" not in text
         assert max(len(part.split()) for part in text.split(". ")) <= 25
 
 
@@ -35,6 +48,15 @@ def test_worst_status_follows_the_table():
     assert worst_status(["outliers_clipped", "ok", "low_precision"]) == "low_precision"
 
 
+def test_release_status_is_failed_only_without_any_estimate():
+    assert release_status([]) == release_status(["ok", "ok"]) == "ok"
+    assert release_status(["ok", "suppressed"]) == "suppressed"
+    assert release_status(["ok", "failed"]) == "not_identified"
+    assert (
+        release_status(["suppressed", "failed"]) == release_status(["not_identified"]) == "failed"
+    )
+
+
 def test_find_status_refuses_an_old_name():
     assert find_status("suppressed").label == "suppressed"
     with pytest.raises(KeyError):
@@ -42,7 +64,8 @@ def test_find_status_refuses_an_old_name():
 
 
 def test_old_statuses_name_codes():
-    assert set(OLD_STATUSES.values()) < set(CODES) and not set(OLD_STATUSES) & set(CODES)
+    assert set(OLD_STATUSES.values()) < set(CODES)
+    assert not set(OLD_STATUSES) & set(CODES)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +81,22 @@ def test_old_statuses_name_codes():
 )
 def test_read_status_accepts_stored_names(text, shown, code):
     assert read_status(text, shown) == code
+
+
+def test_the_page_is_made_from_the_table():
+    spec = spec_from_file_location("statuses_page", ROOT / "docs/site-tools/statuses.py")
+    made = module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.PAGE.read_text(encoding="utf-8") == made.page()
+    assert len(made.page().split()) <= 500
+
+
+def test_the_source_holds_no_old_status():
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        if path.name == "status.py":
+            continue
+        texts = {
+            node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }  # fmt: skip
+        assert not texts & set(OLD_STATUSES), path

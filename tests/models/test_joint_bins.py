@@ -165,7 +165,7 @@ def test_a_bin_that_holds_nobody_is_a_gap_and_does_not_bend_the_others():
         smooth=0.8, epsilon=4.0, delta=1e-6, noise=SimulatedNoise(1),
     )  # fmt: skip
     statuses = [row.status for row in made.rows()]
-    assert statuses[:2] == ["too few persons"] * 2
+    assert statuses[:2] == ["suppressed"] * 2
     assert statuses[2:] == ["ok"] * 5
     assert np.isnan(made.estimate[:2]).all()
     assert np.allclose(made.estimate[2:], 2.25 + 0.2 * np.array(AT), atol=0.2)

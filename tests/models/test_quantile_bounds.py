@@ -16,7 +16,7 @@ from privmean.noise.simulated import SimulatedNoise
 
 VALUES = np.random.default_rng(0).lognormal(2.5, 0.4, 3000)  # a median of 11.9
 QUARTILES = (0.25, 0.5, 0.75)
-CUT = "at the limits"
+CUT = "at_bound"
 
 
 def asked(values, bounds, q=QUARTILES, seed=0, **terms):

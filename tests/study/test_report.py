@@ -140,8 +140,8 @@ def test_persons_of_private_groups_are_not_called_public(grouped):
 
 def test_a_status_without_advice_is_explained(grouped):
     section = grouped.split("<h3>groups</h3>")[1].split("</section>")[0]
-    assert "<strong>imprecise</strong>: in some rows the noise is large" in section
-    assert "read with care:</strong> groups (imprecise)" in grouped.split("<main>")[0]
+    assert "<strong>low_precision</strong>: The interval is wide compared" in section
+    assert "read with care:</strong> groups (low_precision)" in grouped.split("<main>")[0]
 
 
 def test_the_card_has_every_field(text):

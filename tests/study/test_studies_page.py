@@ -1,8 +1,7 @@
-"""The tables that the package carries, the demo, and a section for every status."""
+"""The tables that the package carries, the demo, and what studies say."""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -10,23 +9,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.central.default_vector import PARTLY as SOME_COLUMNS
 from privmean.cli.app import run
-from privmean.inference.group_table import FEW, HIDDEN, IMPRECISE, NEAR
-from privmean.inference.outlier_check import FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED
-from privmean.inference.ratio_with_missing import VALUES_MISSING
-from privmean.models.pooled_intervals import PARTLY as SOME_TERMS
-from privmean.models.quantile_intervals import UNRESOLVED
-from privmean.models.run_pooled import (
-    AGAIN,
-    ENTANGLED,
-    RANGE,
-    SINGULAR,
-    THIN_LEVEL,
-    UNSEEN,
-)  # fmt: skip
-from privmean.release.outcome import PARTLY
-from privmean.study.study_release import NOT_ANSWERED
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -56,15 +39,3 @@ def test_the_demo_runs(capsys, tmp_path, monkeypatch):
     assert "95 % interval" in out
     assert "persons >=" in out
     assert (tmp_path / "wages.csv").exists()
-
-
-def test_every_status_has_a_section():
-    text = (DOCS / "statuses.md").read_text()
-    sections = set(re.findall(r"^## (.*)$", text, re.MULTILINE))
-    known = {"ok", "failed", "atom", "thin", FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED}
-    known |= {VALUES_MISSING, FEW, NEAR, IMPRECISE, HIDDEN, UNRESOLVED, NOT_ANSWERED, PARTLY}
-    known |= {ENTANGLED, THIN_LEVEL, SINGULAR}
-    assert known <= sections
-    assert all(f"({'#' + name.replace(' ', '-')})" in text for name in known - {PARTLY})
-    for word in (SOME_TERMS, SOME_COLUMNS, UNSEEN, AGAIN, RANGE):  # of releases, or rare
-        assert f'"{word}"' in re.sub(r"\s+", " ", text)

@@ -462,7 +462,7 @@ def test_an_error_after_the_charge_keeps_the_others_and_quotes_nothing():
     stored = json.dumps(found.to_dict())
     assert "private-value-xyz" not in stored
     assert "RuntimeError" not in stored
-    assert found.to_dict()["questions"][-1]["status"] == "not answered"
+    assert found.to_dict()["questions"][-1]["status"] == "failed"
     assert pm.verify(json.loads(stored))
 
 

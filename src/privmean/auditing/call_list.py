@@ -136,31 +136,31 @@ SPENT: Said = (("epsilon", 20.0), ("delta", 1e-6))
 COLUMNS = DefaultMean(target="mean")
 # what brings out a status that is rare: the question, the table and the budget
 SAYING: dict[str, tuple[str, Words, str, Said]] = {
-    "values missing": (
+    "incomplete": (
         "mean", {"values": "y", "method": DefaultMean(limits="selection", complete=True)}, "gaps",
         (("epsilon", 20.0),),
     ),
-    "not shown": ("mean", {"values": "y", "by": "g", "contrasts": ("a - z",)}, "constant", SPENT),
-    "thin level": (
+    "hidden key": ("mean", {"values": "y", "by": "g", "contrasts": ("a - z",)}, "constant", SPENT),
+    "rare level": (
         "regression", {"formula": "y ~ x + C(g, levels=['a', 'b', 'z'])"}, "normal", SPENT,
     ),
-    "not told apart": ("regression", {"formula": "y ~ x + z"}, "collinear", SPENT),
-    "beyond the public range": ("regression", POOLED, "beyond", SPENT),
-    "some columns not seen": (
+    "collinear": ("regression", {"formula": "y ~ x + z"}, "collinear", SPENT),
+    "range": ("regression", POOLED, "beyond", SPENT),
+    "unseen column": (
         "mean", {"values": ["y", "x", "z", "b"], "method": COLUMNS}, "no z", SPENT,
     ),
-    "some columns failed": (
+    "failed column": (
         "mean", {"values": ["y", "x", "z"], "method": DefaultMean()}, "no z",
         (("epsilon", 5.0), ("delta", 1e-6)),
     ),
-    "assumption refuted": (
+    "contradiction": (
         "mean", {"values": "y", "method": HeavyTailedMean(BoundedMoment(2, 1.0, range=NEAR))},
         "far",
         (("epsilon", 20.0),),
     ),
-    "singular": ("regression", {"formula": "y ~ x + z", "only": ("x",)}, "far", (("rho", 30.0),)),
+    "far": ("regression", {"formula": "y ~ x + z", "only": ("x",)}, "far", (("rho", 30.0),)),
     "no variation": ("regression", {**OWN, "threshold": 0.1}, "empty", GENEROUS[1]),
-    "at the limits": ("quantile", {"value": "y", "q": (0.01, 0.02, 0.99)}, "wide", MIXED),
+    "bounds": ("quantile", {"value": "y", "q": (0.01, 0.02, 0.99)}, "wide", MIXED),
 }  # fmt: skip
 
 

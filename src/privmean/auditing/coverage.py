@@ -7,7 +7,6 @@ question, away from its default. What no tape has is named.
 from __future__ import annotations
 
 import pkgutil
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Any
 
 from privmean.api.parse_question import QUESTIONS, fields_of, question_class
 from privmean.auditing.fixed_noise import Asked
+from privmean.inference.status import STATUSES
 from privmean.privacy.budget import NEIGHBORS
 
 Seen = set[tuple[str, str]]
@@ -51,7 +51,7 @@ def mechanisms() -> tuple[type, ...]:
 
 @cache
 def everything() -> dict[str, frozenset[str]]:
-    """What there is, kind by kind. Statuses have no list in the code: tests find them there."""
+    """What there is, kind by kind."""
     fields = {
         f"{kind}.{item.name}" for kind in QUESTIONS for item in fields_of(question_class(kind))
     }
@@ -59,6 +59,7 @@ def everything() -> dict[str, frozenset[str]]:
         "mechanism": frozenset(item.__name__ for item in mechanisms()),
         "field": frozenset(fields),
         "relation": frozenset(NEIGHBORS),
+        "status": frozenset(row.code for row in STATUSES),
         "budget": frozenset(("pure", "approximate", "zCDP")),
     }
 
@@ -92,8 +93,7 @@ def of_release(made: Asked) -> Iterator[tuple[str, str]]:
         if isinstance(item, Mapping):
             stack += item.values()
             if isinstance(item.get("status"), str):
-                for text in re.split(", | / ", item["status"]):  # those of several rows in one
-                    yield "status", text
+                yield "status", item["status"]
             stack += [{"status": text} for text in item.get("statuses") or () if text]
         elif isinstance(item, list | tuple):
             stack += item

@@ -19,11 +19,11 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.assumptions import missing_count_at, values_within
-from privmean.inference.at_bound import AT_LIMITS, Reached, TypeBounds, at_bound_advice
+from privmean.inference.at_bound import Reached, TypeBounds, at_bound_advice
 from privmean.inference.clipped_intervals import BOUNDED, BoxIntervals, ColumnIntervals
-from privmean.inference.interval import FAILED, OK
 from privmean.inference.mean_interval import ClipUnits, NoisySums
 from privmean.inference.ratio_with_missing import TOO_FEW, RatioWithMissing, is_undetected
+from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.pipeline import PlanBase
@@ -31,7 +31,7 @@ from privmean.plurals import count_noun, count_phrase
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, by_cause, overall
+from privmean.release.outcome import Outcome, by_cause
 
 REACH = 1.96  # noise deviations to both sides may not fill the bounds
 
@@ -42,7 +42,7 @@ class BoundedMean:
 
     bounds: (lower, upper) for every column, or one pair a column. design_effect: public variance of
     the mean over that of unrelated persons. Where the noise hides everyone away from a bound, the
-    status is "at the limits" and the interval is open on that side: values in other units than the
+    status is "at_bound" and the interval is open on that side: values in other units than the
     bounds look so.
 
     Example:
@@ -169,12 +169,12 @@ class BoundedMeanPlan(PlanBase):
             for item, bounds in zip(items, self._said(), strict=True)
         ]
         statuses = tuple(
-            FAILED if item.missing and is_undetected(sums) else AT_LIMITS if side else OK
+            FAILED if item.missing and is_undetected(sums) else AT_BOUND if side else OK
             for item, sums, side in zip(columns, released, sides, strict=True)
         )
         names = self.shape.columns if self.shape.dimension > 1 else ("",)
         advice = [
-            at_bound_advice(side, (box.lower, box.upper), name) if status == AT_LIMITS else ""
+            at_bound_advice(side, (box.lower, box.upper), name) if status == AT_BOUND else ""
             for side, box, name, status in zip(sides, self.boxes, names, statuses, strict=True)
         ]
         makers = [
@@ -208,7 +208,7 @@ class BoundedMeanPlan(PlanBase):
             persons=self.shape.persons
             if self.shape.persons is not None
             else max(round(noisy_n), 0),
-            status=overall(statuses),
+            status=release_status(statuses),
             statuses=statuses,
             advice="; ".join(filter(None, [TOO_FEW if FAILED in statuses else "", *advice])),
             assumptions=tuple(notes),

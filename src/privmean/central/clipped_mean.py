@@ -13,8 +13,8 @@ from scipy.special import ndtri
 from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.inference.assumptions import assumed
-from privmean.inference.at_bound import AT_LIMITS, Reached, at_bound_advice, opened_at
-from privmean.inference.interval import FAILED, OK, Floats, Interval
+from privmean.inference.at_bound import Reached, at_bound_advice, opened_at
+from privmean.inference.interval import Floats, Interval
 from privmean.inference.laplace_normal import (
     allowance_miss,
     gaussian_margin,
@@ -32,8 +32,8 @@ from privmean.inference.mean_interval import (
 )
 from privmean.inference.ratio_with_missing import is_undetected
 from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
-from privmean.release.outcome import overall
 
 TARGETS = ("mean", "clipped")
 EVERYWHERE = (-math.inf, math.inf)
@@ -271,7 +271,7 @@ class ClippedMeans:
     def statuses(self) -> tuple[str, ...]:
         """Failed where there is no estimate; at the limits where it is a public bound."""
         return tuple(
-            FAILED if item is None else AT_LIMITS if side else OK
+            FAILED if item is None else AT_BOUND if side else OK
             for item, side in zip(self.seen, self.sides, strict=True)
         )
 
@@ -313,7 +313,7 @@ class ClippedMeans:
         clipped = target == "clipped" and self.bounds is None
         made = self._intervals(level, self.design_effect, () if clipped else self.beyond)
         if any(self.sides):
-            made = replace(opened_at(made, self.sides), status=overall(self.statuses))
+            made = replace(opened_at(made, self.sides), status=release_status(self.statuses))
         if clipped or self.bounds is not None or made.status == FAILED:
             words = assumed(self.design_effect)
         else:

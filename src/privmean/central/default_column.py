@@ -31,17 +31,17 @@ from privmean.central.pure_budget import PureBudgetSpender
 from privmean.data.person_table import ClipInterval, IntervalSums, PersonTable
 from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, ColumnIntervals
-from privmean.inference.interval import FAILED, IntervalMaker
+from privmean.inference.interval import IntervalMaker
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
-from privmean.inference.outlier_check import ATOM, OutlierCheck, outlier_status
+from privmean.inference.outlier_check import OutlierCheck, outlier_status
 from privmean.inference.ratio_with_missing import (
     FEWEST,
     NOT_COMPLETE,
     TOO_FEW,
-    VALUES_MISSING,
     RatioWithMissing,
     is_undetected,
 )
+from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, POINT_MASS
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
@@ -275,7 +275,7 @@ def _atom(
         "another one and are left out: bounds that hold them answer for everybody"
     )
     facts = {"persons with another value": int(found), "noise scale of that number": scale}
-    return course.nothing(ATOM, advice, place.origin, facts)
+    return course.nothing(POINT_MASS, advice, place.origin, facts)
 
 
 def _by_records(
@@ -307,7 +307,7 @@ def _by_records(
         clipped=settings.target == LIMITED,
     )
     facts = {"limits": list(wide.limits), "sum of weights": ratio.sums.weight, **_counts(wide)}
-    told = outlier_status(check, wide.place.scarce(there))
+    told = outlier_status(check, wide.place.scarce(there), settings.target == LIMITED)
     return course.release(ratio.estimate, told, intervals, facts)
 
 
@@ -379,7 +379,8 @@ def _found(
             mean = box.middle + box.radius * sums.absent
             where = f"{mean:.6g}, about the mean of what was seen"
         words.append(missing_count_at(where))
-    told = outlier_status(check, wide.place.scarce(sums.persons))
+    scarce = wide.place.scarce(sums.persons)
+    told = outlier_status(check, scarce, settings.target == LIMITED)
     if settings.complete and divided.absent.believed:
-        told = VALUES_MISSING, NOT_COMPLETE
+        told = ASSUMPTION_VIOLATED, NOT_COMPLETE
     return course.release(estimate, told, intervals, facts, tuple(words))

@@ -22,12 +22,13 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import MEAN, BoxIntervals
 from privmean.inference.outlier_check import OutlierCheck
+from privmean.inference.status import release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
-from privmean.release.outcome import Outcome, by_cause, estimand_of, overall
+from privmean.release.outcome import Outcome, by_cause, estimand_of
 
 COUNT_SHARE = 0.02  # of epsilon for the number of persons, under add-remove
 TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
@@ -214,9 +215,6 @@ class DefaultMeanPlan(DefaultPlan):
         ]
 
     def run(self, curator: Curator) -> Outcome:
-        """Statuses: ok, tail seen (the interval leans on the tail assumption), tail too thick or
-        far values seen (there may be no interval for the mean), atom (nearly all persons have one
-        value), failed."""
         people, results = curator.people, []
         count: int | None = self.shape.persons
         for column in range(self.shape.dimension):
@@ -239,7 +237,7 @@ class DefaultMeanPlan(DefaultPlan):
             if one_column
             else BoxIntervals([item.intervals for item in results]),
             persons=count,
-            status=overall(statuses),
+            status=release_status(statuses),
             statuses=statuses,
             advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),

@@ -14,9 +14,10 @@ from fractions import Fraction
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, TailPart
 from privmean.inference.assumptions import assumed, no_undetected, outliers_within
-from privmean.inference.interval import FAILED, OK, Interval
+from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import limit, no_interval
-from privmean.inference.outlier_check import TOO_THICK, OutlierCheck
+from privmean.inference.outlier_check import OutlierCheck
+from privmean.inference.status import FAILED, MODIFIED_TARGET, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.privacy.budget import Relation
 
@@ -50,8 +51,8 @@ class RecordIntervals:
         check = self.check
         if asked == CLIPPED or check is None:
             return self._made(level, CLIPPED)
-        if check.status == TOO_THICK:
-            return self._made(level, CLIPPED, status=TOO_THICK, advice=check.advice)
+        if check.status == MODIFIED_TARGET:
+            return self._made(level, CLIPPED, status=MODIFIED_TARGET, advice=check.advice)
         unit = self.reach / self.column.box.radius
         seen = max(check.beyond, 0.0)
         # persons beyond add at most `unit` each to the sum of y, and its square on top of 1

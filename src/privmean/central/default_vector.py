@@ -43,22 +43,21 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
-from privmean.inference.interval import FAILED, OK
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.outlier_check import SEEN, OutlierCheck, outlier_status
 from privmean.inference.ratio_with_missing import RatioWithMissing
+from privmean.inference.status import FAILED, OK, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.plurals import count_noun, count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, by_cause, overall
+from privmean.release.outcome import Outcome, by_cause
 
 # radius of the last rows that something is cut off, over that of the others, by target: what those
 # rows leave of the privacy loss counts them by column
 INNER = {None: 0.95, MEAN: 0.75, "clipped": 1.0}
-PARTLY, ATOM = "some columns not seen", "atom"
 TYPICAL_ROUNDS = 2  # before the last one, for planning
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
 
@@ -167,11 +166,12 @@ class DefaultVectorPlan(DefaultPlan):
         estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
         default = CLIPPED if self.target == "clipped" else MEAN
         makers = [
-            ColumnIntervals(None, default=default, status=ATOM if o == ATOM_ONLY else FAILED)
+            ColumnIntervals(None, default=default, status=POINT_MASS if o == ATOM_ONLY else FAILED)
             for o in outcomes
         ]
         statuses = [
-            OK if item == FOUND else ATOM if item == ATOM_ONLY else FAILED for item in outcomes
+            OK if item == FOUND else POINT_MASS if item == ATOM_ONLY else FAILED
+            for item in outcomes
         ]
         shown = [j for j, item in enumerate(outcomes) if item == FOUND]
         diagnostics: dict[str, Any] = {"outcomes": dict(zip(people.columns, outcomes, strict=True))}
@@ -198,7 +198,7 @@ class DefaultVectorPlan(DefaultPlan):
             BoxIntervals(makers),
             statuses=tuple(statuses),
             persons=self._persons,
-            status=self._status(statuses),
+            status=release_status(statuses),
             advice=self._advice(people, outcomes, makers),
             assumptions=(
                 "values are clipped by column, then rows in units of the columns' scales",
@@ -240,13 +240,6 @@ class DefaultVectorPlan(DefaultPlan):
             design_effect=self.design_effect,
         )
         return made, min(max(value, unit.lower), unit.upper)
-
-    def _status(self, statuses: list[str]) -> str:
-        """Of the release: which columns were not seen counts before what is said of the others."""
-        hidden = [item in (ATOM, FAILED) for item in statuses]
-        if any(hidden):
-            return FAILED if all(hidden) else PARTLY
-        return overall(tuple(statuses))
 
     def _advice(
         self, people: PersonTable, outcomes: list[str], makers: Sequence[ColumnIntervals]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from privmean.data.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import Integers
+from privmean.inference.status import FAILED, OK, POINT_MASS
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
@@ -213,7 +214,7 @@ def lies_far(
     return histogram.zero <= evidence.atom * scale or beside <= DOUBT * scale
 
 
-FOUND, ATOM_ONLY, NOTHING, BEYOND = "ok", "atom", "failed", "beyond range"
+FOUND, ATOM_ONLY, NOTHING, BEYOND = OK, POINT_MASS, FAILED, "beyond range"
 RANGE = (
     "values reach beyond the public range of 2^40 (or nearly): divide the column by a constant, or "
     "give bounds"

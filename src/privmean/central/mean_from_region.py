@@ -23,7 +23,7 @@ from privmean.central.pure_budget import PureBudgetSpender, floor_epsilon, requi
 from privmean.central.shared_location import SingleRegionPlan
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.inference.outlier_check import ATOM
+from privmean.inference.status import POINT_MASS
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts
 from privmean.privacy.budget import REPLACE_ONE, Budget
@@ -121,7 +121,7 @@ class RegionMeanPlan(SingleRegionPlan):
             wallet.take(self.check)
         made = release_located(curator, 0, place, wallet, n, self.settings, self.relation, {})
         notes = made.assumptions
-        if made.status != ATOM:
+        if made.status != POINT_MASS:
             notes += ("no group of people lies apart from the rest (it may be left out)",)
         return Outcome(
             np.array([made.estimate]),

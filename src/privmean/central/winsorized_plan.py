@@ -15,18 +15,15 @@ from privmean.central.winsorized_stages import PublicFacts, Stages
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.inference.assumptions import dependence
-from privmean.inference.at_bound import AT_LIMITS
-from privmean.inference.interval import FAILED, OK
 from privmean.inference.ratio_with_missing import TOO_FEW
+from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, estimand_of, overall
-
-FALLBACK = "fallback centre"
+from privmean.release.outcome import Outcome, estimand_of
 
 
 @dataclass(frozen=True)
@@ -143,10 +140,9 @@ class WinsorizedPlan(PlanBase):
             isinstance(self.concentration, Bounded) and self.concentration.declared,
         )
         statuses = tuple(
-            status if status == FAILED or here else FALLBACK
+            status if status == FAILED or here else OUTLIERS_UNCHECKED
             for status, here in zip(means.statuses, found, strict=True)
         )
-        status = overall(statuses)
         unplaced = any(item is None for item in last)
         diagnostics: dict[str, Any] = {
             "center": [math.nan if c is None else c for c in centers],
@@ -158,9 +154,9 @@ class WinsorizedPlan(PlanBase):
             means.estimate,
             means,
             persons=means.persons,
-            status=status,
+            status=release_status(statuses),
             statuses=statuses,
-            advice=self._advice(status, unplaced, means.bound_advice(people.columns)),
+            advice=self._advice(statuses, unplaced, means.bound_advice(people.columns)),
             assumptions=(dependence(self.facts.design_effect), self.concentration.words),
             shares=dict(self.stages.shares),
             diagnostics=diagnostics,
@@ -194,11 +190,11 @@ class WinsorizedPlan(PlanBase):
         return ("columns", shape, "settings and assumption")
 
     @staticmethod
-    def _advice(status: str, unplaced: bool, at_bound: Sequence[str]) -> str:
-        if status in (OK, AT_LIMITS):
-            return "; ".join(at_bound)
-        if status == FALLBACK:
-            return "no location was found for some column; the given fallback centre was used"
+    def _advice(statuses: Sequence[str], unplaced: bool, at_bound: Sequence[str]) -> str:
+        if FAILED not in statuses:
+            fallback = OUTLIERS_UNCHECKED in statuses
+            said = "No location was found for some column; the given fallback center was used."
+            return " ".join([*at_bound, *([said] if fallback else [])])
         if not unplaced:
             return TOO_FEW
         return (

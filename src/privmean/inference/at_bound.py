@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 
 from privmean.inference.interval import Interval
 
-AT_LIMITS = "at the limits"
 SEEN = 5.0  # noise scales: people away from a bound who do not show
-DO = "Check the units; give wider bounds."
 
 
 class TypeBounds(tuple[float, float]):
@@ -72,7 +70,4 @@ def at_bound_advice(side: int, bounds: tuple[float, float], column: str = "") ->
     """What a release says of an estimate at a bound."""
     name, bound = ("upper", bounds[1]) if side > 0 else ("lower", bounds[0])
     whose = f"{column}: " if column else ""
-    return (
-        f"{whose}The estimate is at or near the {name} bound {bound:g}. The noise hides everyone "
-        f"who may be away from it. {DO}"
-    )
+    return f"{whose}The noise hides everyone who may be away from the {name} bound {bound:g}."

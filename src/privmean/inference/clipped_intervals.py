@@ -10,7 +10,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import ALIKE, assumed, joined, no_undetected, outliers_within
 from privmean.inference.at_bound import opened_at
-from privmean.inference.interval import OK, Interval, IntervalMaker
+from privmean.inference.interval import Interval, IntervalMaker
 from privmean.inference.mean_interval import (
     PLAIN,
     Asked,
@@ -28,6 +28,7 @@ from privmean.inference.mean_interval import (
 )
 from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.inference.status import OK, release_status
 
 MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
 WORDS = {"clipped": CLIPPED}  # the short word for it
@@ -231,7 +232,6 @@ class BoxIntervals:
 def _stack(items: list[Interval], level: float) -> Interval:
     first = items[0]
     names = [name for name in first.parts if all(name in item.parts for item in items)]
-    statuses = list(dict.fromkeys(item.status for item in items))
     targets = list(dict.fromkeys(item.target for item in items))
     words = list(dict.fromkeys(item.assumption for item in items if item.assumption))
     return Interval(
@@ -245,7 +245,7 @@ def _stack(items: list[Interval], level: float) -> Interval:
             item.region[0] if item.region else (item.lower[0], item.upper[0]) for item in items
         ),
         parts={name: tuple(item.parts[name][0] for item in items) for name in names},
-        status=OK if statuses == [OK] else " / ".join(statuses),
+        status=release_status(item.status for item in items),
         advice=" | ".join(dict.fromkeys(item.advice for item in items if item.advice)),
         brief=joined((first.brief, ALIKE)) if first.brief else "",
     )

@@ -13,9 +13,9 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.inference.group_table import FEW, HIDDEN, Flags, GroupTable, LinearCombination
-from privmean.inference.interval import OK, Floats
-from privmean.inference.outlier_check import TOO_THICK
+from privmean.inference.group_table import Flags, GroupTable, LinearCombination
+from privmean.inference.interval import Floats
+from privmean.inference.status import MODIFIED_TARGET, OK, SUPPRESSED
 
 REST, OVERALL, EACH, ALL_PAIRS = "rest", "overall", "each", "all pairs"
 MINUS, OVER = " - ", " / "
@@ -151,7 +151,7 @@ def contrast_line(
     weights = np.zeros(len(table.keys))
     extra = 0.0
     if any(key not in table.places and key not in (REST, OVERALL) for key, _ in contrast.terms):
-        return LinearCombination(float("nan"), status=HIDDEN)
+        return LinearCombination(float("nan"), status=SUPPRESSED)
     for key, factor in contrast.terms:
         if key in table.places:
             if not table.shown[table.place(key)]:
@@ -183,7 +183,7 @@ def average_line(table: GroupTable, which: Flags, level: float) -> LinearCombina
 
 def nobody(table: GroupTable) -> str:
     """The status of a mean over groups of which none has a closed interval."""
-    return TOO_THICK if TOO_THICK in table.status else FEW
+    return MODIFIED_TARGET if MODIFIED_TARGET in table.status else SUPPRESSED
 
 
 def _average(table: GroupTable, which: np.ndarray) -> tuple[Floats, float]:

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 from privmean.inference.group_table import MEAN, target_of
-from privmean.inference.interval import OK, Interval
+from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import limit
 from privmean.inference.noise_sums import bounded_quantile, sum_quantile, sum_tail
+from privmean.inference.status import OK
 
 NOISE_TARGET = "clipped difference of these persons"
 

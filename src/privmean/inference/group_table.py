@@ -17,12 +17,10 @@ import numpy.typing as npt
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.inference.at_bound import AT_LIMITS
-from privmean.inference.interval import OK, Floats, Interval
+from privmean.inference.interval import Floats, Interval
 from privmean.inference.noise_sums import bounded_quantiles, sum_quantiles, sum_tail
-from privmean.inference.outlier_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THICK
+from privmean.inference.status import MODIFIED_TARGET, OK, worst_status
 
-FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", AT_LIMITS, "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
 WORDS = {"clipped": CLIPPED}
 KEPT = 8  # pairs of level and target whose rows a table keeps
@@ -201,7 +199,7 @@ class GroupTable:
         line = self.line(weights, 0.95, clipped=True)
         if math.isnan(line.estimate):
             return math.nan
-        if line.status == TOO_THICK:
+        if line.status == MODIFIED_TARGET:
             return 1.0
         distance = abs(line.estimate)
         used = np.flatnonzero(weights)
@@ -213,11 +211,7 @@ class GroupTable:
 
     def worst(self, used: npt.NDArray[np.intp]) -> str:
         """The status of a sum of these rows."""
-        found = [self.status[g] for g in used]
-        known = (FEW, TOO_THICK, NEAR, IMPRECISE, FAR_SEEN, OWN_TAIL, TAIL_SEEN, OK)
-        return next((item for item in found if item not in known), None) or next(
-            item for item in known if item in found
-        )
+        return worst_status(self.status[g] for g in used)
 
     def rows(self, level: float, *, clipped: bool = False) -> tuple[LinearCombination, ...]:
         """Return the line of every group, the ends of all found at once.
@@ -271,7 +265,7 @@ class GroupTable:
             assumption=self.assumption if wanted == MEAN else "",
             brief=self.brief if wanted == MEAN else "",
             region=tuple(zip(self.lower.tolist(), self.upper.tolist(), strict=True)),
-            status=self._status(),
+            status=worst_status(self.status),
         )
 
     def noise_interval(self, level: float) -> Interval:
@@ -282,9 +276,5 @@ class GroupTable:
             level,
             kind="noise_interval",
             target="clipped mean of these persons",
-            status=self._status(),
+            status=worst_status(self.status),
         )
-
-    def _status(self) -> str:
-        other = sorted(set(self.status) - {OK})
-        return ", ".join(other) if other else OK

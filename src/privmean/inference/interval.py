@@ -9,13 +9,11 @@ from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from privmean.inference.status import OK
 from privmean.plain_data import plain
 
 Floats = npt.NDArray[np.float64]
 
-OK = "ok"
-FAILED = "failed"
-REFUTED = "assumption refuted"  # the released numbers contradict an assumption
 
 UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
 
@@ -39,8 +37,8 @@ class Interval:
     noise) or "noise_interval" (privacy noise alone: says nothing about the population).
     target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
     coverage rests on. region: the clipping limits a column. parts: half lengths by cause (they add
-    up to more than the length). status: "ok", "failed", "tail unchecked", "tail too thick", ...;
-    advice: what to do about a status that is not "ok", in one line. brief: the assumption in a few
+    up to more than the length). status: a code of `inference.status`;
+    advice: what is particular to this case. brief: the assumption in a few
     words, "" where it is short itself. secure: whether the noise was drawn as the promise asks
     (False: simulated; None: not stated, as by an interval maker alone).
 

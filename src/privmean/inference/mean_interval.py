@@ -24,6 +24,7 @@ from privmean.inference.laplace_normal import (
     normal_half_length,
     quantile,
 )
+from privmean.inference.status import FAILED
 
 Law = Literal["laplace", "gaussian"]
 
@@ -322,7 +323,7 @@ def no_interval(
     bounds: tuple[float, float] | None = None,
     kind: str = "interval",
     target: str = "mean",
-    status: str = "failed",
+    status: str = FAILED,
     columns: int = 1,
 ) -> Interval:
     """The honest interval of a failed release: the public bounds, or the whole line."""

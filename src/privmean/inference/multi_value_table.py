@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from privmean.inference.interval import OK, Interval, IntervalMaker
+from privmean.inference.interval import Interval, IntervalMaker
+from privmean.inference.status import worst_status
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,10 @@ class SeveralTables:
 
 def joined(found: Sequence[Interval]) -> Interval:
     """One after the other."""
-    states = sorted({word for item in found for word in item.status.split(", ")} - {OK})
     return replace(
         found[0],
         lower=tuple(x for item in found for x in item.lower),
         upper=tuple(x for item in found for x in item.upper),
         region=tuple(x for item in found for x in item.region),
-        status=", ".join(states) if states else OK,
+        status=worst_status(item.status for item in found),
     )

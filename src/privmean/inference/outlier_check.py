@@ -11,24 +11,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privmean.inference.interval import OK
+from privmean.inference.status import (
+    EXTREME_OUTLIERS,
+    MODIFIED_TARGET,
+    OK,
+    OUTLIERS_CLIPPED,
+    OUTLIERS_UNCHECKED,
+    POINT_MASS,
+)
 from privmean.plurals import count_noun, count_phrase
 
-TOO_THICK, TAIL_SEEN, FAR_SEEN = "tail too thick", "tail seen", "far values seen"
-ATOM = "atom"
-OWN_TAIL = "own tail"  # of a group
-UNCHECKED, TOO_FEW = "tail unchecked", "too few persons"
 THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
 SEEN = 3.0  # noise scales from which a release says that people lie beyond the limits
 CERTAIN = 5.0  # noise scales from which the interval that was asked for is given up for them
 LEAST_SEEN = 1.3  # and the least for the finest count: a false alarm in 0.5 exp(-1.3) = 14 %
 GROUP = 0.002  # part of the persons that its threshold is set for
 OVERLOOKED = 0.1  # chance at which a group counts as one that may be overlooked
-UNCHECKED_PART = 0.01  # such a group of more than this part of the persons: tail unchecked
-TOO_FEW_PART = 0.05  # and of more than this part: too few persons
+UNCHECKED_PART = 0.01  # such a group of more than this part of the persons: not checked
+MANY_PART = 0.05  # and of more than this part, where most persons have no value
 _SURE = math.log(0.5 / OVERLOOKED)  # noise scales above a threshold that a group must be
-
-REMEDY = "give bounds, more epsilon or more persons"
 
 
 def detection_threshold(persons: float, scale: float, least: float = LEAST_SEEN) -> float:
@@ -86,7 +87,7 @@ class OutlierCheck:
     @property
     def doubted(self) -> bool:
         """Whether the counts themselves speak against one."""
-        return self.status in (TOO_THICK, ATOM) or self.refuted
+        return self.status in (MODIFIED_TARGET, POINT_MASS) or self.refuted
 
     @property
     def outside(self) -> float:
@@ -128,88 +129,62 @@ class OutlierCheck:
     @property
     def planned(self) -> str:
         """The status that the noise alone gives, whatever is counted."""
-        part = self.hidden / self.persons
-        return TOO_FEW if part > TOO_FEW_PART else UNCHECKED if part > UNCHECKED_PART else OK
+        return OUTLIERS_UNCHECKED if self.hidden > UNCHECKED_PART * self.persons else OK
 
     @property
     def status(self) -> str:
         thick = (self.outside + self.beyond_scale) / self.persons > THICKEST
         certain = self.outside > CERTAIN * self.beyond_scale
         if self.one_value and not (thick and certain):
-            return ATOM
+            return POINT_MASS
         if thick and (certain or self.seen or not self.checked):
-            return TOO_THICK
+            return MODIFIED_TARGET
         if (self.far is not None and self.far > self.threshold * self.far_scale) or self.refuted:
-            return FAR_SEEN
+            return EXTREME_OUTLIERS
         needed = self.threshold if self.far is None else SEEN
         if self.seen or self.outside > needed * self.beyond_scale:
-            return TAIL_SEEN
+            return OUTLIERS_CLIPPED
         return self.planned
 
     @property
     def advice(self) -> str:
-        """What to do about the status, in one line; empty for "ok"."""
-        hidden = f"up to about {count_noun(math.ceil(self.hidden), 'person')}"
-        part = f"{hidden} ({min(self.hidden / self.persons, 1):.1%} of all)"
-        return {
-            ATOM: (
-                "nearly all persons seem to have this one value; others may be left out of it and "
-                "of its interval: bounds that hold them answer for everybody"
-            ),
-            TOO_THICK: self._thick_words(),
-            FAR_SEEN: self._far_words(),
-            TAIL_SEEN: (
-                "persons lie beyond the limits, so that the interval leans on the tail assumption: "
-                "if a few large values can carry the mean, give bounds that hold them"
-            ),
-            UNCHECKED: f"the tail assumption is unchecked for {part}: {self._remedy}",
-            TOO_FEW: f"too few persons to see a tail of {part}: {self._remedy}",
-        }.get(self.status, "")
-
-    @property
-    def _remedy(self) -> str:
-        if not self.checked:
-            return REMEDY
-        return f'no interval for the mean is given: {REMEDY}, or DefaultMean(target="mean")'
-
-    def _thick_words(self) -> str:
-        if self.beyond_seen or self.seen:
-            return "too many persons lie beyond the limits to speak of the mean: give bounds"
-        return (
-            f"the noise hides whether more than {THICKEST:.0%} of the people lie beyond the "
-            f"limits, so the interval is not for the mean: {REMEDY}"
-        )
-
-    def _far_words(self) -> str:
-        if self.far is None:
-            return ""
-        alarm = 0.5 * math.exp(-max(self.far, 0.0) / self.far_scale)
-        if self.refuted:
+        """The numbers behind the status; empty where there are none."""
+        if self.status == OUTLIERS_UNCHECKED:
+            hidden = f"Up to about {count_noun(math.ceil(self.hidden), 'person')}"
+            part = f"{min(self.hidden / self.persons, 1):.1%} of all"
+            more = ' DefaultMean(target="mean") gives an interval for the mean.'
+            return f"{hidden} ({part}) could go undetected.{more if self.checked else ''}"
+        if self.status == MODIFIED_TARGET and not (self.beyond_seen or self.seen):
             return (
-                f"about {count_phrase(round(self.far), 'person', 'lies', 'lie')} far beyond the "
-                "limits, "
-                f"more than the tail assumption has room for (by chance alone in {alarm:.1g} of "
-                "releases), so no "
-                "interval for the mean is given: give bounds that hold them, or take out what is "
-                "no value (a code such as 9999)"
+                f"The noise hides whether more than {THICKEST:.0%} of the people lie beyond the "
+                "clipping bounds."
             )
-        return (
-            "the tail assumption is in doubt: some persons seem to lie far beyond the limits "
-            f"(by chance alone in {alarm:.1g} of releases); if they can carry the mean, give "
-            "bounds that hold them"
-        )
+        if self.status == EXTREME_OUTLIERS and self.far is not None:
+            alarm = f"{0.5 * math.exp(-max(self.far, 0.0) / self.far_scale):.1g} of releases"
+            if self.refuted:
+                seen = count_phrase(round(self.far), "person", "lies", "lie")
+                return (
+                    f"About {seen} far beyond the clipping bounds, more than the assumption "
+                    f"allows (by chance alone in {alarm}). No interval for the mean is given."
+                )
+            return f"Noise alone gives this status in {alarm}."
+        return ""
 
 
-def outlier_status(check: OutlierCheck | None, scarce: bool = False) -> tuple[str, str]:
-    """Status and advice of a release: "ok" only where the interval that was asked for stands.
+def outlier_status(
+    check: OutlierCheck | None, scarce: bool = False, clipped: bool = False
+) -> tuple[str, str]:
+    """Status and advice of a column.
 
     scarce: whether most persons have no value, so that nobody could know beforehand how few are
-    left: then noise that hides too many of them is said too.
+    left: then noise that hides many of them is said in any case. clipped: whether the clipped mean
+    was asked for, whose interval rests on no count of outliers.
     """
     if check is None:
         return OK, ""
-    if check.doubted or check.leans:
-        return check.status, check.advice
-    if scarce and check.planned == TOO_FEW:
-        return check.status, f"most persons have no value: {check.advice}"
-    return OK, ""
+    if not (check.doubted or check.leans):
+        if scarce and check.hidden > MANY_PART * check.persons:
+            return check.status, f"Most people have no value. {check.advice}"
+        if clipped:
+            return OK, ""
+    return check.status, check.advice

@@ -17,10 +17,9 @@ MISSING_SDS = 5  # with Gaussian noise: deviations from which nulls count as see
 # noise scales (deviations) of the number of persons with a value that it must reach: of nobody at
 # all, noise shows more in one release of a hundred
 FEWEST = 4.0
-VALUES_MISSING = "values missing"
 NOT_COMPLETE = (
-    "persons without a value are seen, against complete=True: they count at the middle of the "
-    "limits; leave complete=True out"
+    "People without a value are seen, against complete=True. They count at the middle of the "
+    "clipping bounds. Leave complete=True out."
 )
 TOO_FEW = "too few persons have a value: more persons or more epsilon are needed"
 

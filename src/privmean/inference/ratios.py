@@ -2,7 +2,8 @@
 
 For each ratio r the sum first - r second has an interval of its own; r is in the set if that holds
 0 (Fieller 1954, with the noise and the allowances of both). The set may be an interval, two rays or
-the whole line. Directions (cos f, -sin f) take the ratio tan f through infinity without a break.
+the whole line, which stands for two rays as well. Directions (cos f, -sin f) take the ratio tan f
+through infinity without a break.
 """
 
 from __future__ import annotations
@@ -15,18 +16,17 @@ from functools import cache
 import numpy as np
 
 from privmean.inference.contrasts import Contrast
-from privmean.inference.group_table import FEW, HIDDEN, GroupTable, LinearCombination
-from privmean.inference.outlier_check import TOO_THICK
+from privmean.inference.group_table import GroupTable, LinearCombination
+from privmean.inference.status import LOW_PRECISION, OK, SUPPRESSED, worst_status
 
 GRID = 180  # directions looked at first
 ROUNDS = 30
-UNBOUNDED, RAYS = "unbounded", "two rays"
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """estimate; the set: lower to upper, or with status "two rays" all up to `lower` and all from
-    `upper` on, or with "unbounded" every number. noise: the same for privacy noise alone."""
+    """estimate; the set: lower to upper, unbounded where it is more than one interval. noise: the
+    same for privacy noise alone."""
 
     estimate: float
     lower: float
@@ -42,10 +42,10 @@ def ratio_line(
     """The ratio of two groups' means with its set."""
     (first, _), (second, _) = contrast.terms
     if first not in table.places or second not in table.places:
-        return Ratio(*(math.nan,) * 5, HIDDEN)
+        return Ratio(*(math.nan,) * 5, SUPPRESSED)
     a, b = table.place(first), table.place(second)
     if not (table.shown[a] and table.shown[b]):
-        return Ratio(*(math.nan,) * 5, FEW)
+        return Ratio(*(math.nan,) * 5, SUPPRESSED)
 
     @cache  # both sets walk the same grid
     def at(angle: float) -> LinearCombination:
@@ -64,15 +64,14 @@ def ratio_line(
     top, bottom = float(table.estimate[a]), float(table.estimate[b])
     estimate = top / bottom if bottom else math.copysign(math.inf, top)
     best = math.atan2(top, bottom)
-    lower, upper, status = _set(holds, best)
-    low, high, _ = _set(noise, best)
-    worst = table.worst(np.array([a, b]))
-    if status == "ok" or worst == TOO_THICK:
-        status = worst
+    lower, upper = _set(holds, best)
+    low, high = _set(noise, best)
+    own = OK if math.isfinite(lower) else LOW_PRECISION
+    status = worst_status((own, table.worst(np.array([a, b]))))
     return Ratio(estimate, lower, upper, low, high, status)
 
 
-def _set(holds: Callable[[float], bool], best: float) -> tuple[float, float, str]:
+def _set(holds: Callable[[float], bool], best: float) -> tuple[float, float]:
     """Walk from the direction of the estimate both ways to the first that is ruled out; half a turn
     without one is the whole line."""
     ends = []
@@ -85,15 +84,13 @@ def _set(holds: Callable[[float], bool], best: float) -> tuple[float, float, str
                 break
             inside = best + k * step
         if outside is None:
-            return -math.inf, math.inf, UNBOUNDED
+            return -math.inf, math.inf
         for _ in range(ROUNDS):
             middle = (inside + outside) / 2
             inside, outside = (middle, outside) if holds(middle) else (inside, middle)
         ends.append(inside)
     high, low = ends
-    if high - low >= math.pi:
-        return -math.inf, math.inf, UNBOUNDED
-    # the tangent runs once through infinity where the two ends lie on branches of their own
-    if math.floor(low / math.pi + 0.5) == math.floor(high / math.pi + 0.5):
-        return math.tan(low), math.tan(high), "ok"
-    return math.tan(high), math.tan(low), RAYS
+    # the tangent runs through infinity where the two ends lie on branches of their own
+    if math.floor(low / math.pi + 0.5) != math.floor(high / math.pi + 0.5):
+        return -math.inf, math.inf
+    return math.tan(low), math.tan(high)

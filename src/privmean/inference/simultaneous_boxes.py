@@ -21,6 +21,7 @@ from privmean.inference.mean_interval import (
     noise_half,
     parts_of,
 )
+from privmean.inference.status import OK
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,7 +46,7 @@ def sidak_box(
     design_effect: float = 1.0,
     target: str = "clipped mean",
     kind: str = "interval",
-    status: str = "ok",
+    status: str = OK,
 ) -> Interval:
     """A box that holds all coordinates of the target together with probability `level`.
 

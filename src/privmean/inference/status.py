@@ -41,9 +41,10 @@ class Status:
     has_estimate: bool
     interval: str
 
-    def text(self, target: str = "a related quantity") -> str:
-        """Return message and remedy as one text about an interval for this target."""
-        return f"{self.message} {self.remedy}".strip().replace("{target}", target)
+    def text(self, target: str = "a related quantity", advice: str = "") -> str:
+        """Return message, remedy and advice as one text about an interval for this target."""
+        words = f"{self.message} {self.remedy}".replace("{target}", target)
+        return f"{words} {advice}".strip()
 
 
 STATUSES = (
@@ -145,12 +146,15 @@ OLD_STATUSES = {
     "tail seen": OUTLIERS_CLIPPED,
     "imprecise": LOW_PRECISION,
     "thin": LOW_PRECISION,
+    "noisier than one person": LOW_PRECISION,
+    "unbounded": LOW_PRECISION,
+    "two rays": LOW_PRECISION,
     "tail unchecked": OUTLIERS_UNCHECKED,
     "too few persons": OUTLIERS_UNCHECKED,
+    "fallback centre": OUTLIERS_UNCHECKED,
     "far values seen": EXTREME_OUTLIERS,
     "own tail": EXTREME_OUTLIERS,
     "at the limits": AT_BOUND,
-    "fallback centre": MODIFIED_TARGET,
     "tail too thick": MODIFIED_TARGET,
     "some terms are missing": MODIFIED_TARGET,
     "atom": POINT_MASS,
@@ -165,11 +169,8 @@ OLD_STATUSES = {
     "scale not seen": NOT_IDENTIFIED,
     "no variation within persons": NOT_IDENTIFIED,
     "beyond the public range": NOT_IDENTIFIED,
-    "noisier than one person": NOT_IDENTIFIED,
     "some columns not seen": NOT_IDENTIFIED,
     "some columns failed": NOT_IDENTIFIED,
-    "unbounded": NOT_IDENTIFIED,
-    "two rays": NOT_IDENTIFIED,
     "not answered": FAILED,
     "source changed": FAILED,
 }
@@ -183,6 +184,16 @@ def find_status(code: str) -> Status:
 def worst_status(codes: Iterable[str]) -> str:
     """Return the most severe of the codes; "ok" for none."""
     return max(codes, key=_RANKS.__getitem__, default=OK)
+
+
+def release_status(codes: Iterable[str]) -> str:
+    """Return the status of a release with rows of these codes: the most severe, "failed" where none
+    has an estimate and only there."""
+    found = tuple(codes)
+    if found and not any(find_status(code).has_estimate for code in found):
+        return FAILED
+    worst = worst_status(found)
+    return NOT_IDENTIFIED if worst == FAILED else worst
 
 
 def read_status(text: str, has_estimate: bool = True) -> str:

@@ -8,38 +8,30 @@ no interval. Post-processing: reads no data.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.data.person_table import Floats
-from privmean.inference.at_bound import AT_LIMITS, DO
-from privmean.inference.interval import FAILED, OK, Interval
-from privmean.inference.outlier_check import ATOM, TAIL_SEEN, TOO_THICK, UNCHECKED
-from privmean.models.tail_intervals import ADVICE as TAIL_ADVICE
+from privmean.inference.interval import Interval
+from privmean.inference.status import (
+    AT_BOUND,
+    FAILED,
+    LOW_PRECISION,
+    OK,
+    OUTLIERS_UNCHECKED,
+    SUPPRESSED,
+    find_status,
+    release_status,
+)
 from privmean.models.tail_intervals import TailInterval, TailIntervals
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.release.result_rows import NAN
 
-TOO_FEW, THIN = "too few persons", "thin"
 SEEN = 5.0  # deviations of its noise that the number of persons in a bin must reach
+TOO_FEW = "The noisy number of people in every bin is below 5 deviations of its noise."
 SHORT = 0.5  # part of the bounds beyond which an interval says little
-ADVICE = {
-    TOO_FEW: "no estimate is shown where the noisy number of persons with a value is below 5 "
-    "deviations of its noise: merge such bins with their neighbours (an empty bin costs as much "
-    "budget as a full one), or give more persons or epsilon",
-    THIN: "thin bins have an interval longer than half of the bounds: merge them",
-    FAILED: "no location was found: give bounds",
-    AT_LIMITS: "The estimate is at or near a bound. The noise hides everyone who may be away from "
-    f"it. {DO}",
-    UNCHECKED: "values were clipped at limits that were found, and nobody counted who lies beyond: "
-    "the interval is for the mean of clipped values; give bounds, more epsilon, or "
-    "method=Magnitudes(target='mean')",
-    **TAIL_ADVICE,
-}
-TAILS = (AT_LIMITS, TOO_THICK, ATOM, TAIL_SEEN, UNCHECKED)
 Means = ClippedMeans | TailIntervals
 
 
@@ -61,20 +53,18 @@ class BinnedIntervals:
         return tuple(_counted(item)[0] for item in self.made.columns)
 
     def statuses(self, level: float) -> tuple[str, ...]:
-        """Of every bin: "ok", "thin", "at the limits" (nobody is seen away from a public bound),
-        "tail seen", "tail too thick" (so many persons lie beyond the limits), "tail unchecked"
-        (nobody counted them), "too few persons" or "failed"."""
+        """Of every bin."""
         found = [
             _status(item, self._ends(j, level), self.bounds, self._at_bound(j))
             for j, item in enumerate(self.made.columns)
         ]
-        return tuple(UNCHECKED if x == OK and self.unchecked else x for x in found)
+        return tuple(OUTLIERS_UNCHECKED if x == OK and self.unchecked else x for x in found)
 
     def shown(self, estimate: Floats, level: float) -> Floats:
         """The estimates that are more than noise: none of a mean that had to be limited."""
         kept = [
             float(x)
-            if status == AT_LIMITS or (status in (OK, THIN, *TAILS) and not _limited(item))
+            if status == AT_BOUND or (find_status(status).has_estimate and not _limited(item))
             else math.nan
             for x, item, status in zip(
                 estimate, self.made.columns, self.statuses(level), strict=True
@@ -117,7 +107,7 @@ class BinnedIntervals:
     def _masked(self, made: Interval, level: float) -> Interval:
         hidden = [unseen(item) for item in self.made.columns]
         found = self.statuses(level)
-        status, advice = worst(found)
+        status = release_status(found)
         return replace(
             made,
             lower=tuple(NAN if h else x for h, x in zip(hidden, made.lower, strict=True)),
@@ -127,25 +117,8 @@ class BinnedIntervals:
                 for name, half in made.parts.items()
             },
             status=made.status if status == OK else status,
-            advice=made.advice if status == OK else advice,
+            advice=made.advice if status == OK else "",
         )
-
-
-def worst(statuses: Sequence[str]) -> tuple[str, str]:
-    """The status of several bins together and its advice: ok where all are, failed where none
-    has an estimate."""
-    counts = [(name, statuses.count(name)) for name in (TOO_FEW, FAILED, THIN, *TAILS)]
-    told = [
-        f"{number} of {len(statuses)} bins: {name}; {ADVICE[name]}"
-        for name, number in counts
-        if number
-    ]
-    if not told:
-        return OK, ""
-    if all(item in (TOO_FEW, FAILED) for item in statuses):
-        return FAILED, "; ".join(told)
-    first = next(name for name, number in counts if number)
-    return first, "; ".join(told)
 
 
 def _counted(column: ClippedMean | TailInterval | None) -> tuple[float, float]:
@@ -180,14 +153,14 @@ def _status(
     if column is None:
         return FAILED
     if unseen(column):
-        return TOO_FEW
+        return SUPPRESSED
     if column.empty:
         return FAILED
     if at_bound:
-        return AT_LIMITS
+        return AT_BOUND
     length = ends[1] - ends[0]
     if not math.isfinite(length) or _limited(column):
-        return THIN
+        return LOW_PRECISION
     if bounds is not None and length > SHORT * (bounds[1] - bounds[0]):
-        return THIN
+        return LOW_PRECISION
     return column.status if isinstance(column, TailInterval) else OK

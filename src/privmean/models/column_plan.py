@@ -14,13 +14,13 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import INDEPENDENT
-from privmean.inference.interval import FAILED
 from privmean.inference.ratio_with_missing import TOO_FEW
+from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.release.outcome import Outcome, overall
+from privmean.release.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def clipped_means(
         intervals.estimate,
         intervals,
         persons=intervals.persons,
-        status=overall(intervals.statuses),
+        status=release_status(intervals.statuses),
         statuses=intervals.statuses,
         advice=TOO_FEW if FAILED in intervals.statuses else "",
         assumptions=(INDEPENDENT, words),

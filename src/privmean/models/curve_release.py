@@ -22,8 +22,8 @@ from privmean.release.result_rows import Row
 @dataclass(frozen=True)
 class CurveTable:
     """A curve as arrays of one length. lower, upper: an interval for each point alone; band_lower,
-    band_upper: for all points together. status: "ok"; "too few persons" or "failed" (nothing is
-    shown); "thin" (the interval is longer than half of the bounds)."""
+    band_upper: for all points together. status: of each point; "low_precision"
+    is an interval longer than half of the bounds."""
 
     at: Floats
     estimate: Floats

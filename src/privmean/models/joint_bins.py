@@ -22,12 +22,13 @@ from privmean.data.person_table import Floats
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import dependence
-from privmean.inference.at_bound import AT_LIMITS, Reached
+from privmean.inference.at_bound import Reached
 from privmean.inference.group_table import COUNTS
-from privmean.inference.interval import FAILED, OK, Interval
+from privmean.inference.interval import Interval
+from privmean.inference.status import AT_BOUND, FAILED, OK, SUPPRESSED, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import RowProducts
-from privmean.models.bin_suppression import ADVICE as BINNED_ADVICE
+from privmean.models.bin_suppression import TOO_FEW
 from privmean.models.column_plan import ColumnPlan
 from privmean.models.curve_release import SmoothedIntervals
 from privmean.models.moment_rows import (
@@ -46,12 +47,6 @@ Flags = npt.NDArray[np.bool_]
 
 SEEN = 5.0  # deviations of its noise that the number of persons in a bin must reach
 MOST = 40  # bins, of both curves: the products of their rows are released too
-TOO_FEW = "too few persons"
-ADVICE = (
-    "no estimate is shown where the noisy number of persons with a value is below 5 deviations of "
-    "its noise: merge such bins, smooth more, or give more persons or epsilon"
-)
-AT_BOUND = BINNED_ADVICE[AT_LIMITS]
 
 
 @dataclass(frozen=True)
@@ -191,17 +186,17 @@ class JointBinsPlan(ColumnPlan):
             not self.parts.laplace, reach, bool(settings.bandwidth), "persons",
         )  # fmt: skip
         statuses = tuple(
-            (AT_LIMITS if b or a else OK) if x else TOO_FEW if known.any() else FAILED
+            (AT_BOUND if b or a else OK) if x else SUPPRESSED if known.any() else FAILED
             for x, b, a in zip(known, below, above, strict=True)
         )
-        status = next((x for x in (FAILED, TOO_FEW, AT_LIMITS) if x in statuses), OK)
+        status = release_status(statuses)
         return Outcome(
             np.where(known, smooth.estimate, math.nan),
             Points(smooth, tuple(known.tolist()), tuple(below.tolist()), tuple(above.tolist())),
             persons=self.known,
             status=status,
             statuses=statuses,
-            advice="" if status == OK else AT_BOUND if status == AT_LIMITS else ADVICE,
+            advice=TOO_FEW if status == FAILED else "",
             assumptions=(dependence(settings.design_effect),),
             shares={"bins": 1.0},
             diagnostics={"weight": np.where(seen, sums[:d], 0.0).tolist()},

@@ -22,6 +22,7 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.public_shape import PublicShape
+from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy, ParallelRule
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.models.center_scale import PLACES, ScaleChoice, edge, part_of, refuse_unseen
@@ -30,7 +31,7 @@ from privmean.models.formula import INTERCEPT, Model, read_formula
 from privmean.models.panel import FINE, PanelTable, first_reading, panel_of, panel_products
 from privmean.models.polynomial_design import Design, Units, design_of
 from privmean.models.private_scale import MEDIAN, PrivateScale, PrivateScalePlan
-from privmean.models.regression_release import NO_VARIATION, NO_VARIATION_ADVICE, NoFit
+from privmean.models.regression_release import NO_VARIATION, NoFit
 from privmean.models.tail_intervals import TailIntervals
 from privmean.pipeline import WrapperPlan
 from privmean.privacy.budget import Budget
@@ -47,12 +48,8 @@ NEAR = 4  # half octaves from a size that is theirs
 CLEAR = 2.0  # noise scales of their number, which noise alone is in 7 %
 FEWEST = 40.0  # persons times epsilon of one size
 LARGEST, SMALLEST = 2.0**10, 2.0**-12  # of coefficients in units of the sizes
-AGAIN, RANGE = "source changed", "beyond the public range"
-ADVICE = {
-    NO_VARIATION: NO_VARIATION_ADVICE,
-    AGAIN: "the table could not be read a second time as it was the first",
-    RANGE: "a variable is smaller than 2^-40 or larger than 2^39: give it in another unit",
-}
+AGAIN = "The table could not be read a second time as it was the first."
+RANGE = "A variable is smaller than 2^-40 or larger than 2^39: give it in another unit."
 
 
 @dataclass(frozen=True)
@@ -181,9 +178,9 @@ class MeanCoefficientsPlan(WrapperPlan):
         seen = number >= CLEAR * self._present.scale
         products = people.again(units)
         if products is None:
-            return self._nothing(AGAIN)
+            return self._nothing(FAILED, AGAIN)
         if not (reached and seen):
-            return self._nothing(NO_VARIATION if reached else RANGE)
+            return self._nothing(NOT_IDENTIFIED, NO_VARIATION if reached else RANGE)
         rows = fit_persons(
             products,
             working=settings.working,
@@ -198,11 +195,12 @@ class MeanCoefficientsPlan(WrapperPlan):
         *terms, response = settings.design.sizes(units)
         return _in_units(outcome, [response / size for size in terms], units)
 
-    def _nothing(self, status: str) -> Outcome:
+    def _nothing(self, status: str, why: str) -> Outcome:
         number = len(self.settings.design.names)
+        statuses = (status,) * number
         return Outcome(
-            np.full(number, math.nan), NoFit(number), status=status,
-            statuses=(status,) * number, advice=ADVICE[status],
+            np.full(number, math.nan), NoFit(number), status=release_status(statuses),
+            statuses=statuses, advice=why,
         )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from privmean.data.collect_rows import collect_rows as rows_of
 from privmean.data.person_table import Floats, Integers
 from privmean.data.public_shape import PublicShape
 from privmean.inference.assumptions import dependence
-from privmean.inference.interval import FAILED
+from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.power_sums import STEPS, PowerSums
 from privmean.models.center_scale import (
@@ -46,7 +46,7 @@ FALL = 0.35  # of persons who may hide in a cell, over the one before: cells of 
 EASY = 0.5  # part of the noise that counts where the limit is chosen: what is cut off is a bias
 INSIDE, CELLS = 6, 31  # half octaves of |u| that are looked at: from 2^-3
 SURE = 4.0  # deviations of the persons within three octaves of the spread
-UNSEEN = "scale not seen"
+UNRESOLVED = "The variance is no more than its noise, or most people have one value."
 FEW_APART = (
     "few persons lie about as far from the median as the spread found: most have one value, or "
     "noise hid the spread: more persons, more epsilon, or within=(smallest, largest)"
@@ -161,14 +161,17 @@ class MomentVariancePlan(ShorteningPlan):
             design_effect=self.settings.design_effect, excess=self.settings.excess,
         )  # fmt: skip
         failed = made.nobody or not inside or not seen
-        status = made.status if not failed else FAILED if made.nobody or not inside else UNSEEN
+        status = (
+            made.status if not failed else FAILED if made.nobody or not inside else NOT_IDENTIFIED
+        )
         why = NOBODY if made.nobody else RANGE if not inside else FEW_APART
         return Outcome(
             np.array([math.nan if failed or not made.resolved else made.variance]),
             made.unknown() if failed else made,
             persons=self.counted(made.persons),
-            status=status,
-            advice=why if failed else made.advice,
+            status=release_status((status,)),
+            statuses=(status,),
+            advice=why if failed else "" if made.resolved else UNRESOLVED,
             assumptions=(dependence(self.settings.design_effect),),
             shares={"looking": float(self.share), "powers": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread, "limit": limit * spread,

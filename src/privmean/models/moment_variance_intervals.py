@@ -13,27 +13,23 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import Floats
 from privmean.inference.assumptions import INDEPENDENT, joined, no_undetected, outliers_within_times
-from privmean.inference.interval import OK, Interval
+from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import no_interval
-from privmean.inference.outlier_check import TAIL_SEEN, TOO_THICK, UNCHECKED
+from privmean.inference.status import (
+    MODIFIED_TARGET,
+    NOT_IDENTIFIED,
+    OK,
+    OUTLIERS_CLIPPED,
+    OUTLIERS_UNCHECKED,
+)
 from privmean.models.pooled_intervals import HEAVIER, SEEN, THICKEST, Coefficients
 
 VARIANCE, CLIPPED = "variance", "clipped"
-UNRESOLVED = "not resolved"
 FEWEST = 8.0  # deviations of its noise that the number of persons must reach
 ABOVE = 3.0  # and the variance
 # Where the assumption on the tail decides and no released number speaks for it
 UNSEEN_PART = 0.15  # of the variance: what persons whom the count misses may add
 HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
-ADVICE = {
-    UNRESOLVED: "the variance is no more than its noise: most persons have one value, or more "
-    "epsilon is needed",
-    TOO_THICK: "many persons lie beyond the limit: the interval is for the variance of values "
-    "clipped there; use logs",
-    UNCHECKED: "the count is too noisy, or the values too heavy-tailed, to see who lies beyond the "
-    "limit: the interval rests on the tail assumption; give within, use logs, or more epsilon",
-    TAIL_SEEN: "persons lie beyond the limit: the interval leans on the tail assumption",
-}
 
 
 @dataclass(frozen=True)
@@ -60,8 +56,8 @@ class Powers:
 @dataclass(frozen=True, eq=False)
 class MomentVarianceIntervals:
     """variance: about the mean, in the column's own unit squared. weights: of the sums in it, by
-    the first derivative; made: the sums as weighted ones; tail: "ok", "tail seen", "tail
-    unchecked", "tail too thick"."""
+    the first derivative; made: the sums as weighted ones; tail: the status by
+    who lies beyond the limit."""
 
     variance: float
     persons: float
@@ -100,9 +96,9 @@ class MomentVarianceIntervals:
         tail = OK
         if beyond > SEEN * beyond_sd:
             thick = beyond > THICKEST * powers.law * powers.scales[2]
-            tail = TOO_THICK if thick else TAIL_SEEN
+            tail = MODIFIED_TARGET if thick else OUTLIERS_CLIPPED
         elif excess * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
-            tail = UNCHECKED
+            tail = OUTLIERS_UNCHECKED
         seen = cut / powers.limit**2 / 2
         made = Coefficients(
             ("1", "u", "u^2"), (OK,) * 3, "gaussian" if powers.gaussian else "laplace", (0, 1, 2),
@@ -122,11 +118,7 @@ class MomentVarianceIntervals:
 
     @property
     def status(self) -> str:
-        return self.tail if self.resolved else UNRESOLVED
-
-    @property
-    def advice(self) -> str:
-        return ADVICE.get(self.status, "")
+        return self.tail if self.resolved else NOT_IDENTIFIED
 
     def errors(self) -> tuple[float, float]:
         """Deviations of privacy noise, and of noise and sampling together."""
@@ -141,7 +133,7 @@ class MomentVarianceIntervals:
             validate.choice("target", target, (VARIANCE, CLIPPED)) == CLIPPED
         )
         words = INDEPENDENT
-        if clipped or self.tail == TOO_THICK:
+        if clipped or self.tail == MODIFIED_TARGET:
             name = "variance of clipped values"
         else:
             name = VARIANCE
@@ -149,9 +141,7 @@ class MomentVarianceIntervals:
             words = joined((INDEPENDENT, beyond, no_undetected(self.made.hidden)))
         made = self._ends(level, sampling=True, clipped=clipped)
         ends = made if self.resolved else (0.0, made[1])
-        return Interval.one(
-            ends, level, target=name, assumption=words, status=self.status, advice=self.advice
-        )
+        return Interval.one(ends, level, target=name, assumption=words, status=self.status)
 
     def noise_interval(self, level: float) -> Interval:
         ends = self._ends(level, sampling=False, clipped=True)

@@ -23,10 +23,10 @@ from privmean.inference.assumptions import (
     joined,
     no_undetected,
 )
-from privmean.inference.interval import OK, Interval
+from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import quantile
-from privmean.inference.outlier_check import TAIL_SEEN, TOO_THICK
 from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, release_status
 from privmean.models.jacobi_eigen import eigen, times
 
 TARGETS = ("mean", "clipped")
@@ -36,20 +36,6 @@ HEAVIER = 2.25  # times the excess for persons seen beyond what noise explains
 # was shortened seems to carry the coefficient
 MISLED, MISLED_LIMIT = 0.15, 0.08
 THICKEST = 15.0  # shortened persons over the noise of a sum, beyond which the limit was misled
-PARTLY = "some terms are missing"
-UNSEEN = "scale not seen"
-ADVICE = {
-    UNSEEN: "too few persons have a value other than zero for its size to be seen; the "
-    "other terms are those of the equation without it: give its scale or declare its levels, or "
-    "more persons or more epsilon",
-    "not told apart": "noise does not tell it from other terms: leave one of them out",
-    "thin level": "few persons have this level: merge levels",
-}
-TAIL_ADVICE = {
-    TOO_THICK: "many persons' influences are shortened (heavy tails, or a line through a curve): "
-    "the interval is for the equation with long influences shortened; use logs or a curved term",
-    TAIL_SEEN: "some persons' influences are shortened: the interval leans on the tail assumption",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +127,9 @@ class Coefficients:
         tail = OK
         unit = k * math.sqrt(2) if law == "laplace" else math.sqrt(k)
         if beyond > THICKEST * scale / limit * unit and beyond > SEEN * beyond_sd:
-            tail = TOO_THICK
+            tail = MODIFIED_TARGET
         elif beyond > SEEN * beyond_sd or misled:
-            tail = TAIL_SEEN
+            tail = OUTLIERS_CLIPPED
         return cls(
             names,
             statuses,
@@ -179,28 +165,24 @@ class Coefficients:
         return np.array([math.nan if j is None else float(self.values[j]) for j in self.shown])
 
     @property
+    def every_status(self) -> tuple[str, ...]:
+        """Of everything asked for."""
+        return tuple(self.status_of(column) for column in range(len(self.names)))
+
+    @property
     def status(self) -> str:
-        if all(item is None for item in self.shown):
-            return "failed"
-        partly = self.without or any(item is None for item in self.shown)
-        return PARTLY if partly else self.tail
+        return release_status(self.every_status)
 
     @property
     def advice(self) -> str:
-        told = []
-        for status, advice in ADVICE.items():
-            named = [n for n, s in zip(self.names, self.statuses, strict=True) if s == status]
-            if status == UNSEEN:
-                named += [name for name in self.without if name not in named]
-            if named:
-                told.append(f"{', '.join(named)}: {status} ({advice})")
-        if self.tail in TAIL_ADVICE and self.values.size:
-            told.append(TAIL_ADVICE[self.tail])
-        return "; ".join(told)
+        """Which terms are not in the equation, so that nothing is adjusted for them."""
+        if not self.without:
+            return ""
+        return f"Too few people have a value other than zero in {', '.join(self.without)}."
 
     def status_of(self, column: int) -> str:
         own = self.statuses[column]
-        return own if own != OK else PARTLY if self.without else self.tail
+        return own if own != OK else MODIFIED_TARGET if self.without else self.tail
 
     @property
     def noise(self) -> Floats:
@@ -242,7 +224,9 @@ class Coefficients:
         else:
             total = math.sqrt(variance + float((scales**2).sum()))
             half = -float(ndtri(alpha / 2)) * total
-        extra = self.shorten if clipped or not sampling or self.tail == TOO_THICK else self.shift
+        extra = (
+            self.shorten if clipped or not sampling or self.tail == MODIFIED_TARGET else self.shift
+        )
         if sampling:
             half += float(np.abs(c) @ extra)
         return value, total, value - half, value + half
@@ -265,7 +249,7 @@ class Coefficients:
     def words(self, clipped: bool) -> tuple[str, str]:
         """Target and assumption of an interval."""
         of = f" of the equation without {', '.join(self.without)}" if self.without else ""
-        if clipped or self.tail == TOO_THICK:
+        if clipped or self.tail == MODIFIED_TARGET:
             also = of + ", and" if of else " of the equation"
             return f"coefficients{also} with long influences shortened", INDEPENDENT
         words = INDEPENDENT, contributions_within(self.excess), no_undetected(self.hidden)

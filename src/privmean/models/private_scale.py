@@ -24,8 +24,8 @@ from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import INDEPENDENT
-from privmean.inference.interval import OK
 from privmean.inference.ratio_with_missing import RatioWithMissing
+from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
@@ -40,10 +40,10 @@ from privmean.models.center_scale import (
 )
 from privmean.models.column_plan import ColumnPlan, clipped_means, told
 from privmean.models.rank_scores import OF, quantile_scores
-from privmean.models.tail_intervals import ADVICE, TailInterval, TailIntervals
+from privmean.models.tail_intervals import TOO_FEW, TailInterval, TailIntervals
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, overall
+from privmean.release.outcome import Outcome
 
 BEYOND = 2.5  # clipping radius over that magnitude
 STEEPEST, SLOPES = Fraction(1, 4), 10  # noise scales that a half octave up costs, and all of them
@@ -342,9 +342,9 @@ class PrivateScalePlan(ColumnPlan):
             np.array([item.estimate for item in means]),
             TailIntervals(tuple(means), self.settings.design_effect),
             persons=self.persons,
-            status=overall(sorted(statuses, key=[*ADVICE, OK].index)),  # the worst
+            status=release_status(statuses),
             statuses=statuses,
-            advice=next((ADVICE[item] for item in ADVICE if item in statuses), ""),
+            advice=TOO_FEW if FAILED in statuses else "",
             assumptions=(INDEPENDENT,),
             shares={
                 "magnitudes": float(self.share),

@@ -20,8 +20,8 @@ from scipy.special import ndtri
 
 from privmean.data.person_table import Floats
 from privmean.inference.assumptions import dependence, joined, values_within
-from privmean.inference.at_bound import AT_LIMITS
-from privmean.inference.interval import OK, Interval
+from privmean.inference.interval import Interval
+from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK
 from privmean.models.monotone_cubic import Smooth
 
 Flags = npt.NDArray[np.bool_]
@@ -34,7 +34,6 @@ LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 BEYOND = 3.0  # deviations: persons seen beyond a bound; by noise alone in less than 1 %
 GRID = "estimates are exact to one grid step of values"
-UNRESOLVED = "not resolved"
 
 
 @dataclass(frozen=True)
@@ -144,10 +143,10 @@ class Distribution:
 
     def statuses(self) -> tuple[str, ...]:
         """One a quantile: whether it may lie beyond the bounds, where persons were seen, or is not
-        resolved."""
+        identified."""
         sure = [all(map(math.isfinite, self._ends(q, 0.95, True))) for q in self.points]
         return tuple(
-            AT_LIMITS if self.cut(q) or not x else OK if self.resolved(q) else UNRESOLVED
+            AT_BOUND if self.cut(q) or not x else OK if self.resolved(q) else NOT_IDENTIFIED
             for q, x in zip(self.points, sure, strict=True)
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.inference.at_bound import AT_LIMITS
+from privmean.inference.status import AT_BOUND
 from privmean.models.quantile_intervals import Band, Distribution
 from privmean.release.release import Release, quantile_labels
 from privmean.release.result_rows import Row
@@ -39,7 +39,7 @@ class QuantileRelease(Release):
         for j, term in enumerate(self.columns):
             value = float(self.estimate[j])
             status = self.statuses[j] if self.statuses else self.status
-            if math.isnan(value) and status != AT_LIMITS:
+            if math.isnan(value) and status != AT_BOUND:
                 found.append(Row(term, persons=self._law.persons, status=status))
                 continue
             # of one beyond the bounds: that it is beyond, and no more

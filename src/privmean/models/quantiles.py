@@ -18,8 +18,7 @@ from privmean.central.shared_location import SingleRegionPlan
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.assumptions import dependence
-from privmean.inference.at_bound import AT_LIMITS
-from privmean.inference.interval import FAILED, OK
+from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
 from privmean.models.center_scale import (
@@ -38,7 +37,7 @@ from privmean.models.quantile_intervals import Distribution
 from privmean.plurals import count_noun
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, overall
+from privmean.release.outcome import Outcome
 
 NEEDED = 55, 75, 60  # persons times epsilon of a choice: one in 10^4 is wild
 FOUND = {REPLACE_ONE: 0.3, ADD_REMOVE: 0.2}  # part of that which must have a value
@@ -224,9 +223,9 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
         few = law.persons < max(SEEN * doubt, wanted / self.prices[0])
         statuses = law.statuses()
         failed = few or aside or not inside or np.isnan(estimates).all()
-        status = FAILED if failed else overall(sorted(statuses))  # of several, the limits' first
+        status = FAILED if failed else release_status(statuses)
         why = FAR if inside else RANGE
-        if not few and law.beyond and (aside or AT_LIMITS in statuses):
+        if not few and law.beyond and (aside or AT_BOUND in statuses):
             why = BEYOND.format(100 * law.beyond)
         elif few or aside:
             why = NOBODY

@@ -12,16 +12,16 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import Floats
 from privmean.errors import ArgumentError
-from privmean.inference.interval import OK, Interval
+from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import no_interval
+from privmean.inference.status import OK, worst_status
 from privmean.models.evaluate_terms import term_at
 from privmean.models.formula import read_formula
 from privmean.models.pooled_intervals import Coefficients
 from privmean.plain_data import plain
 from privmean.release.release import Release, fitted_text
 
-NO_VARIATION = "no variation within persons"
-NO_VARIATION_ADVICE = (
+NO_VARIATION = (
     "hardly anyone has enough records in which the response and all regressors vary: a regressor "
     "that never changes within a person asks for effect='pooled', one in very small units for "
     "scales=, a few persons for whom all do for more epsilon"
@@ -44,9 +44,8 @@ class NoFit:
 @dataclass(frozen=True)
 class Coefficient:
     """One line of the table. noise_sd: of the privacy noise; std_error: noise and sampling; the
-    interval is for this coefficient alone. status: "ok", "tail seen" (persons lie beyond the
-    limits), "tail too thick" (so many that the interval is for the clipped mean), "some terms are
-    missing" (it is of the equation without them), or why nothing is shown. p_value: of no effect,
+    interval is for this coefficient alone. status: a code; "modified_target" also where the
+    equation is one without some terms. p_value: of no effect,
     the level at which the interval ends at 0."""
 
     term: str
@@ -55,7 +54,7 @@ class Coefficient:
     noise_sd: float
     lower: float
     upper: float
-    status: str = "ok"
+    status: str = OK
     p_value: float = math.nan
 
 
@@ -142,8 +141,7 @@ class RegressionRelease(Release):
         noise = math.sqrt(
             sum((w * made.column(j).errors()[0]) ** 2 for j, w in enumerate(row) if w)
         )
-        used = [made.status_of(j) for j, w in enumerate(row) if w]
-        status = next((item for item in used if item != OK), OK)
+        status = worst_status(made.status_of(j) for j, w in enumerate(row) if w)
         return Coefficient(name, value, error, noise, low, high, status)
 
     def predict(

@@ -14,7 +14,7 @@ import numpy as np
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Floats, Integers
 from privmean.inference.assumptions import dependence
-from privmean.inference.interval import FAILED, OK
+from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
 from privmean.models.center_scale import (
@@ -42,7 +42,7 @@ from privmean.models.moment_rows import (
 )
 from privmean.models.noise_budget import ask_counts, deviation
 from privmean.models.panel import PanelTable
-from privmean.models.pooled_intervals import UNSEEN, Coefficients
+from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.row_clipping import (
     Radius,
@@ -61,18 +61,14 @@ FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not t
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
 CLEAR = 1.5  # deviations of the noisy persons of a size; noise is as many in 6 %
 THIN = 0.03  # least share of persons at a declared level
-SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
-ADVICE = {
-    SINGULAR: "the regressors cannot be told apart: leave out one of those that repeat each other",
-    FAILED: "noise hides the regressors: more persons, more epsilon, a delta, or fewer terms",
-    UNSEEN: "influences are far longer than the units found: noise hid the scale of a variable, "
-    "most of its values are the same, or tails are very long; give scales or bounds, more persons "
-    "or more epsilon, or use logs",
-    AGAIN: "the table could not be read a second time as it was the first",
-    RANGE: "a variable is smaller than 2^-20 or larger than 2^39: give it in another unit",
-}
-ENTANGLED = "not told apart"
-THIN_LEVEL = "thin level"
+AGAIN = "The table could not be read a second time as it was the first."
+RANGE = "A variable is smaller than 2^-20 or larger than 2^39: give it in another unit."
+UNSEEN = (
+    "Score contributions are far larger than the units found. The noise hid the scale of a "
+    "variable, most of its values are the same, or tails are very long."
+)
+HIDDEN = "The noise hides the regressors."
+ENTANGLED = "The noise does not tell the terms apart."
 
 
 @dataclass(frozen=True)
@@ -107,17 +103,17 @@ class PooledRun:
         assert self.people.again is not None
         products = self.people.again(units)
         if products is None:
-            return self._nothing(AGAIN)
+            return self._nothing(FAILED, AGAIN)
         if not reached:
-            return self._nothing(RANGE)
+            return self._nothing(NOT_IDENTIFIED, RANGE)
         hidden = self.hidden(unseen)
         if all(hidden):
-            return self._nothing(UNSEEN)
+            return self._nothing(NOT_IDENTIFIED, UNSEEN)
         moments = person_moments(products, design, settings.weighting)
         lost = design.made_of(unseen)
         fitted = self.moments(moments, lost)
         if fitted.bad.all():
-            return self._nothing(FAILED)
+            return self._nothing(FAILED, HIDDEN)
         return self.score(moments, fitted, units, hidden)
 
     # --- centre and spread ------------------------------------------------------------------------
@@ -251,15 +247,15 @@ class PooledRun:
         statuses = [OK] * len(weights)
         for t in range(len(weights)):
             if hidden[t]:
-                statuses[t] = UNSEEN
+                statuses[t] = NOT_IDENTIFIED
             elif any(weights[t, j] for j in fitted.thin):
-                statuses[t] = THIN_LEVEL
+                statuses[t] = SUPPRESSED
             elif size_bad[t] > LEAK * size_all[t]:
-                statuses[t] = ENTANGLED
+                statuses[t] = NOT_IDENTIFIED
         kept = [t for t, status in enumerate(statuses) if status == OK]
         if not kept:
             made = Coefficients.none(self._names, tuple(statuses), plan.parts.law)
-            return self._told(made, SINGULAR if ENTANGLED in statuses else statuses[0])
+            return self._told(made, ENTANGLED)
         influence = times(toward, inverse)[kept]
         units_of = np.sqrt(
             np.maximum(fitted.variance * (influence * toward[kept]).sum(axis=1), 1e-300)
@@ -287,7 +283,7 @@ class PooledRun:
         began = fitted.off * np.sqrt(size * (influence**2).sum(axis=1)) / units_of
         far = strayed(step * usual, np.hypot(noise, began) * usual)
         if strange or far or too_wide(wide, noise * usual):
-            return self._nothing(UNSEEN)
+            return self._nothing(NOT_IDENTIFIED, UNSEEN)
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
             second[i, j] = second[j, i] = value * limit**2 / n
@@ -317,7 +313,7 @@ class PooledRun:
             excess=settings.excess,
             without=tuple(design.names[j] for j in fitted.lost),
         )
-        return self._told(made, OK)
+        return self._told(made)
 
     def _look(self, values: list[Floats]) -> tuple[Radius, float, bool]:
         """From noisy counts of the lengths of influences: their usual size, the length at which
@@ -340,20 +336,20 @@ class PooledRun:
     def _names(self) -> tuple[str, ...]:
         return tuple(target.name for target in self.plan.settings.asked)
 
-    def _nothing(self, status: str) -> Outcome:
+    def _nothing(self, status: str, why: str) -> Outcome:
         names = self._names
         made = Coefficients.none(names, (status,) * len(names), self.plan.parts.law)
-        return self._told(made, status)
+        return self._told(made, why)
 
-    def _told(self, made: Coefficients, status: str) -> Outcome:
+    def _told(self, made: Coefficients, why: str = "") -> Outcome:
         plan = self.plan
-        found = status if status != OK else made.status
         return Outcome(
             made.estimate,
             made,
             persons=plan.known,
-            status=found,
-            advice=ADVICE.get(found, made.advice),
+            status=made.status,
+            statuses=made.every_status,
+            advice=why or made.advice,
             assumptions=(dependence(plan.settings.design_effect),),
             shares=dict(
                 zip(("scales", "moments", "influences"), map(float, plan.shares), strict=True)

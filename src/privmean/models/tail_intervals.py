@@ -14,30 +14,30 @@ from dataclasses import dataclass, replace
 from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.inference.assumptions import assumed, no_undetected, outliers_within_times
-from privmean.inference.interval import FAILED, OK, Interval
+from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import (
     ClippingBiasBound,
     ends_of,
     noise_half,
 )
-from privmean.inference.outlier_check import ATOM, SEEN, TAIL_SEEN, TOO_THICK
+from privmean.inference.outlier_check import SEEN
 from privmean.inference.ratio_with_missing import RatioWithMissing
 from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.inference.status import (
+    FAILED,
+    MODIFIED_TARGET,
+    OK,
+    OUTLIERS_CLIPPED,
+    POINT_MASS,
+    release_status,
+)
 
 TARGETS = ("mean", "clipped")
 FEWEST = 3.0  # noise scales that the number of persons with a value must reach
 MISSED = 1 / 2  # noisy share of persons beyond the limits above which nothing is shown
 THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
-ADVICE = {
-    FAILED: "too few persons have a value for noise to show where they lie: more persons or more "
-    "epsilon are needed",
-    TOO_THICK: "too many persons lie beyond the limits to speak of the mean: the interval is for "
-    "the clipped mean; assume public limits, or give more epsilon",
-    ATOM: "half of the persons or more share one value, which hides how far the others lie: the "
-    "interval is for the clipped mean, hence theirs; assume public limits, or give more epsilon",
-    TAIL_SEEN: "persons lie beyond the limits: the interval leans on the tail assumption",
-}
-CLIPPED = (TOO_THICK, ATOM)  # whose interval is for the clipped mean
+TOO_FEW = "Too few people have a value for the noise to show where they lie."
+CLIPPED = (MODIFIED_TARGET, POINT_MASS)  # whose interval is for the clipped mean
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class TailInterval:
         if self.empty:
             return FAILED
         if (self.beyond + self.beyond_scale) / self.joint.sums.persons > THICKEST:
-            return TOO_THICK
+            return MODIFIED_TARGET
         if self.atom:
-            return ATOM
-        return TAIL_SEEN if self.beyond > SEEN * self.beyond_scale else OK
+            return POINT_MASS
+        return OUTLIERS_CLIPPED if self.beyond > SEEN * self.beyond_scale else OK
 
     def limits(self, level: float, design_effect: float, *, clipped: bool) -> tuple[float, float]:
         """The ends for the mean, or for the clipped mean, of the population (for the latter too if
@@ -145,9 +145,7 @@ class TailIntervals:
             item.box.radius * max(item.joint.tail, 0.0) / item.joint.sums.persons
             for item in self.columns
         )
-        found = {item.status for item in self.columns}
-        worst = next((x for x in ADVICE if x in found), OK)
-        status = made.status if clipped else worst
+        status = made.status if clipped else release_status(x.status for x in self.columns)
         target = "clipped mean" if clipped else "mean"
         if status in CLIPPED:
             target = f"mean, the clipped mean where the status is {status!r}"
@@ -157,7 +155,6 @@ class TailIntervals:
             target=target,
             parts={"noise": self._noise(one), "clipping allowance": extra},
             status=status,
-            advice=ADVICE.get(status, ""),
         )
 
     def noise_interval(self, level: float) -> Interval:
@@ -176,7 +173,7 @@ class TailIntervals:
             tuple(high for _, high in ends),
             level,
             region=tuple((item.box.lower, item.box.upper) for item in self.columns),
-            status=FAILED if any(item.empty for item in self.columns) else OK,
+            status=release_status(FAILED if item.empty else OK for item in self.columns),
         )
 
     def _words(self) -> list[str]:

@@ -11,9 +11,10 @@ from scipy.special import ndtr
 
 from privmean.data.person_table import Floats
 from privmean.inference.assumptions import INDEPENDENT, NEAR_NORMAL, joined
-from privmean.inference.interval import FAILED, OK, REFUTED, Interval
+from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import quantile
 from privmean.inference.mean_interval import no_interval
+from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, OK
 from privmean.models.variance_rounds import Found, Scope, clip_multiple, levels
 
 ANY = (0.0, math.inf)  # a variance of which nothing is known
@@ -44,7 +45,7 @@ class VarianceIntervals:
             level,
             target="variance",
             assumption=NORMAL,
-            status=REFUTED if refuted else OK,
+            status=ASSUMPTION_VIOLATED if refuted else OK,
             advice=NOT_NORMAL if refuted else "",
         )
 

@@ -15,13 +15,12 @@ from scipy.special import ndtri
 
 from privmean.central.clipped_mean import ClippedMean
 from privmean.data.person_table import ClipInterval
-from privmean.inference.interval import FAILED, OK
+from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.laplace_sums import JointLaplace
 from privmean.privacy.budget import Relation
 
-NOT_COVERED = "not covered"
 FINE = 4  # halvings of the octave that bisection ends in
 GROWTH = Fraction(6, 5)  # of the epsilon of a refinement's rounds: the last ones decide
 
@@ -162,7 +161,7 @@ def bisection(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Fou
         return Found(math.nan, FAILED, center, scope.largest, persons=weight)
     if accepted is None:
         largest = scope.largest
-        return Found(largest**2, NOT_COVERED, center, largest, persons=weight)
+        return Found(largest**2, ASSUMPTION_VIOLATED, center, largest, persons=weight)
     place, center = accepted
     high, low = tested[place], tested[min(place + 1, len(tested) - 1)]
     seen = seen[place:]

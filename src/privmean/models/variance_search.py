@@ -20,7 +20,7 @@ from privmean import validate
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import INDEPENDENT, NEAR_NORMAL
-from privmean.inference.interval import FAILED, OK
+from privmean.inference.status import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
@@ -49,6 +49,12 @@ from privmean.release.outcome import Outcome
 Method = Literal["pair scale", "coinpress", "bisection"]
 METHODS: tuple[Method, ...] = get_args(Method)
 FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons * epsilon of a call
+
+
+NO_SPREAD = "No spread is seen: too few people have a value, or most have the same one."
+UNCOVERED = (
+    "Even the largest variance did not cover the asked share around the center: it is returned."
+)
 
 
 @dataclass(frozen=True)
@@ -247,7 +253,7 @@ class VariancePlan(ColumnPlan):
             VarianceIntervals(s.method, s.scope, self.spending[-1], found),
             persons=self.counted(found.persons),
             status=found.status,
-            advice=ADVICE.get(found.status, ""),
+            advice=NO_SPREAD if failed else "" if found.status == OK else UNCOVERED,
             assumptions=(INDEPENDENT, NEAR_NORMAL),
             shares=_shares(s),
             diagnostics={"sd": math.nan if failed else math.sqrt(found.variance)}
@@ -261,15 +267,3 @@ def _shares(settings: VarianceSearch) -> dict[str, float]:
         return {"pair scale": 1.0}
     second = "second moments" if settings.method == "coinpress" else "coverage"
     return {"midpoints": 0.5, second: 0.5}
-
-
-ADVICE = {
-    FAILED: (
-        "no spread is seen: too few persons have a value, or most have the same one; give more "
-        "persons or more epsilon"
-    ),
-    "not covered": (
-        "even the largest variance did not cover the asked share around the centre: it is "
-        "returned; give a better centre or a larger range"
-    ),
-}

@@ -24,7 +24,7 @@ from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats, Integers, PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.inference.interval import FAILED, OK
+from privmean.inference.status import FAILED, OK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
 from privmean.mechanisms.filtered.filtered_noise import FilterCalibration

@@ -20,8 +20,8 @@ from privmean import validate
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import INDEPENDENT, NEAR_NORMAL
-from privmean.inference.interval import FAILED, OK
 from privmean.inference.ratio_with_missing import TOO_FEW
+from privmean.inference.status import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.models.variance_intervals import PublicRange

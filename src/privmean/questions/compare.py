@@ -17,7 +17,6 @@ from privmean.data.pair_summaries import Difference, Pairs
 from privmean.errors import ArgumentError
 from privmean.inference.at_bound import BOOLEAN, TypeBounds
 from privmean.inference.contrasts import contrasts_of
-from privmean.inference.interval import OK
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of, limited, with_limits
@@ -185,11 +184,10 @@ class Compare(QuestionDefaults):
             shrink=False,
         )  # fmt: skip
         told = CompareRelease(**{item.name: getattr(made, item.name) for item in fields(made)})
-        if told.status != OK or not math.isnan(told.effect.estimate):
+        if told.advice or not math.isnan(told.effect.estimate):
             return told
-        advice = f"no effect is shown: too few persons, or {self.arms} has other keys than "
-        advice += " and ".join(self.keys)
-        return replace(told, status=told.effect.status, advice=advice)
+        advice = f"No effect is shown: too few people, or {self.arms} has other keys than "
+        return replace(told, advice=f"{advice}{' and '.join(self.keys)}.")
 
     def _effect(self, release: Release) -> Release:
         from privmean.central.groups.effect_release import EffectRelease

@@ -23,8 +23,8 @@ from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.inference.at_bound import BOOLEAN, TypeBounds
-from privmean.inference.interval import OK
-from privmean.models.bin_suppression import BinnedIntervals, worst
+from privmean.inference.status import FAILED, release_status
+from privmean.models.bin_suppression import TOO_FEW, BinnedIntervals
 from privmean.models.bins_from_region import RegionBins
 from privmean.models.curve_release import CurveRelease
 from privmean.models.joint_bins import JointBins
@@ -122,10 +122,10 @@ class Curve(QuestionDefaults):
     left out of that bin. One person can be in all bins, so that the bins share the budget.
     assume: public limits of a person's mean in a bin; or a concentration (`SubGaussian`, ...); or
     nothing: the magnitude of values is found privately, and they are clipped around zero. Where the
-    budget is large, persons beyond the limits are counted (under replace-one): "tail seen" where
-    there are such persons, "tail too thick" where so many that the interval is for the clipped
-    mean; elsewhere it is for the clipped mean, and says "tail unchecked" (`method=
-    Magnitudes(target="mean")` counts, at any budget). method:
+    budget is large, persons beyond the limits are counted (under replace-one): "outliers_clipped"
+    where there are such persons, "modified_target" where so many that the interval is for the
+    clipped mean; elsewhere it is for the clipped mean, and says "outliers_unchecked"
+    (`method=PrivateScale(target="mean")` counts, at any budget). method:
     "auto", or an estimator itself (`Winsorized(..., range=...)`). related: public factor on the
     sampling variance if persons are related.
 
@@ -136,7 +136,7 @@ class Curve(QuestionDefaults):
     bins go together.
 
     A bin whose noisy number of persons is below 5 deviations of its noise has no estimate: its
-    status is "too few persons". "thin": the interval is longer than half of the bounds.
+    status is "suppressed". "low_precision": the interval is longer than half of the bounds.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
@@ -280,9 +280,7 @@ class Curve(QuestionDefaults):
         found = self.assume is None and self.method == "auto"
         binned = BinnedIntervals(made, limits, found and isinstance(made, ClippedMeans))
         statuses = binned.statuses(release.level)
-        status, advice = worst(statuses)
-        if status == OK:
-            status, advice = release.status, release.advice
+        status = release_status(statuses)
         return CurveRelease(
             **kept
             | {
@@ -291,7 +289,7 @@ class Curve(QuestionDefaults):
                 "estimate": binned.shown(release.estimate, release.level),
                 "status": status,
                 "statuses": statuses,
-                "advice": advice,
+                "advice": release.advice or (TOO_FEW if status == FAILED else ""),
             },
             at=at,
         )

@@ -22,9 +22,7 @@ from privmean.central.concentration import Bounded, UnknownScale
 from privmean.central.winsorized import WinsorizedMean
 from privmean.errors import ArgumentError
 from privmean.inference.at_bound import BOOLEAN
-from privmean.inference.interval import OK
-from privmean.inference.outlier_check import UNCHECKED
-from privmean.models.bin_suppression import ADVICE as BINNED_ADVICE
+from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.models.bin_suppression import unseen
 from privmean.models.fit_person import Exchangeable, Working
 from privmean.models.formula import read_formula
@@ -32,12 +30,7 @@ from privmean.models.mean_coefficients import CoefficientPanel, MeanCoefficients
 from privmean.models.panel import PanelSums
 from privmean.models.pooled_regression import Pooled
 from privmean.models.private_scale import CLIPPED, MEAN, PrivateScale
-from privmean.models.regression_release import (
-    NO_VARIATION,
-    NO_VARIATION_ADVICE,
-    NoFit,
-    RegressionRelease,
-)
+from privmean.models.regression_release import NO_VARIATION, NoFit, RegressionRelease
 from privmean.models.tail_intervals import TailIntervals
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
@@ -348,17 +341,15 @@ class Regression(QuestionDefaults):
             kept |= {
                 "estimate": np.full(len(release.columns), math.nan),
                 "intervals": NoFit(len(release.columns)),
-                "status": NO_VARIATION,
-                "statuses": (),
-                "advice": NO_VARIATION_ADVICE,
+                "status": FAILED,
+                "statuses": (NOT_IDENTIFIED,) * len(release.columns),
+                "advice": NO_VARIATION,
             }
         elif isinstance(made, ClippedMeans) and self.assume is None and self.method == "auto":
             # under add-remove nobody beyond the limits is counted
-            said = [x if x != OK else UNCHECKED for x in made.statuses]
-            status = release.status if release.status != OK else UNCHECKED
+            said = [x if x != OK else OUTLIERS_UNCHECKED for x in made.statuses]
             kept |= {
-                "statuses": tuple(said), "status": status,
-                "advice": release.advice or BINNED_ADVICE[UNCHECKED],
+                "statuses": tuple(said), "status": release_status(said),
             }  # fmt: skip
         return RegressionRelease(
             **kept | {"estimand": FIRST[OWN].format(self.formula)},

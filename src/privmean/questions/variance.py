@@ -34,7 +34,8 @@ class Variance(QuestionDefaults):
     variance if persons are related ("moment"). resolution: see `privmean.read`.
 
     The intervals of "moment" hold for any values whose squares have a variance: persons far out are
-    counted ("tail seen", "tail too thick"). Those of the others are for values close to normal.
+    counted ("outliers_clipped", "modified_target"). Those of the others are for values close to
+    normal.
 
     A mean that clips at this scale is charged on top: the totals add. Use
     `SubGaussian(sd=safety * sqrt(estimate))` with a safety of 1.1 (pair scale) to 1.5.

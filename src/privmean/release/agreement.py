@@ -12,6 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+from privmean.inference.status import (
+    ASSUMPTION_VIOLATED,
+    FAILED,
+    OK,
+    POINT_MASS,
+    read_status,
+    release_status,
+    worst_status,
+)
 from privmean.plurals import count_noun
 from privmean.privacy.canonical_json import canonical
 from privmean.privacy.guarantee import Guarantee
@@ -32,10 +41,6 @@ from privmean.release.stored_values import (
 
 Problems = Iterator[str]
 MOST_PERSONS = 2**53
-OK, FAILED, ATOM = "ok", "failed", "atom"
-MISSING = "some terms are missing"  # of a regression: its rows say of which
-PARTLY = ("some columns failed", "some columns not seen")
-OUTSIDE = ("assumption refuted",)  # the estimate stays within what was assumed, its noise does not
 BOUNDED = "bounded mean"
 POOLED = ("one-step GEE", "one regression for all persons")  # the latter until 0.2
 # whose intervals end with the public range, where their estimates do not
@@ -90,7 +95,7 @@ def row_numbers(stored: Stored) -> Problems:
     """Each row for itself: what can be negative, and what lies within what."""
     for row in items(stored.get("rows")):
         values = {name: number(row[name]) for name in NAMES if name not in _TEXTS}
-        name, status = repr(_name(row)), text(row["status"])
+        name, status = repr(_name(row)), read_status(text(row["status"]))
         error, estimate, persons = values["std_error"], values["estimate"], values["persons"]
         if error is not None and error < 0:
             yield f"the row {name} has a negative standard error"
@@ -103,8 +108,8 @@ def row_numbers(stored: Stored) -> Problems:
                 yield f"the row {name} has a standard error without an estimate"
             continue
         for low, high, title in ENDS:
-            if title == "noise_interval" and status in OUTSIDE:
-                continue
+            if title == "noise_interval" and status == ASSUMPTION_VIOLATED:
+                continue  # the estimate stays within what was assumed, its noise does not
             if stored.get("estimator") in OPEN:
                 continue
             if not within(estimate, values[low], values[high]):
@@ -214,66 +219,33 @@ def row_statuses(stored: Stored) -> Problems:
     if len(statuses) != len(own):
         yield f"{count_noun(len(statuses), 'status')} stand beside {count_noun(len(own), 'column')}"
         return
-    shown = [number(item) is not None for item in items(stored.get("estimate"))]
+    shown = any(number(item) is not None for item in items(stored.get("estimate")))
+    intervals = [text(mapped(stored.get(name)).get("status")) for _, _, name in ENDS]
     rows = [text(row["status"]) for row in own]
-    nothing = status == FAILED and not any(shown) and rows == statuses
-    if status not in _overall(statuses, status) and not nothing:
-        yield f"the status of the release is {status!r}, and those of its columns say otherwise"
-    if status == FAILED and any(shown) and set(statuses) != {ATOM}:
+    stated = [status, *statuses, *rows, *intervals]
+    read = [read_status(item) for item in stated]
+    if status == FAILED and shown and POINT_MASS not in read:
         yield "the release failed, and has an estimate"
-    said = text(mapped(stored.get("interval")).get("status"))
-    several = set(said.split(" / ")) | {OK}
-    compared = {text(row["status"]) for row in _compared(stored)}
-    yield from _interval_statuses(stored, rows, statuses)
-    for row, column in zip(own, statuses, strict=True):
-        found = text(row["status"])
-        if _tables(stored):
-            fits = column in (OK, FAILED, found, *compared)  # a comparison has its effect's
-        elif column == MISSING:
-            fits = True  # a regression says of which terms: compared with its coefficients
-        elif number(row["estimate"]) is None:
-            fits = found in (column, said)
-        elif column != OK:
+    if stated != read:
+        return  # versions up to 0.2 named them otherwise, and joined them
+    if statuses and status != release_status(statuses):
+        yield f"the status of the release is {status!r}, and those of its columns say otherwise"
+    said, noise = intervals
+    nothing = {FAILED} if None in items(stored.get("estimate")) else set()
+    known = {OK, status, *statuses, *rows, worst_status(statuses), release_status(rows), *nothing}
+    if said not in known:
+        yield "the interval has a status that no row has"
+    if noise not in (OK, said, *nothing):
+        yield "the noise_interval has a status that no row has"
+    for row, found, column in zip(own, rows, statuses, strict=True):
+        if _tables(stored) or column != OK:
             fits = found == column
         elif "curve" in stored:
             fits = True  # compared with the curve
-        elif len(own) == 1:
-            fits = found == said
         else:
-            fits = found in several
+            fits = found == said if len(own) == 1 else worst_status((found, said)) == said
         if not fits:
             yield f"the row {_name(row)!r} has another status than its column"
-
-
-def _interval_statuses(stored: Stored, rows: Sequence[str], statuses: Sequence[str]) -> Problems:
-    """The intervals have no status that neither the release nor a row has."""
-    own, noise = (text(mapped(stored.get(name)).get("status")) for _, _, name in ENDS)
-    if _tables(stored):
-        found = rows if "groups" in stored else statuses
-        wanted = ", ".join(sorted(set(found) - {OK})) or OK
-        if own != wanted or noise not in (OK, wanted):
-            yield "the intervals have another status than the groups"
-        return
-    nothing = any(number(item) is None for item in items(stored.get("estimate")))
-    known = {OK, text(stored.get("status")), *rows, *statuses, *([FAILED] if nothing else [])}
-    if not set(own.split(" / ")) <= known:
-        yield "the interval has a status that no row has"
-    if not set(noise.split(" / ")) <= {*known, own}:
-        yield "the noise_interval has a status that no row has"
-
-
-def _overall(statuses: Sequence[str], status: str) -> set[str]:
-    """What the status of a release of columns with these statuses can be."""
-    if not statuses:
-        return {status}
-    if all(item == FAILED for item in statuses):
-        return {FAILED}
-    missing = [item for item in statuses if item in (FAILED, ATOM)]
-    if FAILED in statuses:
-        return set(PARTLY)
-    first = next((item for item in statuses if item != OK), OK)
-    more = {PARTLY[1]} if missing else set()
-    return {first, *more, *([FAILED] if len(missing) == len(statuses) else [])}
 
 
 def interval_words(stored: Stored) -> Problems:
@@ -451,7 +423,9 @@ def _repeated(stored: Stored) -> Problems:
     statuses, at = items(stored.get("statuses")), 0
     for table in _tables(stored):
         size = len(items(table.get("groups")))
-        if size and table.get("status") != statuses[at]:
+        if size and table.get("status") != release_status(
+            map(read_status, statuses[at : at + size])
+        ):
             yield f"the value {text(table['term'])!r} has another status than its groups"
         at += size
 

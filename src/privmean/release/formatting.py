@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from types import MappingProxyType
 
 from privmean.inference.interval import Interval
 from privmean.inference.status import (
@@ -14,7 +15,6 @@ from privmean.inference.status import (
     OK,
     find_status,
     read_status,
-    worst_status,
 )
 from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent
 from privmean.plurals import plural
@@ -53,7 +53,9 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
         sample=sample(release, found),
         columns=heads(rows, noise=noise),
         rows=table_rows(release, letters, noise=noise),
-        notes=notes(letters, release.interval().target),
+        notes=notes(
+            letters, release.interval().target, {general_code(release): advice_of(release)}
+        ),
         lines=(*(note for note in release.assumptions if note.startswith(RULE)), *release.footer()),
         paragraphs=(*privacy, ("Assumes", assumption_text(release)), *last),
         warning=alarm,
@@ -285,13 +287,6 @@ def general_code(release: ResultNumbers) -> str:
     return read_status(stated, bool(release.answered))
 
 
-def release_code(release: ResultNumbers) -> str:
-    """The worst status of the release and its rows; "failed" only where no row has an estimate."""
-    found = all_codes(release)
-    answered = any(math.isfinite(row.estimate) for row in release.rows())
-    return worst_status(item for item in found if item != FAILED or not answered)
-
-
 def advice_of(release: ResultNumbers) -> str:
     """What is unusual about a release, or about its interval."""
     return release.advice if release.status != OK else release.interval().advice
@@ -303,10 +298,12 @@ def letters_of(found: Iterable[str]) -> dict[str, str]:
     return {item: chr(ord("a") + place) for place, item in enumerate(kept)}
 
 
-def notes(letters: dict[str, str], target: str) -> tuple[tuple[str, str], ...]:
-    """The footnotes of these codes."""
+def notes(
+    letters: dict[str, str], target: str, advice: Mapping[str, str] = MappingProxyType({})
+) -> tuple[tuple[str, str], ...]:
+    """The footnotes of these codes. advice: what is unusual, by code."""
     return tuple(
-        (letter, f"{item}: {find_status(item).text(f'the {target}')}")
+        (letter, f"{item}: {find_status(item).text(f'the {target}', advice.get(item, ''))}")
         for item, letter in letters.items()
     )
 
@@ -348,9 +345,6 @@ def details(release: ResultNumbers, warning: str) -> Output:
 
 def _more(release: ResultNumbers) -> Iterator[tuple[str, str]]:
     interval, promise = release.interval(), release.guarantee
-    advice = advice_of(release)
-    if advice and not release.failed:
-        yield "Advice", capital(advice)
     yield "Interval", f"for the {interval.target}"
     yield "Assumes (accuracy only, not privacy)", _listed(sentences(_assumed(release)))
     if is_grouped(release) and release.assumptions:
@@ -408,7 +402,7 @@ def one_line(release: ResultNumbers) -> str:
     more = [f"{left} more"] if left else []
     said = [] if release.secure else ["SIMULATED"]
     parts = [*shown, *more, release.guarantee.describe(), release.estimator]
-    parts = [*parts, release_code(release), *said]
+    parts = [*parts, general_code(release), *said]
     return f"{type(release).__name__}({', '.join(parts)})"
 
 

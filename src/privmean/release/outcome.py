@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from privmean.inference.interval import FAILED, OK, Floats, IntervalMaker
+from privmean.inference.interval import Floats, IntervalMaker
+from privmean.inference.status import FAILED, OK
 
 # what is estimated, and how people are weighted in it
 PERSONS, RECORDS = "mean, people weighted equally", "mean, people weighted by records"
-PARTLY = "some columns failed"  # of a release in which others stand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +21,8 @@ class ResultNotes:
     """What is said of an estimate, in an outcome and in the release that is made of it.
 
     persons: n if it is public, a noisy count if one was bought, else None. estimand: what is
-    estimated, in words. status, advice: what the private outcome was, and what to do about one that
-    is not "ok"; statuses: one a column, where columns differ (none: all have that of the release).
+    estimated, in words. status: the worst code of all rows; advice: what is particular to
+    this case; statuses: one a column (none: all have that of the release).
     shares: parts of the budget by purpose. diagnostics: further numbers that were paid for.
     """
 
@@ -72,13 +72,3 @@ def estimand_of(cap: int | None) -> str:
 def name_estimand(words: str, estimand: str) -> str:
     """These words for what is estimated, with people weighted as in `estimand`."""
     return "".join((words, *estimand.partition(", people ")[1:]))
-
-
-def overall(statuses: Sequence[str]) -> str:
-    """The status of a release of columns with these: theirs if it is one, that some failed, else
-    the first that is not "ok"."""
-    if all(status == FAILED for status in statuses):
-        return FAILED
-    if FAILED in statuses:
-        return PARTLY
-    return next((status for status in statuses if status != OK), OK)

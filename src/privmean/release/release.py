@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privmean.errors import ArgumentError, NoEstimateError
-from privmean.inference.at_bound import AT_LIMITS
 from privmean.inference.interval import (
     UNSAFE,
     Floats,
@@ -179,10 +178,9 @@ class StoredRelease(Release):
     @property
     def answered(self) -> bool:
         """The effect of a comparison is its last row."""
-        asked = self.found[-1:] if "p_value" in self.stored else self.found
-        return any(
-            math.isfinite(row.estimate) and (row.group or row.status != AT_LIMITS) for row in asked
-        )
+        if "p_value" in self.stored:
+            return math.isfinite(self.found[-1].estimate)
+        return super().answered
 
     def labels(self) -> tuple[str, ...]:
         if "q" in self.stored:

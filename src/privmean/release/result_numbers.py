@@ -11,10 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from privmean import validate
-from privmean.inference.at_bound import AT_LIMITS
 from privmean.inference.interval import (
-    FAILED,
-    OK,
     ByColumn,
     ByEach,
     Floats,
@@ -22,6 +19,7 @@ from privmean.inference.interval import (
     Interval,
     IntervalMaker,
 )
+from privmean.inference.status import AT_BOUND, FAILED, OK
 from privmean.privacy.guarantee import Guarantee
 from privmean.release.outcome import ResultNotes
 from privmean.release.provenance import Provenance
@@ -179,10 +177,10 @@ class ResultNumbers(ResultNotes):
         """Whether there is an estimate of anything that was asked; of a comparison, of its effect.
         A public bound that nobody is seen away from is no estimate. The exit status of a command is
         3 where there is none."""
-        found = np.isfinite(self.estimate)
-        if self.statuses:
-            found &= np.array([item != AT_LIMITS for item in self.statuses])
-        return bool(found.any())
+        return any(
+            math.isfinite(row.estimate) and (row.group or row.status != AT_BOUND)
+            for row in self.rows()
+        )
 
     # --- what is printed of it --------------------------------------------------------------------
     def labels(self) -> tuple[str, ...]:

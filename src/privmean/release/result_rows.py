@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from privmean.inference.status import OK
+
 NAN = float("nan")
 
 
@@ -30,7 +32,7 @@ class Row:
     noise_lower: float = NAN
     noise_upper: float = NAN
     persons: float = NAN
-    status: str = "ok"
+    status: str = OK
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; numbers that are not finite become null."""

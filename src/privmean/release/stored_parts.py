@@ -11,6 +11,7 @@ import numpy as np
 
 from privmean.errors import ArgumentError
 from privmean.inference.interval import Interval
+from privmean.inference.status import read_status
 from privmean.privacy.guarantee import Guarantee
 from privmean.release.provenance import NAME, NOT_COVERED, Provenance
 from privmean.release.result_rows import NAMES, Row
@@ -86,7 +87,7 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
             "plan": StoredPlan(str(values["estimator"]), str(values["why"]), stated),
             "persons": values.get("persons"),
             "estimand": str(values["estimand"]),
-            "status": str(values["status"]),
+            "status": read_status(values["status"], None not in values["estimate"]),
             "advice": str(values["advice"]),
             "assumptions": tuple(values["assumptions"]),
             "shares": {name: _number(x, math.nan) for name, x in values["budget_shares"].items()},
@@ -128,7 +129,7 @@ def _interval(found: Mapping[str, Any]) -> Interval:
             name: tuple(_number(item, math.inf) for item in half)
             for name, half in found["parts"].items()
         },
-        status=str(found["status"]),
+        status=read_status(found["status"]),
         advice=str(found["advice"]),
         secure=found["secure"],
         brief=str(found.get("brief", "")),
@@ -136,7 +137,8 @@ def _interval(found: Mapping[str, Any]) -> Interval:
 
 
 def _row(found: Mapping[str, Any]) -> Row:
-    words: dict[str, Any] = {name: str(found[name]) for name in ("term", "group", "status")}
+    words: dict[str, Any] = {name: str(found[name]) for name in ("term", "group")}
+    words["status"] = read_status(found["status"], found["estimate"] is not None)
     failed = found["estimate"] is None and found["lower"] is None and found["upper"] is None
     numbers: dict[str, Any] = {
         name: _number(found[name], math.nan if failed else INFINITE.get(name, math.nan))

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.errors import PrivmeanError, shown
+from privmean.inference.status import FAILED, OK, read_status
 from privmean.privacy.budget import exact_fraction
 from privmean.privacy.calibrate import delta_within
 from privmean.privacy.compose import DIGITS, pure_epsilon, total_rho
@@ -113,7 +114,7 @@ def _again(question: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
     found = []
     interval, promise = release.get("interval"), release.get("guarantee")
     interval = interval if isinstance(interval, Mapping) else {}
-    own = release if release.get("status") != "ok" else interval
+    own = release if release.get("status") != OK else interval
     if any(question.get(name) != own.get(name) for name in ("status", "advice")):
         found.append("its status is not that of its release")
     if interval.get("level") != _level_of(stored):
@@ -198,8 +199,8 @@ def _question(
     the looks that it works from."""
     release = question.get("release")
     if release is None:
-        answered = question.get("status") == "not answered"
-        return [] if answered else ["it has no release, and does not say that none was made"]
+        lost = read_status(str(question.get("status"))) == FAILED
+        return [] if lost else ["it has no release, and does not say that none was made"]
     if not isinstance(release, Mapping):
         return ["its release is no release"]
     found = list(of_release(release))

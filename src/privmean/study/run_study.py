@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from privmean.api.call_options import in_words, ledger_of
+from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import AnswerStore
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
@@ -17,7 +18,7 @@ from privmean.privacy.guarantee_text import warn_of_delta
 from privmean.release.provenance import Provenance
 from privmean.study.answer_log import CannotResume
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan
-from privmean.study.study_release import NOT_ANSWERED, Answer, StudyRelease
+from privmean.study.study_release import Answer, StudyRelease
 
 if TYPE_CHECKING:
     from privmean.api.call_options import CheckedOptions
@@ -109,7 +110,7 @@ def run(
     answers = []
     for item, part in zip(plan.items, plan.parts, strict=True):
         kept = None if draws is None else draws(item.name)
-        answer = Answer(item, part, None, NOT_ANSWERED, LOST)
+        answer = Answer(item, part, None, FAILED, LOST)
         with _losing_all_but(
             CannotResume
         ):  # what was charged is spent: the other questions are owed
@@ -160,7 +161,7 @@ def _asked(
 def _unplaced(item: StudyQuestion, part: QuestionShare) -> Answer:
     columns = ", ".join(look.column for look in part.looks)
     return Answer(
-        item, part, None, NOT_ANSWERED,
+        item, part, None, FAILED,
         f"the look that it works from found no limits ({columns}): give bounds, a larger budget, "
         "or ask about more persons",
     )  # fmt: skip

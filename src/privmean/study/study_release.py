@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError
 from privmean.inference.interval import UNSAFE
+from privmean.inference.status import OK
 from privmean.output import HasOutput, Output, percent
 from privmean.plain_data import plain_tree
 from privmean.privacy.guarantee import Guarantee
-from privmean.release.formatting import advice_of, study_output
+from privmean.release.formatting import (
+    advice_of,
+    study_output,
+)
 from privmean.release.provenance import Provenance, sealed
 from privmean.release.release import Release
 from privmean.release.result_rows import Row, columns_of
@@ -23,7 +27,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1  # of a stored study
 KIND = "study"
-OK, FAILED, NOT_ANSWERED = "ok", "failed", "not answered"
 
 
 @dataclass(frozen=True)

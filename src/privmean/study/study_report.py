@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from privmean.errors import ArgumentError
+from privmean.inference.status import OK, find_status, read_status
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 from privmean.privacy.guarantee_text import risk_sentence
 from privmean.privacy.privacy_events import PrivacyEvent
@@ -34,14 +35,6 @@ LIMITS = (
     "other releases about the same persons add to the loss: a ledger adds them up",
     "accuracy rests on what is stated with each number; privacy rests on none of it",
 )
-# where a release has a status and no advice
-GLOSS = {
-    "imprecise": "in some rows the noise is large beside what is told; how often their intervals "
-    "hold was not measured",
-    "at the limits": "some estimates lie at limits of values, and intervals are open there",
-    "too few persons": "rows of too few persons have no estimate",
-    "thin": "some intervals are longer than half of what was possible beforehand",
-}
 SLIM = 32  # letters of a name that is not broken into lines
 SHORT = 12  # rows of a question that is kept on one page
 WAYS = {
@@ -102,12 +95,13 @@ def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any
 
 
 def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str, Any]:
+    status = read_status(item["status"])
     found: dict[str, Any] = {
         "name": item["name"],
         "ask": item["ask"],
         "said": item["said"],
-        "status": item["status"],
-        "advice": item["advice"] or GLOSS.get(item["status"], ""),
+        "status": status,
+        "advice": find_status(status).text(advice=item["advice"]),
         "answered": False,
         "flagged": False,
         "short": True,
@@ -125,7 +119,8 @@ def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str,
     answered = any(math.isfinite(row.estimate) for row in rows)
     return found | {
         "answered": answered,
-        "flagged": answered and item["status"] != "ok",
+        "flagged": answered and status != OK,
+        "advice": find_status(status).text(interval.target, item["advice"]),
         "short": len(rows) <= SHORT,
         "title": title(made),
         "target": interval.target,

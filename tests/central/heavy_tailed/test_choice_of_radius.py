@@ -259,7 +259,7 @@ def test_a_range_that_the_sums_refute_is_said(dimension):
         ArrayPersonTable(rows, tuple(f"c{j}" for j in range(dimension))), SimulatedNoise(2)
     )
     ends = release.interval()
-    assert ends.status == "assumption refuted"
+    assert ends.status == "assumption_violated"
     assert "wider" in ends.advice
     assert ends.lower == (-9.0,) * dimension
     assert ends.upper == (9.0,) * dimension

@@ -20,7 +20,7 @@ from privmean.central.heavy_tailed import (
 from privmean.central.heavy_tailed.moment_intervals import highest_mean, noise_quantile
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.inference.interval import FAILED
+from privmean.inference.status import FAILED
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

@@ -10,8 +10,9 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.data.person_table import Floats
-from privmean.inference.interval import FAILED, OK, Interval
+from privmean.inference.interval import Interval
 from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.inference.status import FAILED, OK
 
 MEAN = "mean"
 

@@ -26,7 +26,7 @@ from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats, PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
-from privmean.inference.interval import FAILED
+from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.mechanisms.filtered.row_lattice import RADIUS, REACH

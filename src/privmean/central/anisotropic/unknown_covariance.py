@@ -31,7 +31,7 @@ from privmean.central.choose_vector_method import instead
 from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats, PersonTable
 from privmean.data.public_shape import PublicShape
-from privmean.inference.interval import FAILED, OK
+from privmean.inference.status import FAILED, LOW_PRECISION, OK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
 from privmean.mechanisms.filtered.filtered_noise import KeptMean
@@ -44,7 +44,6 @@ from privmean.privacy.profile_events import ParallelCurve
 from privmean.release.outcome import Outcome
 
 HALVES = "two halves of the persons"
-NOISY = "noisier than one person"
 ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
 
 
@@ -317,9 +316,9 @@ class UnknownPlan(PlanBase):
         share = math.sqrt(float((deviation**2).sum()) / square) / scales.unit
         if share < 1:
             return OK, ""
-        return NOISY, (
-            f"the noise is {share:.2g} times the distance of a single person's row from the mean, "
-            "by the scales found: more persons or a larger epsilon are needed"
+        return LOW_PRECISION, (
+            f"The noise is {share:.2g} times the distance of a single person's row from the mean, "
+            "by the scales found."
         )
 
     def _spread(self, scales: Scales, blocks: list[Block]) -> Floats:

@@ -99,7 +99,5 @@ class ArmsPlan(PairsPlan):
         }
 
     def run(self, curator: Curator) -> Outcome:
-        """Statuses: ok, imprecise, at the limits, tail seen, tail too thick, too few persons, atom,
-        failed."""
         with np.errstate(all="ignore"):  # a warning of NumPy could tell of values
             return run_arms(curator, self.settings, self.epsilon, self.keys)

@@ -24,7 +24,7 @@ from privmean.central.groups.group_settings import (
     GroupSettings,
 )
 from privmean.central.groups.group_stages import GroupOutsideCount, GroupRun, boxes_of
-from privmean.central.groups.group_texts import ARMS, arms_assumption, no_region_advice
+from privmean.central.groups.group_texts import arms_assumption, no_region_advice
 from privmean.central.groups.occupied_cells import OccupiedCells
 from privmean.central.groups.pooled_tail import GroupBounds, PooledTail, point_mass_share
 from privmean.central.groups.run_groups import opened, price
@@ -32,10 +32,19 @@ from privmean.central.groups.tail_decay import TailDecay
 from privmean.central.log_histogram import ATOM_ONLY
 from privmean.data.person_table import ClipInterval
 from privmean.inference.effect_interval import EffectIntervals
-from privmean.inference.group_table import FEW as TOO_FEW
-from privmean.inference.group_table import IMPRECISE, NEAR
-from privmean.inference.interval import FAILED, OK, Floats
-from privmean.inference.outlier_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
+from privmean.inference.interval import Floats
+from privmean.inference.status import (
+    AT_BOUND,
+    EXTREME_OUTLIERS,
+    FAILED,
+    LOW_PRECISION,
+    MODIFIED_TARGET,
+    OUTLIERS_CLIPPED,
+    POINT_MASS,
+    SUPPRESSED,
+    release_status,
+    worst_status,
+)
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.signed_sum import SignedSum
 from privmean.release.outcome import Outcome
@@ -76,7 +85,7 @@ def run_arms(
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     tail = PooledTail.at(place)
     if tail is None:
-        status = "atom" if place.outcome == ATOM_ONLY else FAILED
+        status = POINT_MASS if place.outcome == ATOM_ONLY else FAILED
         nothing = EffectIntervals(
             math.nan,
             counted=settings.counted,
@@ -209,17 +218,14 @@ def _told(
     least = float(sizes.min())
     few = least * float(left) < FEW * 2 * 2**0.5
     thick = out is not None and out.thick
-    status = TAIL_SEEN if carried or (out is not None and out.seen) else OK
-    if out is not None and out.far:
-        status = FAR_SEEN
-    if least * settings.strength(epsilon) < PRECISE:
-        status = IMPRECISE
-    if near.any():
-        status = NEAR
-    if thick:
-        status = TOO_THICK
-    if few:
-        status = TOO_FEW
+    flagged = {
+        SUPPRESSED: few,
+        MODIFIED_TARGET: thick,
+        AT_BOUND: bool(near.any()),
+        EXTREME_OUTLIERS: out is not None and out.far,
+        LOW_PRECISION: least * settings.strength(epsilon) < PRECISE,
+        OUTLIERS_CLIPPED: carried or (out is not None and out.seen),
+    }
     both = thick or few
     return EffectIntervals(
         math.nan if few else found.estimate,
@@ -233,8 +239,8 @@ def _told(
             counted=settings.counted,
             unseen=0.0 if out is None else out.doubt * float(sizes.sum()),
         ),
-        status,
-        ARMS.get(status, ""),
+        worst_status(code for code, holds in flagged.items() if holds),
+        "The noise hides the smaller arm." if few else "",
     )
 
 
@@ -245,7 +251,8 @@ def _outcome(
         np.array([made.estimate]),
         made,
         persons=persons,
-        status=made.status,
+        status=release_status((made.status,)),
+        statuses=(made.status,),
         advice=made.advice,
         assumptions=(RULE, NULLS),
         shares=shares,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -23,10 +23,16 @@ from privmean.central.groups.pooled_tail import GroupBounds, PooledTail
 from privmean.central.groups.run_groups import GroupEstimates
 from privmean.central.groups.tail_decay import TailDecay
 from privmean.data.person_table import Floats
-from privmean.inference.group_table import FEW as TOO_FEW
-from privmean.inference.group_table import IMPRECISE, NEAR, GroupTable
-from privmean.inference.interval import OK
-from privmean.inference.outlier_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THICK
+from privmean.inference.group_table import GroupTable
+from privmean.inference.status import (
+    AT_BOUND,
+    EXTREME_OUTLIERS,
+    LOW_PRECISION,
+    MODIFIED_TARGET,
+    OUTLIERS_CLIPPED,
+    SUPPRESSED,
+    worst_status,
+)
 
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
 LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
@@ -123,13 +129,13 @@ def table_of(
     arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
     leans = (up + down + far_up + far_down > 2 * error) | (arm > LONG * between.within**0.5)
     alone = _wider(final, between) & leans & ~heaped & settings.counted
-    # the first that holds
-    said = (
-        (few, TOO_FEW), (np.full(len(few), thick), TOO_THICK), (near, NEAR),
-        (precise < PRECISE, IMPRECISE), (far_out, FAR_SEEN), (alone, OWN_TAIL),
-        (seen_out, TAIL_SEEN),
+    status = _worst(
+        len(few), {
+            SUPPRESSED: few, MODIFIED_TARGET: np.full(len(few), thick), AT_BOUND: near,
+            EXTREME_OUTLIERS: far_out | alone, LOW_PRECISION: precise < PRECISE,
+            OUTLIERS_CLIPPED: seen_out,
+        },
     )  # fmt: skip
-    status = np.select([which for which, _ in said], [word for _, word in said], OK).tolist()
     shrunk = _translated(between, mean, variance)
     table = GroupTable(
         tuple(keys),
@@ -148,7 +154,7 @@ def table_of(
         2**0.5 * final.scale,
         limits.lower,
         limits.upper,
-        tuple(status),
+        status,
         counted=settings.counted,
         related=settings.weights.split,
     )
@@ -166,8 +172,7 @@ def table_within(
     between = between_groups(final, final.mean, found.weight, final.seen(SEEN), spread)
     few = final.weight < FEW * 6**0.5 * final.scale
     precise = found.weight * settings.strength(epsilon) / settings.most
-    said = ((few, TOO_FEW), (precise < PRECISE, IMPRECISE))
-    status = np.select([which for which, _ in said], [word for _, word in said], OK).tolist()
+    status = _worst(settings.groups, {SUPPRESSED: few, LOW_PRECISION: precise < PRECISE})
     none, never = np.zeros(settings.groups), np.zeros(settings.groups, dtype=bool)
     shrunk = _translated(between, final.mean, between.variance(final.noise, found.weight))
     table = GroupTable(
@@ -187,11 +192,18 @@ def table_within(
         2**0.5 * final.scale,
         limits.lower,
         limits.upper,
-        tuple(status),
+        status,
         counted=settings.counted,
         related=settings.weights.split,
     )
     return table, np.where(few, np.nan, shrunk)
+
+
+def _worst(groups: int, flagged: Mapping[str, Flags]) -> tuple[str, ...]:
+    """The most severe status of each group of those for which it is flagged."""
+    return tuple(
+        worst_status(code for code, which in flagged.items() if which[g]) for g in range(groups)
+    )
 
 
 def _cut(

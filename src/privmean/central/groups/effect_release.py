@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean.inference.effect_interval import EffectIntervals
-from privmean.inference.outlier_check import TOO_THICK
+from privmean.inference.status import MODIFIED_TARGET
 from privmean.plain_data import plain
 from privmean.release.release import Release
 from privmean.release.result_rows import Row
@@ -44,7 +44,7 @@ class EffectRelease(Release):
         effect; of a pair 1e-12 stands for everything smaller."""
         if math.isnan(self.effect.estimate):
             return math.nan
-        if self.status == TOO_THICK or self._holds(LARGEST):
+        if self.status == MODIFIED_TARGET or self._holds(LARGEST):
             return 1.0
         if isinstance(self.intervals, EffectIntervals):
             return self.intervals.p_value()

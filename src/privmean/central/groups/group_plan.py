@@ -40,9 +40,8 @@ from privmean.central.pure_budget import PureBudgetSpender
 from privmean.data.grids import LOG_CELLS
 from privmean.data.key_text import label
 from privmean.data.person_table import Floats, PersonTable
-from privmean.inference.group_table import FEW, GroupTable
-from privmean.inference.interval import FAILED, OK
-from privmean.inference.outlier_check import TOO_THICK
+from privmean.inference.group_table import GroupTable
+from privmean.inference.status import FAILED, POINT_MASS, SUPPRESSED, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
@@ -247,7 +246,6 @@ class GroupPlan(PairsPlan):
         }
 
     def run(self, curator: Curator) -> Outcome:
-        """Statuses of the whole: ok, atom (nearly all persons have one value), failed."""
         with np.errstate(all="ignore"):  # a warning of NumPy could tell of values
             return self._run(curator)
 
@@ -273,25 +271,25 @@ class GroupPlan(PairsPlan):
         column: int = 0,
     ) -> Outcome:
         """What was found of one value, as a table. epsilon: of which its prices were parts."""
-        status, shrunk = OK, None
+        shrunk = None
         if found.reading is None:
             atom = found.place is not None and found.place.outcome == ATOM_ONLY
-            status = "atom" if atom else FAILED
-            word = FEW if found.place is None else status
-            table = empty_table(labels, word, found.weight, found.weight_sd)
+            status = POINT_MASS if atom else FAILED if found.place is not None else SUPPRESSED
+            table = empty_table(labels, status, found.weight, found.weight_sd)
         elif found.place is None:
             table, shrunk = table_within(found, settings, epsilon, labels)
         else:
             table, shrunk = table_of(found, settings, epsilon, labels)
-            if TOO_THICK in table.status:
-                status = TOO_THICK
         table = replace(self._worded(table, found), bounds=settings.bounds_of(column))
+        status = release_status(table.status) if table.status else FAILED
         return Outcome(
             table.estimate,
             table,
             persons=max(int(found.persons), 0),
             status=status,
-            advice=advice_of(found, self.settings, epsilon),
+            statuses=table.status,
+            advice=advice_of(found, self.settings, epsilon)
+            or ("The noise hides the people of every group." if status == FAILED else ""),
             assumptions=(*notes_of(self.settings), *notes, *self._left_out(found)),
             shares=found.shares,
             diagnostics=_facts(found, shrunk),

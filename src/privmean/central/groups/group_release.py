@@ -20,9 +20,10 @@ from privmean.inference.contrasts import (
     shown_contrasts,
 )
 from privmean.inference.group_table import GroupTable, LinearCombination, each_of
-from privmean.inference.interval import OK, Floats, Interval
+from privmean.inference.interval import Floats, Interval
 from privmean.inference.noise_sums import sum_quantile
 from privmean.inference.ratios import Ratio, ratio_line
+from privmean.inference.status import OK
 from privmean.plain_data import plain
 from privmean.release.release import Release
 
@@ -128,7 +129,7 @@ class GroupRelease(Release):
         return self._compared(found, self._level(level), independent=independent)
 
     def ratio(self, said: str, level: float | None = None, *, independent: bool = False) -> Ratio:
-        """The ratio of two groups, "a / b": its set of values may be two rays or everything."""
+        """The ratio of two groups, "a / b": its set of values may be everything."""
         (found,) = self._parsed(said)
         if not found.ratio:
             raise ArgumentError("ratio", said, "is no ratio", "say 'a / b'")
@@ -288,6 +289,7 @@ def group_release(
             "estimate": ordered.estimate,
             "columns": tuple(keys),
             "intervals": ordered,
+            "statuses": ordered.status,
             "diagnostics": diagnostics,
             "estimand": "".join(
                 (f"mean of {term} by {', '.join(by)}", *release.estimand.partition(", people ")[1:])

@@ -16,27 +16,11 @@ from privmean.inference.assumptions import (
     joined,
     no_undetected,
 )
-from privmean.inference.group_table import FEW, IMPRECISE, NEAR
-from privmean.inference.outlier_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
 
 THICK = (
-    "too many persons lie beyond the limits to speak of means: the estimates are of limited values "
-    "(nearly all others may share a value, or groups may lie far apart); ask for that with "
-    "DefaultMean(target='clipped'), or ask each question where the others are no usable value"
+    "Nearly all others may share a value, or groups may lie far apart: ask each question where the "
+    "others are no usable value."
 )
-
-ARMS = {
-    TOO_THICK: THICK,
-    TAIL_SEEN: "persons lie beyond the limits: the interval counts them, on the stated assumption; "
-    "take values that mean 'missing' out, or ask about logarithms where tails are long",
-    FAR_SEEN: "persons seem to lie far beyond the limits, where the interval has no room for them: "
-    "take values that mean 'missing' out, or state it with the result",
-    NEAR: "a mean lies at a limit of values, beyond which its arm may go on: more persons or more "
-    "epsilon show how far",
-    IMPRECISE: "few persons for the budget: more persons in the smaller arm, or more epsilon",
-    FEW: "noise hides the smaller arm: more persons in it, or more epsilon",
-}
-
 NORMAL = "sampling errors are normal"
 OUTLIERS = "outliers of {} exceed its clipping bounds by at most twice what all outliers do"
 HIDDEN = "Groups of fewer than about "

@@ -21,9 +21,10 @@ from privmean.central.groups.group_stages import GroupRun
 from privmean.central.groups.run_groups import GroupCounts, counted_groups, run_value
 from privmean.central.pure_budget import PureBudgetSpender, floor_epsilon
 from privmean.inference.multi_value_table import SeveralTables
+from privmean.inference.status import release_status
 from privmean.mechanisms.curator import Curator
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, overall
+from privmean.release.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class ValuesPlan(GroupPlan):
                 strength if self.gaussian else None,
             )  # fmt: skip
             made.append(self.outcome(found, settings, self.labels, part, column=column))
-        statuses = tuple(item.status for item in made for _ in item.estimate)
+        statuses = tuple(status for item in made for status in item.statuses)
         shares = asking.wallet.shares | {
             f"{curator.people.columns[j]}: {name}": share * float(part / self.epsilon)
             for j, item in enumerate(made)
@@ -106,7 +107,7 @@ class ValuesPlan(GroupPlan):
             np.concatenate([item.estimate for item in made]),
             SeveralTables(tuple(item.intervals for item in made)),
             persons=made[0].persons,
-            status=overall([item.status for item in made]),
+            status=release_status(statuses),
             statuses=statuses,
             advice="; ".join(dict.fromkeys(item.advice for item in made if item.advice)),
             assumptions=made[0].assumptions,

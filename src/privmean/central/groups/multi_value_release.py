@@ -14,6 +14,7 @@ from privmean.inference.contrasts import Contrast
 from privmean.inference.group_table import each_of
 from privmean.inference.interval import Interval
 from privmean.inference.multi_value_table import SeveralTables, joined
+from privmean.inference.status import release_status
 from privmean.release.outcome import name_estimand
 from privmean.release.release import Release
 from privmean.release.result_rows import Row
@@ -85,8 +86,8 @@ def values_release(
             estimate=release.estimate[which],
             columns=tuple(keys),
             intervals=intervals,
-            status=release.statuses[j * width],
-            statuses=(),
+            status=release_status(release.statuses[which]),
+            statuses=release.statuses[which],
             diagnostics=release.diagnostics[term],
         )
         tables.append(
@@ -96,6 +97,7 @@ def values_release(
             )
         )  # fmt: skip
     known = {item.name: getattr(release, item.name) for item in fields(Release)}
+    statuses = tuple(status for item in tables for status in item.statuses)
     names = tuple(f"{item.term}: {key}" for item in tables for key in item.columns)
     words = f"means of {', '.join(terms)} by {', '.join(by)}"
     estimate = np.concatenate([item.estimate for item in tables])
@@ -105,6 +107,7 @@ def values_release(
             "columns": names,
             "estimate": estimate,
             "estimand": name_estimand(words, release.estimand),
+            "statuses": statuses,
         },
         tables=tuple(tables),
     )

@@ -12,9 +12,7 @@ from privmean import validate
 from privmean.central.groups.group_settings import FEW, LEAST, PRECISE, GroupSettings
 from privmean.data.key_text import key_text
 from privmean.errors import ArgumentError
-from privmean.inference.group_table import FEW as TOO_FEW
-from privmean.inference.group_table import IMPRECISE
-from privmean.inference.interval import OK
+from privmean.inference.status import LOW_PRECISION, OK, SUPPRESSED
 
 # limits grow with the size of a group: what the noise of a mean is, in deviations inside groups
 # times the noise of a weight over the weight, for a normal law (1.4 times that for exponential)
@@ -43,7 +41,7 @@ class HasForecast(HasGroupNames, Protocol):
 @dataclass(frozen=True)
 class GroupForecast:
     """What is expected of one group. persons: the guess; half_width: of the 95 % interval without
-    its allowance; status: "ok", "imprecise" or "too few persons"."""
+    its allowance; status: "ok", "low_precision" or "suppressed"."""
 
     key: str
     persons: float
@@ -97,9 +95,9 @@ def _line(plan: HasForecast, key: str, weight: float, sd: float, persons: int) -
     signal = weight * s.strength(plan.epsilon) / s.most
     scale = s.most * s.moves / plan.final_epsilon(persons)
     found = persons * s.strength(plan.epsilon) >= LEAST
-    status = OK if signal >= PRECISE else IMPRECISE
+    status = OK if signal >= PRECISE else LOW_PRECISION
     if weight < FEW * 6**0.5 * scale or not found:
-        status = TOO_FEW
+        status = SUPPRESSED
     rmse = math.hypot(noise, sampling)
     return GroupForecast(key, weight, rmse, sampling, noise, 1.96 * rmse, status)
 

@@ -14,7 +14,8 @@ from privmean.central.heavy_tailed.bounded_moment import BoundedMoment, Tail
 from privmean.central.heavy_tailed.clipping_bias import Mode
 from privmean.central.heavy_tailed.noise_boxes import NoInterval
 from privmean.data.public_shape import PublicShape
-from privmean.inference.interval import FAILED, Floats
+from privmean.inference.interval import Floats
+from privmean.inference.status import FAILED
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.release.outcome import Outcome

@@ -24,10 +24,11 @@ from privmean.central.heavy_tailed.noise_boxes import MEAN, noise_box
 from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.data.person_table import ClipInterval
 from privmean.inference.assumptions import INDEPENDENT
-from privmean.inference.interval import OK, REFUTED, Interval
+from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import margin, quantile
 from privmean.inference.mean_interval import limit
 from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.inference.status import ASSUMPTION_VIOLATED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import REPLACE_ONE
@@ -66,7 +67,7 @@ def _limited(
 ) -> tuple[float, float, str]:
     """The ends inside the public range, and the status; all of the range where they do not meet."""
     if bounds is not None and (lower > bounds[1] or upper < bounds[0]):
-        return *bounds, REFUTED
+        return *bounds, ASSUMPTION_VIOLATED
     return *limit(lower, upper, bounds), OK
 
 
@@ -125,7 +126,7 @@ class OneColumn:
             region=(self.box.lower, self.box.upper),
             parts=parts,
             status=status,
-            advice=ADVICE if status == REFUTED else "",
+            advice=ADVICE if status == ASSUMPTION_VIOLATED else "",
         )
 
     def errors(self) -> tuple[float, float]:
@@ -246,7 +247,9 @@ class Coordinates:
         sd, d = self.deviation, len(self.estimate)
         half, allowance = self._half(level)
         ends = [_limited(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
-        status = REFUTED if any(item == REFUTED for *_, item in ends) else OK
+        status = (
+            ASSUMPTION_VIOLATED if any(item == ASSUMPTION_VIOLATED for *_, item in ends) else OK
+        )
         one = sidak_level(level, d)
         return Interval(
             tuple(low for low, *_ in ends),
@@ -255,7 +258,7 @@ class Coordinates:
             target=MEAN,
             assumption=self.assumption,
             status=status,
-            advice=ADVICE if status == REFUTED else "",
+            advice=ADVICE if status == ASSUMPTION_VIOLATED else "",
             region=tuple((c - self.region_radius, c + self.region_radius) for c in self.center),
             parts={
                 "noise": (self._noise(level, 0.0),) * d,

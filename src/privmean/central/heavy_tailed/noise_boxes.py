@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from privmean import validate
 from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import limit, no_interval
+from privmean.inference.status import FAILED
 
 MEAN = "mean"
 
@@ -85,7 +86,7 @@ class NoInterval:
             tuple(c for _, c in self.ranges),
             level,
             kind=kind,
-            status="failed",
+            status=FAILED,
         )
 
     def interval(self, level: float, target: str | None) -> Interval:
