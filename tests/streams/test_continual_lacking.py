@@ -45,7 +45,8 @@ def without(key, rows):
     ("key", "arguments", "said"),
     [
         ("p", [], "No line had a readable id; such lines are not counted. Check --person."),
-        ("g", ["--by", "g"], "No line had a readable group; such lines are not counted. Check --by."),
+        ("g", ["--by", "g"], "No line had a readable group; such lines are not counted. Check "
+         "--by."),
         ("t", DAYS, "No line had a readable time; such lines are not counted. Check --time-column "
          "(2026-03-05T14:30"),
         ("t", [*DAYS, "--by", "g"], "No line had a readable time"),
