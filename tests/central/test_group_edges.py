@@ -146,9 +146,9 @@ def test_a_release_says_what_one_person_moves_and_what_its_rows_rest_on(most):
     else:
         assert f"at most {most} groups fully; see max_groups." in words
         assert "another list of keys changes the rows" in words
-        assert "hold for any dependence within persons" in words
+        assert "hold for any dependence within people" in words
     rests = release.interval().assumption
-    for part in ("(1)", "(2)", "(3)", "coverage of imprecise rows", "was not measured"):
+    for part in ("people are independent", "twice the overall share", "imprecise", "not measured"):
         assert part in rests
     told = json.loads(json.dumps(release.to_dict(), allow_nan=False))
     assert "Each person counts in" in json.dumps(told)

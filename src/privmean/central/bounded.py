@@ -210,7 +210,7 @@ class BoundedMeanPlan(PlanBase):
             else max(round(noisy_n), 0),
             status=release_status(statuses),
             statuses=statuses,
-            advice="; ".join(filter(None, [TOO_FEW if FAILED in statuses else "", *advice])),
+            advice=" ".join(filter(None, [TOO_FEW if FAILED in statuses else "", *advice])),
             assumptions=tuple(notes),
             shares={"mean and square": 1.0},
             diagnostics={"persons with a value": present},

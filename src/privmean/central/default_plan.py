@@ -239,7 +239,7 @@ class DefaultMeanPlan(DefaultPlan):
             persons=count,
             status=release_status(statuses),
             statuses=statuses,
-            advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
+            advice=" ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),
             shares=_added([item.shares for item in results]),
             diagnostics=results[0].diagnostics
