@@ -20,7 +20,6 @@ from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.guarantee_text import guess_bound, percent
-from privmean.release.formatting import status_text
 from privmean.release.result_rows import NAMES
 from statistics_kit import assert_rate_at_least, planned
 
@@ -44,23 +43,21 @@ def real(**terms):
     return pm.mean(VALUES[:, 0], **({"epsilon": 1.0} | terms))
 
 
-def test_one_number_prints_in_six_lines():
+def test_one_number_prints_as_a_table_and_paragraphs():
     release = real()
-    lines = str(release).splitlines()
-    assert all(len(line) <= 100 for line in lines)
-    if release.interval().target != "mean":  # then the line of the interval is too long for both
-        assert lines.pop(2).lstrip().startswith("(privacy noise alone")
-    words = [line[2:11].strip() for line in lines]
-    assert words[1:3] == ["estimate", "promise"]
-    assert words[4:6] == ["rests on", "status"]
-    if release.interval().status == "ok":
-        assert len(lines) == 6
-    else:  # the advice is told in full
-        assert " ".join(status_text(release).split()) in " ".join(str(release).split())
+    title, sample, empty, head, row, *rest = str(release).splitlines()
+    assert (title, empty) == ("Mean of value", "")
+    assert sample == "n = 3,000 people (public), weighted equally; 95% confidence interval"
+    assert head.split() == ["estimate", "std", "err", "CI", "lower", "CI", "upper"]
+    assert row.split()[0] == "value"
+    named = [line.split(":")[0] for line in rest if line[:1].isupper()]
+    assert named[-3:] == ["Privacy", "Assumes", "Method"]
+    if release.interval().status != "ok":  # the advice is told in full
+        assert " ".join(release.interval().advice.split()) in " ".join(str(release).split())
 
 
 @pytest.mark.parametrize("value", [7.0, "far", "pair", "curve"])
-def test_no_line_is_longer_than_100(value):
+def test_no_line_is_longer_than_80(value):
     """Of one value for all, values that keep the limits far off, a pair, and bins."""
     rng = np.random.default_rng(2)
     who, x = np.repeat(np.arange(1500), 2), rng.normal(50, 6, 3000)
@@ -78,8 +75,9 @@ def test_no_line_is_longer_than_100(value):
     else:
         made = [pm.mean(np.full(1500, value), epsilon=1, noise=noise)]
     for release in made:
-        assert [line for line in str(release).splitlines() if len(line) > 100] == []
-        assert "(privacy noise alone" in str(release) or value == "curve"
+        for text in (str(release), release.summary(noise=True)):
+            assert [line for line in text.splitlines() if len(line) > 80] == []
+        assert "noise lo" in release.summary(noise=True)
 
 
 def test_a_simulation_says_so_everywhere():
@@ -91,8 +89,8 @@ def test_a_simulation_says_so_everywhere():
 def test_no_sentence_says_that_nothing_is_assumed_beside_one_that_assumes():
     for values in (VALUES[:, 0], VALUES):
         text = released(values, delta=1e-6).details()
-        assert "assumes:" in text
-        assert "nothing is assumed" not in text
+        assert "\nAssumes (accuracy only, not privacy):\n  people are independent\n" in text
+        assert "nothing but the noise" not in text
 
 
 def test_repr_is_one_short_line():
@@ -105,7 +103,7 @@ def test_repr_is_one_short_line():
 def test_a_failed_release_shows_no_number():
     few = failing(noise=SimulatedNoise(1))
     assert few.failed
-    assert "FAILED" in str(few)
+    assert "\nfailed: No estimate was found; the budget was charged." in str(few)
     assert math.isnan(few.rows()[0].estimate)
     assert math.isnan(few.std_error[0])
     assert "<svg" not in few._repr_html_()
@@ -217,6 +215,7 @@ def test_names_of_columns_cannot_become_markup():
     )
     page = pm.mean(people, epsilon=1.0, assume=(0, 90))._repr_html_()
     assert "<b>: mean" not in page
+    assert "Mean of <b>" not in page
     assert "&lt;b&gt;" in page
 
 

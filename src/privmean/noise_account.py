@@ -32,7 +32,8 @@ SHORTENED = "default mean of many columns"  # limits a column, and shorter rows 
 GROUPED = "value, weight and square by group"
 MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
 COUNT_ROOM = 15.0  # noise scales by which two noisy counts of one group may differ
-DEFAULT, PEOPLE = "default mean", "mean over persons"
+DEFAULT = "default mean"
+PEOPLE = ("mean, people weighted equally", "mean over persons")  # the latter until 0.2
 LAST = ("value and square", "values and squares")
 FIRM, MISSING_SDS = 4.0, 5.0  # as in intervals.missing and intervals.divided
 COUNT = 4.0  # multiple of the noise of the number of people with a value, over that of one epsilon
@@ -115,7 +116,7 @@ def recomputed_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], l
     what is exactly that; None where the account does not tell. Where people without a value are
     seen, or a tail was told with the value, a default mean has at least this noise."""
     method = stored.get("estimator")
-    if method not in (BOUNDED, DEFAULT) or stored.get("estimand") != PEOPLE:
+    if method not in (BOUNDED, DEFAULT) or stored.get("estimand") not in PEOPLE:
         return None
     if "groups" in stored or "curve" in stored:
         return None

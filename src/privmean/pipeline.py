@@ -14,10 +14,12 @@ from privmean.errors import ArgumentError, PrivmeanError
 from privmean.mechanisms.curator import AnswerStore, Curator, TrustedCurator
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
+from privmean.output import HasOutput, Output
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release import result_numbers as released
+from privmean.release.formatting import plan_output
 from privmean.release.outcome import Outcome
 from privmean.release.provenance import Provenance
 from privmean.release.release import Release
@@ -77,7 +79,7 @@ class HasBudget(Protocol):
     def budget(self) -> Budget: ...
 
 
-class PlanBase:
+class PlanBase(HasOutput):
     """What every plan of an estimator can do by itself."""
 
     unit = "person"
@@ -86,6 +88,12 @@ class PlanBase:
     def relation(self: HasBudget) -> Relation:
         """The neighbours of the promise."""
         return self.budget.neighbors
+
+    def output(self: Plan) -> Output:
+        """What `print` shows: the predicted error where people have a standard deviation of 1."""
+        n = "" if self.shape.count is None else f"n = {self.shape.count:,}; "
+        said = f"{n}errors in between-person standard deviations; planning charges nothing"
+        return plan_output(self, said, {", ".join(self.shape.columns[:3]): self.predict(1.0)})
 
     @property
     def fixed(self) -> bool:

@@ -1,4 +1,4 @@
-"""A number and what is counted, as a message says them: 1 person, 2 persons."""
+"""A number and what is counted, as a text says them: 1 column, 2 columns; people of a person."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from __future__ import annotations
 def count_noun(number: int, noun: str) -> str:
     """The number with the noun, which takes an s where they are several."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def plural(noun: str) -> str:
+    """The word for several, in a print."""
+    return "people" if noun == "person" else f"{noun}s"
 
 
 def count_phrase(number: int, noun: str, one: str, several: str) -> str:

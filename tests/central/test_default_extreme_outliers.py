@@ -238,7 +238,9 @@ def test_every_release_says_what_may_be_left_out(relation):
         known = 2000 if relation == REPLACE_ONE else None
         plan = planned(DefaultMean(), Budget(epsilon=0.8), persons=known, relation=relation)
         release = plan.release(people(values), SimulatedNoise(2))
-        words = "a group of fewer than about 75 persons apart from the rest may be left out"
+        words = (
+            "no group of fewer than about 75 people lies apart from the rest (it may be left out)"
+        )
         assert words in release.assumptions
         assert release.to_dict()["plan"]["persons apart that may be left out"] == 75
 

@@ -423,14 +423,14 @@ def test_nulls_are_left_out_when_seen_and_count_next_to_the_others_when_few():
     for seed in range(12):
         release = plan.release(people(x), SimulatedNoise(seed))
         errors.append(float(release) - np.nanmean(x))
-        assert not any("usable value" in item for item in release.assumptions)
+        assert not any("without a value" in item for item in release.assumptions)
         low, high = release.interval().lower[0], release.interval().upper[0]
         assert low < float(release) < high
     assert abs(np.mean(errors)) < 0.1
     y = x.copy()
     y[3:2400] = 5.0
     few = plan.release(people(y), SimulatedNoise(1))
-    (place,) = (item for item in few.assumptions if "usable value" in item)
+    (place,) = (item for item in few.assumptions if "without a value" in item)
     assert place.endswith("about the mean of what was seen")
     assert abs(float(place.split("count at ")[1].split(",")[0]) - 5) < 0.5
 

@@ -41,7 +41,7 @@ def releases(draw, n, epsilon, runs, relation=REPLACE_ONE, target=None):
 
 def counted_in(release):
     """Whether persons without a value count at some place, and do not lower the divisor."""
-    return any("without a usable value count" in item for item in release.assumptions)
+    return any("people without a value count at" in item for item in release.assumptions)
 
 
 def missing(share):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,7 @@ from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_BINS, LOG_CELLS
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.public_shape import PublicShape
-from privmean.inference.outlier_check import undetected_text
+from privmean.inference.assumptions import no_undetected
 from privmean.inference.status import EXTREME_OUTLIERS
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
@@ -163,8 +164,10 @@ def test_how_many_persons_beyond_may_go_unseen_is_said():
         "y ~ x", person="who", epsilon=4.0, noise=SimulatedNoise(1),
     )  # fmt: skip
     for said in (table.assumption, variance.interval().assumption, line.interval().assumption):
-        assert "persons beyond may go unseen" in said
-    assert undetected_text(0.0) == undetected_text(math.inf) == ""
+        assert re.search(
+            r"no undetected outliers \(fewer than about \d+ people could go undetected\)", said
+        )
+    assert no_undetected(0.0) == no_undetected(math.inf) == ""
 
 
 def test_a_long_tailed_group_that_lies_at_its_limit_is_told():

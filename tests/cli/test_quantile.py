@@ -22,6 +22,6 @@ def test_quartiles_from_a_file(tmp_path, capsys):
     assert np.allclose(told["estimate"], 5 + np.array([-0.674, 0, 0.674]), atol=0.3)
     assert told["columns"] == ["y at 0.25", "y at 0.5", "y at 0.75"]
     assert run([*asked, *money, "--bounds", "0", "10"]) == 0
-    assert "quantiles of persons' values" in capsys.readouterr().out
+    assert "Quantiles of y (person means)\n" in capsys.readouterr().out
     assert run([*asked, "--epsilon", "1", "--q", "1.5"]) == 2
     assert "must lie between 0 and 1" in capsys.readouterr().err

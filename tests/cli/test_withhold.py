@@ -65,17 +65,17 @@ def test_a_spread_that_few_persons_cannot_pay_for(tmp_path, monkeypatch):
             monkeypatch.setattr(sources, "stdin", file.fileno)
             result = shell(*arguments, *more)
         assert result.exit_code == 0, result.stderr
-        return len(result.stdout.splitlines()), result.stderr
+        return len(result.stdout.splitlines()), " ".join(result.stderr.split())
 
     lines, said = withheld("--persons", "5")
     assert lines == 20
     assert "3 of them use the public bounds, because 5 persons are too few" in said
     lines, said = withheld()
     assert lines == 0
-    assert "nothing is released yet of blocks of 1, 1, 2 records" in said
+    assert "No release yet: of blocks of 1, 1, 2 records" in said
     needed = plan_levels(
         max_records=4, bounds=(0, 5), epsilon=1, delta=1e-6, sd=0.05, strategy=QUICK
     ).levels[0]
-    assert f"needs {needed.averages} averages, of which a person gives at most one" in said
-    assert "5 persons have come" in said
+    assert f"needs {needed.averages:,} averages, at most one per person" in said
+    assert "5 people have come" in said
     assert "give --persons, or leave out --spread" in said

@@ -429,7 +429,7 @@ def test_the_command_reads_a_table_of_a_database(engine, monkeypatch, capsys):
     status = run(["mean", sql_tables.server().url, "--table", "stays", *asked])
     out, err = capsys.readouterr()
     assert (status, err) == (0, "")
-    assert "(300 persons, public)" in out
+    assert "n = 300 people (public)" in out
     assert "geheim" not in out
 
 

@@ -199,7 +199,7 @@ def test_statuses_and_targets():
         check=OutlierCheck(1000, 1.0, 6.0),
     )
     assert maker.interval(0.95, None).target == "mean"
-    assert "may go unseen" in maker.interval(0.95, None).assumption
+    assert "could go undetected" in maker.interval(0.95, None).assumption
     assert maker.interval(0.95, "clipped").target == "clipped mean"
     assert maker.interval(0.95, "clipped mean") == maker.interval(0.95, "clipped")
     inner, outer = maker.interval(0.95, "clipped"), maker.interval(0.95, "mean")

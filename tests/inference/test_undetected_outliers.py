@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.inference.outlier_check import undetected_short, undetected_text
 from privmean.noise.simulated import SimulatedNoise
-from privmean.release.formatting import WIDTH, assumption_text
+from privmean.release.formatting import assumption_text
 from privmean.release.release import Release
 
 N = 4000
@@ -45,12 +44,11 @@ ASKED = {
 def test_the_print_says_how_many_may_be_unseen(name):
     found = ASKED[name]()
     assert not found.failed
-    number = re.search(r"fewer than about (\d+) persons", found.interval().assumption)[1]
+    number = re.search(r"fewer than about (\d+) people", found.interval().assumption)[1]
     for release in (found, Release.from_dict(found.to_dict())):
-        (line,) = (x for x in str(release).splitlines() if x.startswith("  rests on"))
-        assert f"fewer than about {number} unseen persons" in line
-        assert line.count("unseen") == 1
-        assert len(line) <= WIDTH
+        text = " ".join(str(release).split())
+        assert text.count(f"no undetected outliers (fewer than about {number} people") == 1
+        assert "could go undetected)" in text.partition("Assumes: ")[2]
 
 
 @pytest.mark.parametrize(
@@ -62,13 +60,4 @@ def test_the_print_says_how_many_may_be_unseen(name):
     ],
 )
 def test_where_nobody_was_counted_no_number_is_made_up(asked):
-    assert "unseen" not in assumption_text(asked())
-
-
-def test_the_words_are_read_as_they_are_written():
-    assert (
-        undetected_short("a" + undetected_text(41.2) + "; b")
-        == "fewer than about 42 unseen persons"
-    )
-    assert undetected_short("a" + undetected_text(0.0)) == ""
-    assert undetected_short("") == ""
+    assert "undetected" not in assumption_text(asked())

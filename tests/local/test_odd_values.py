@@ -350,7 +350,7 @@ def test_two_rounds_bill_each_person_once(shares):
     assert "all reports of one person" in promise["unit"]
     assert promise["epsilon"] == {"0.5": 200, "1": 0, "2": 400}
     assert promise["epsilon"] == json.loads(json.dumps(found.to_dict()))["guarantee"]["epsilon"]
-    assert "0.5 (200), 1 (0), 2 (400)" in found.summary()
+    assert "0.5 (200), 1 (0), 2 (400)" in " ".join(found.summary().split())
     measured = [item.reports for item in found.levels]
     if shares is None:
         assert measured == [200, 0, 400]

@@ -173,7 +173,7 @@ def test_one_level_pays_nothing_for_the_test():
     answer, plain = estimate(counted), estimate(counted, weights="minimax")
     assert (answer.radius, answer.interval()) == (plain.radius, plain.interval())
     assert (answer.relation, answer.to_dict()["relation"]) == ("", None)
-    assert "epsilon and the values" not in answer.summary()
+    assert "Epsilon and the values" not in answer.summary()
 
 
 def test_a_single_heavy_report_is_compared_too():

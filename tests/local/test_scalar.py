@@ -227,7 +227,7 @@ def test_the_fallback_is_the_middle_and_its_radius():
     empty = estimate(Tally.empty(round_))
     assert (float(empty), empty.radius, empty.reports) == (5.0, 5.0, 0)
     assert empty.effective == 0
-    assert "too few" in empty.summary()
+    assert "Too few reports" in empty.summary()
 
 
 def test_one_report_alone():

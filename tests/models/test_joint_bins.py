@@ -142,7 +142,7 @@ def test_a_difference_of_two_curves(by, levels, tmp_path, capsys):
         noise=SimulatedNoise(1),
     )  # fmt: skip
     assert made.at == AT
-    assert f"{by} {levels[1]} less {levels[0]};" in made.title()
+    assert f"Difference of the mean of y by t, {by} {levels[1]} - {levels[0]}\n" in str(made)
     shown = made.table()
     assert np.all((shown.lower < 0.5) & (shown.upper > 0.5))
     assert np.all(shown.band_upper - shown.band_lower > shown.upper - shown.lower)

@@ -312,12 +312,12 @@ def test_the_first_line_says_which_question_is_answered():
     table = panel(3000)
     settings = {"person": "who", "epsilon": 9.0, "delta": 1e-6, "noise": SimulatedNoise(2)}
     first = {
-        effect: pm.regress(table, "y ~ x", effect=effect, **settings).title()
+        effect: str(pm.regress(table, "y ~ x", effect=effect, **settings)).partition("***\n")[2]
         for effect in ("pooled", "within", "own")
     }
-    assert first["pooled"].startswith("one regression for all persons (each person one vote)")
-    assert first["within"].startswith("changes within persons (each person one vote)")
-    assert first["own"].startswith("mean over persons of own coefficients")
+    assert first["pooled"].startswith("Pooled regression: y ~ x\n")
+    assert first["within"].startswith("Within-person (fixed-effects) regression: y ~ x\n")
+    assert first["own"].startswith("Mean of person-specific coefficients: y ~ x\n")
 
 
 ODD = {
@@ -511,6 +511,6 @@ def test_the_command(tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["columns"] == ["arm", "x - z"]
     assert run([*asked, "--effect", "within", "--bounds", "x=-2,8", "--scales", "z=1,1"]) == 0
-    assert "changes within persons" in capsys.readouterr().out
+    assert "Within-person (fixed-effects) regression: " in capsys.readouterr().out
     assert run([*asked, "--weights", "4"]) == 0
-    assert "records up to 4 a person" in capsys.readouterr().out
+    assert "weighted by records, at most 4 each" in capsys.readouterr().out

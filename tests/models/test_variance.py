@@ -243,8 +243,8 @@ def test_prediction_follows_the_measured_error():
 def test_a_printed_variance_names_its_column(said):
     table = pm.Table({"who": np.arange(5000), "wage": np.arange(5000) % 7.0}, person="who")
     found = pm.variance(table, "wage", epsilon=2.0, noise=SimulatedNoise(0), **said)
-    assert "variance of wage between persons" in str(found)
-    assert "variance of wage between persons" in str(pm.Release.from_dict(found.to_dict()))
+    assert "Variance of wage between people" in str(found)
+    assert "Variance of wage between people" in str(pm.Release.from_dict(found.to_dict()))
 
 
 # --- intervals of bisection ----------------------------------------------------------------------

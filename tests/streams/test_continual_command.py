@@ -52,8 +52,8 @@ def test_one_line_of_json_a_release(feed):
         "step", "arrivals", "records", "waiting", "estimate", "noise_sd", "noise_interval",
         "population_interval",
     }  # fmt: skip
-    assert "(1, 1e-06)-DP" in result.stderr
-    assert "fixed public times" in result.stderr
+    assert "epsilon = 1, delta = 1e-06 (approximate DP)" in result.stderr
+    assert "fixed public times" in " ".join(result.stderr.split())
 
 
 def test_csv_gives_the_same_steps(feed):
@@ -144,7 +144,7 @@ def test_without_a_region_it_says_what_it_waits_for(feed):
     result = feed(jsonl(ROWS), *EVENTS)
     assert result.exit_code == 0
     assert result.stdout == ""
-    assert "1000 persons" in result.stderr
+    assert "1,000 people have come" in " ".join(result.stderr.split())
 
 
 def test_pictures(feed, tmp_path):
@@ -225,7 +225,7 @@ def test_plan_shows_the_error_at_given_times():
     assert errors == pytest.approx({10: (2 / 10) ** 0.5, 250: (2 / 250) ** 0.5})
     goals = [item["rmse_goal"] for item in plan["strategies"]]
     assert goals == sorted(goals)
-    header = shell(*command).stdout.splitlines()[0]
+    header = shell(*command).stdout
     assert "at 10" in header
     assert "at 250" in header
 
@@ -268,7 +268,7 @@ def test_interrupt_ends_between_batches(tmp_path):
     out, problems = process.communicate(timeout=60)
     assert process.returncode == 130, problems
     assert json.loads(first)["step"] == 1
-    assert b"stopped: 5 events" in problems
+    assert b"Stream: stopped\n5 records" in problems
     assert b"Traceback" not in problems
     lines = [json.loads(line) for line in (first + out).splitlines()]
     assert [line["step"] for line in lines] == [1, 2, 3, 4, 5]

@@ -247,10 +247,10 @@ def test_lines_without_an_id_are_counted_and_reported(feed, tmp_path):
     assert "2 lines had no readable id" in result.stderr
     again = feed(text + b'{"p": null}\n', "--state", str(tmp_path / "s"))
     assert "3 lines had no readable id" in again.stderr
-    assert "no line had readable id" not in again.stderr
+    assert "No line had a readable id" not in again.stderr
     nothing = feed(b'{"q": "a", "v": 1}\n')
     assert nothing.exit_code == 0
-    assert "no line had a readable id" in nothing.stderr
+    assert "No line had a readable id" in nothing.stderr
 
 
 def test_an_unfinished_last_line_is_left_until_it_is_whole(feed, tmp_path):

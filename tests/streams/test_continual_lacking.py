@@ -44,12 +44,12 @@ def without(key, rows):
 @pytest.mark.parametrize(
     ("key", "arguments", "said"),
     [
-        ("p", [], "no line had a readable id: not events, and counted nowhere; check --person"),
-        ("g", ["--by", "g"], "no line had a readable group: not events, and counted nowhere; "
-         "check --by"),
-        ("t", DAYS, "no line had a readable time: not events, and counted nowhere; check "
-         "--time-column (2026-03-05T14:30"),
-        ("t", [*DAYS, "--by", "g"], "no line had a readable time"),
+        ("p", [], "No line had a readable id; such lines are not counted. Check --person."),
+        ("g", ["--by", "g"], "No line had a readable group; such lines are not counted. Check "
+         "--by."),
+        ("t", DAYS, "No line had a readable time; such lines are not counted. Check --time-column "
+         "(2026-03-05T14:30"),
+        ("t", [*DAYS, "--by", "g"], "No line had a readable time"),
     ],
 )  # fmt: skip
 def test_a_key_that_no_line_has_is_named_and_nothing_is_charged(
@@ -60,8 +60,8 @@ def test_a_key_that_no_line_has_is_named_and_nothing_is_charged(
     for _ in range(2):  # the second run reads the same lines again
         result = feed(without(key, LINES), *kept)
         assert result.stdout == ""
-        assert "done: 0 events" in result.stderr
-        assert said in result.stderr
+        assert "Stream: done\n0 records, " in result.stderr
+        assert said in " ".join(result.stderr.split())
         assert "that was over" not in result.stderr
     assert not Ledger.open(tmp_path / "book").entries
     # events that come later are charged, once
@@ -76,13 +76,13 @@ def test_each_lack_is_counted_by_itself(feed):
     rows = [*LINES, {}, *without("g", LINES[:2]), *without("t", LINES[:3]), late]
     rows += [{**LINES[0], "t": "5.3.2026"}, {"v": 1, "g": "a"}]
     result = feed(rows, "--by", "g", *DAYS)
-    assert "done: 31 events" in result.stderr
+    assert "Stream: done\n31 records, " in result.stderr
     for said in ("2 lines had no readable id", "2 lines had no readable group",
                  "4 lines had no readable time", ", 1 of a time that was over"):  # fmt: skip
-        assert said in result.stderr
+        assert said in " ".join(result.stderr.split())
     counted = feed([*LINES, late, *without("t", LINES[:3])], *DAYS)
-    assert "31 events" in counted.stderr
-    assert ", 1 of a time that was over" in counted.stderr
+    assert "31 records, " in counted.stderr
+    assert ", 1 of a time that was over" in " ".join(counted.stderr.split())
     assert "3 lines had no readable time" in counted.stderr
 
 
@@ -91,7 +91,7 @@ def test_rows_of_parts_without_a_group(tmp_path):
     duckdb.sql(query).write_parquet(str(tmp_path / "a.parquet"))
     result = shell(*BASE, "--parts", tmp_path, "--idle", "0", "--by", "g")
     assert result.exit_code == 0
-    assert "3 events" in result.stderr
+    assert "\n3 records, " in result.stderr
     assert "9 lines had no readable group" in result.stderr
 
 

@@ -133,8 +133,8 @@ def test_groups_and_their_comparisons_have_axes_of_their_own(grouped):
 
 def test_persons_of_private_groups_are_not_called_public(grouped):
     section = grouped.split("<h3>groups</h3>")[1].split("</section>")[0]
-    assert re.search(r"\d+ persons \(noisy\)", section)
-    assert "persons (public)" in grouped.split("<h3>slope</h3>")[1]
+    assert re.search(r"n = [\d,]+ people \(noisy\)", section)
+    assert "people (public)" in grouped.split("<h3>slope</h3>")[1]
     assert section.count('<th class="n">persons</th>') == 1
 
 

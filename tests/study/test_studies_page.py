@@ -36,6 +36,6 @@ def test_the_demo_runs(capsys, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, extra, None)  # with the core install alone
     assert run(["demo", "--write", str(tmp_path / "wages.csv")]) == 0
     out = capsys.readouterr().out
-    assert "95 % interval" in out
-    assert "persons >=" in out
+    assert "95% confidence interval" in out
+    assert "minimum n" in out
     assert (tmp_path / "wages.csv").exists()

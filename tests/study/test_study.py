@@ -90,8 +90,8 @@ def test_the_plan_reads_nothing_and_says_what_each_costs():
             "limited",
             "trend",
             "slope",
-            "persons >=",
-            "the error with twice the weight",
+            "minimum n",
+            "error* at 2x weight",
         )
     )
     (line, *_) = plan.lines()

@@ -18,6 +18,7 @@ from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.inference.assumptions import missing_count_at, values_within
 from privmean.inference.at_bound import Reached, TypeBounds, at_bound_advice
 from privmean.inference.clipped_intervals import BOUNDED, BoxIntervals, ColumnIntervals
 from privmean.inference.mean_interval import ClipUnits, NoisySums
@@ -197,9 +198,10 @@ class BoundedMeanPlan(PlanBase):
         ]
         stand = (count for count, item in zip(present, statuses, strict=True) if item != FAILED)
         noisy_n = next(stand, present[0])
-        notes = ["values lie within the bounds (those beyond count as the bound)"]
+        said = dict.fromkeys(tuple(map(float, item)) for item in self._said())
+        notes = [values_within(*item) for item in said]
         if not all(missing):
-            notes.append("persons without a usable value count at the middle of the bounds")
+            notes.append(missing_count_at("the middle of the bounds"))
         return Outcome(
             np.array(estimate),
             makers[0] if self.shape.dimension == 1 else BoxIntervals(makers),
@@ -208,7 +210,7 @@ class BoundedMeanPlan(PlanBase):
             else max(round(noisy_n), 0),
             status=release_status(statuses),
             statuses=statuses,
-            advice="; ".join(filter(None, [TOO_FEW if FAILED in statuses else "", *advice])),
+            advice=" ".join(filter(None, [TOO_FEW if FAILED in statuses else "", *advice])),
             assumptions=tuple(notes),
             shares={"mean and square": 1.0},
             diagnostics={"persons with a value": present},

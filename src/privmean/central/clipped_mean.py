@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval
+from privmean.inference.assumptions import assumed
 from privmean.inference.at_bound import Reached, at_bound_advice, opened_at
 from privmean.inference.interval import Floats, Interval
 from privmean.inference.laplace_normal import (
@@ -24,7 +25,6 @@ from privmean.inference.laplace_normal import (
 from privmean.inference.mean_interval import (
     Law,
     NoisySums,
-    assumption_words,
     half_of,
     limit,
     no_interval,
@@ -315,9 +315,9 @@ class ClippedMeans:
         if any(self.sides):
             made = replace(opened_at(made, self.sides), status=release_status(self.statuses))
         if clipped or self.bounds is not None or made.status == FAILED:
-            words = assumption_words(self.design_effect)
+            words = assumed(self.design_effect)
         else:
-            words = assumption_words(self.design_effect, self.words)
+            words = assumed(self.design_effect, self.words)
         name = "clipped mean" if clipped else self.target
         return replace(made, kind="interval", assumption=words, target=name)
 

@@ -26,6 +26,7 @@ from privmean.central.clipping_radii import (
     stretch,
 )
 from privmean.errors import ArgumentError
+from privmean.inference.assumptions import joined, values_within
 from privmean.plurals import count_noun
 
 __all__ = [
@@ -59,7 +60,7 @@ class SubGaussian(FromDeviations):
 
     @property
     def words(self) -> str:
-        return f"persons' values are sub-Gaussian with standard deviation {self.sd}"
+        return f"people's values are sub-Gaussian with standard deviation {self.sd}"
 
     def deviations(self, dimension: int) -> tuple[float, ...]:
         return spread("sd", self.sd, dimension)
@@ -90,8 +91,8 @@ class LogSobolev(FromDeviations):
     @property
     def words(self) -> str:
         return (
-            f"a person's {self.records} records have log-Sobolev constant at most {self.constant}, "
-            "and all persons share one mean"
+            f"the {self.records} records of a person have log-Sobolev constant at most "
+            f"{self.constant}, and all people share one mean"
         )
 
     def deviations(self, dimension: int) -> tuple[float, ...]:
@@ -136,7 +137,7 @@ class BetweenWithin(FromDeviations):
             else f"records within a person have log-Sobolev constant {self.within_constant}"
         )
         return (
-            f"persons' means vary by {self.between_sd} (standard deviation), {inside}, "
+            f"people's means vary by {self.between_sd} (standard deviation), {inside}, "
             f"{self.records} records a person"
         )
 
@@ -183,7 +184,7 @@ class BoundedWithin(FromDeviations):
     def words(self) -> str:
         return (
             f"records lie in [{self.lower:g}, {self.upper:g}], {self.records} a person, "
-            f"independent given the person, and persons' means vary by {self.between_sd} "
+            f"independent given the person, and people's means vary by {self.between_sd} "
             "(standard deviation)"
         )
 
@@ -228,7 +229,8 @@ class Bounded(FromDeviations):
 
     @property
     def words(self) -> str:
-        return f"values are known to lie in [{self.lower}, {self.upper}]"
+        size = max(len(x) if isinstance(x, tuple) else 1 for x in (self.lower, self.upper))
+        return joined(values_within(*pair) for pair in self.limits(size))
 
     def limits(self, dimension: int) -> tuple[tuple[float, float], ...]:
         """(lower, upper) of each column."""
@@ -280,7 +282,7 @@ class UnknownScale(FromDeviations):
     @property
     def words(self) -> str:
         return (
-            f"persons' values are close to normal with a standard deviation between "
+            f"people's values are close to normal with a standard deviation between "
             f"{self.smallest:g} and {self.largest:g}, found privately"
         )
 

@@ -29,6 +29,7 @@ from privmean.central.find_region import RoundSchedule, find_region, is_nearly_e
 from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.pure_budget import PureBudgetSpender
 from privmean.data.person_table import ClipInterval, IntervalSums, PersonTable
+from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.inference.interval import IntervalMaker
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
@@ -377,7 +378,7 @@ def _found(
         if sums.absent:
             mean = box.middle + box.radius * sums.absent
             where = f"{mean:.6g}, about the mean of what was seen"
-        words.append(f"persons without a usable value count at {where}")
+        words.append(missing_count_at(where))
     scarce = wide.place.scarce(sums.persons)
     told = outlier_status(check, scarce, settings.target == LIMITED)
     if settings.complete and divided.absent.believed:

@@ -208,8 +208,8 @@ class DefaultMeanPlan(DefaultPlan):
     def notes(self) -> list[str]:
         """What holds for every release, in words."""
         return [
-            f"a group of fewer than about {self.left_out} persons apart from the rest may be "
-            "left out"
+            f"no group of fewer than about {self.left_out} people lies apart from the rest (it may "
+            "be left out)"
         ]
 
     def run(self, curator: Curator) -> Outcome:
@@ -227,7 +227,7 @@ class DefaultMeanPlan(DefaultPlan):
         notes = [item for result in results for item in result.assumptions]
         notes += self.notes()
         if self.shape.persons is not None and float(self.shape.persons * self.epsilon) < FEW:
-            notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
+            notes.append("fewer than 400 people*epsilon: expect a wide interval or a failure")
         one_column = self.shape.dimension == 1
         return Outcome(
             np.array([item.estimate for item in results]),
@@ -237,7 +237,7 @@ class DefaultMeanPlan(DefaultPlan):
             persons=count,
             status=release_status(statuses),
             statuses=statuses,
-            advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
+            advice=" ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),
             shares=_added([item.shares for item in results]),
             diagnostics=results[0].diagnostics

@@ -13,14 +13,9 @@ from fractions import Fraction
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, TailPart
-from privmean.inference.clipped_intervals import (
-    place_words,
-    reach_words,
-    unseen_brief,
-    unseen_words,
-)
+from privmean.inference.assumptions import assumed, no_undetected, outliers_within
 from privmean.inference.interval import Interval
-from privmean.inference.mean_interval import assumption_words, limit, no_interval
+from privmean.inference.mean_interval import limit, no_interval
 from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.status import FAILED, MODIFIED_TARGET, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -62,9 +57,7 @@ class RecordIntervals:
         seen = max(check.beyond, 0.0)
         # persons beyond add at most `unit` each to the sum of y, and its square on top of 1
         tail = TailPart(unit * seen, unit * check.beyond_scale, (2 * unit + unit**2) * seen)
-        place = place_words(self.counted_at, self.column.region)
-        words = f"records of those beyond {place} exceed the limits on average by no more than "
-        words += reach_words(self.reach, self.nearer, self.excess) + unseen_words(check)
+        words = f"records of {outliers_within(self.reach, self.nearer)}"
         return self._made(level, MEAN, tail, words, check.status, check.advice)
 
     def _made(
@@ -78,7 +71,7 @@ class RecordIntervals:
     ) -> Interval:
         brief = ""
         if words and self.check is not None:
-            brief = unseen_brief(self.check, self.counted_at)
+            brief = no_undetected(self.check.hidden, self.counted_at)
         ends = self.column.limits(1 - level, self.design_effect, tail)
         below, above = self.column.limits(1 - level, None)
         parts = {"noise": (above - below) / 2}
@@ -90,12 +83,12 @@ class RecordIntervals:
             ends,
             level,
             target=target,
-            assumption=assumption_words(self.design_effect, words),
+            assumption=assumed(self.design_effect, words, brief),
             region=self.column.region,
             parts=parts,
             status=status,
             advice=advice,
-            brief=assumption_words(self.design_effect, brief) if brief else "",
+            brief=assumed(self.design_effect, brief) if brief else "",
         )
 
     def errors(self) -> tuple[float, float]:

@@ -41,6 +41,7 @@ from privmean.central.vector_rounds import (
 from privmean.data.person_table import PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.outlier_check import SEEN, OutlierCheck, outlier_status
@@ -200,9 +201,8 @@ class DefaultVectorPlan(DefaultPlan):
             status=release_status(statuses),
             advice=self._advice(people, outcomes, makers),
             assumptions=(
-                "clipped mean: values limited by column, then rows in units of the columns' scales "
-                "shortened to the radius",
-                "persons without a usable value count at the centre",
+                "values are clipped by column, then rows in units of the columns' scales",
+                missing_count_at("the center"),
             ),
             shares={
                 "looks (of mu^2)": looked,

@@ -122,7 +122,7 @@ class RegionMeanPlan(SingleRegionPlan):
         made = release_located(curator, 0, place, wallet, n, self.settings, self.relation, {})
         notes = made.assumptions
         if made.status != POINT_MASS:
-            notes += ("a group of persons apart from the rest may be left out",)
+            notes += ("no group of people lies apart from the rest (it may be left out)",)
         return Outcome(
             np.array([made.estimate]),
             made.intervals,

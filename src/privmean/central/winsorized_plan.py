@@ -14,6 +14,7 @@ from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import PublicFacts, Stages
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.public_shape import PublicShape
+from privmean.inference.assumptions import dependence
 from privmean.inference.ratio_with_missing import TOO_FEW
 from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
@@ -156,9 +157,7 @@ class WinsorizedPlan(PlanBase):
             status=release_status(statuses),
             statuses=statuses,
             advice=self._advice(statuses, unplaced, means.bound_advice(people.columns)),
-            assumptions=(self.concentration.words, "unrelated persons")
-            if self.facts.design_effect == 1
-            else (self.concentration.words,),
+            assumptions=(dependence(self.facts.design_effect), self.concentration.words),
             shares=dict(self.stages.shares),
             diagnostics=diagnostics,
             estimand=estimand_of(people.cap),

@@ -37,6 +37,7 @@ def curve(
     from privmean.local.aggregators.aggregate_files import aggregate_files
     from privmean.local.clients.collector_admin import Remote
     from privmean.local.kernel_regression import curve as smooth
+    from privmean.output import Output, TableRow, count, decimals, number
 
     try:
         round_ = shared.read_round(round_file)
@@ -60,9 +61,16 @@ def curve(
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
         return
-    typer.echo(f"{tally.reports} reports; bandwidth {bandwidth:g}; weights {found.used}")
-    typer.echo("       at      value  std_error  reports (effective)")
+    rows = []
     for x, value, spread, n in zip(
-        found.at, found.value, found.spread, found.effective, strict=True
+        found.at.tolist(), found.value, found.spread, found.effective, strict=True
     ):
-        typer.echo(f"{x:9.5g}  {value:9.5g}  {spread:9.3g}  {n:9.6g}")
+        cells = number(value, decimals(spread), spread), number(spread, decimals(spread), spread)
+        rows.append(TableRow(f"{x:.6g}", (*cells, count(n))))
+    shown = Output(
+        "Curve by local reports",
+        f"n = {tally.reports:,} reports; bandwidth {bandwidth:g}; weights {found.used}",
+        ("estimate", "std err", "n (effective)"),
+        tuple(rows),
+    )
+    typer.echo(shown.text())

@@ -132,6 +132,7 @@ class Shown:
     """How a release is printed."""
 
     details: Annotated[bool, "Print the full record of the release.", "--details"] = False
+    noise_ci: Annotated[bool, "Print noise-only intervals too.", "--noise-ci"] = False
     sign: Annotated[str | None, "Sign the JSON with this private key (PEM, Ed25519)."] = None
     as_json: Json = False
 
@@ -150,7 +151,7 @@ class Shown:
         if self.as_json:
             typer.echo(stored(release, key))
         else:
-            typer.echo(release.details() if self.details else release.summary())
+            typer.echo(release.details() if self.details else release.summary(noise=self.noise_ci))
         if not release.answered:
             raise typer.Exit(PRIVATE_FAILURE)
 

@@ -12,9 +12,9 @@ from privmean.api import option_groups as words
 from privmean.api.parse_question import question_of
 from privmean.cli import options as opt
 from privmean.cli.option_parsing import grouped
-from privmean.inference.status import OK
+from privmean.output import Output
 
-Told = tuple[Any, dict[str, Any], list[str]]  # a plan, what is said of it, and the same as lines
+Told = tuple[Any, dict[str, Any], Output]  # a plan, what is said of it, and the same as a print
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,11 @@ class Guessed:
     error: Annotated[float | None, "Set the target error; print the required n."] = None
     guess_sd: Annotated[float, "Guess the standard deviation between people."] = 1.0
     sizes: Annotated[str | None, "Guess n of each group, with commas."] = None
+
+    def text(self, more: str = "") -> str:
+        """The same in words."""
+        sd = f"guessed standard deviation {self.guess_sd:g}"
+        return f"n = {self.persons:,}{more}; {sd}; planning charges nothing"
 
     def each(self) -> float | list[float]:
         """Persons of each group: numbers with commas, or all persons to share out."""
@@ -69,22 +74,23 @@ def plan(
 ) -> None:
     """Predict the error of a mean, or the required n, without any data."""
     if arms.arms is not None:
-        chosen, found, lines = _of_arms(arms, guessed, budget)
+        chosen, found, shown = _of_arms(arms, guessed, budget)
     elif groups.by:
-        chosen, found, lines = _by_group(groups, guessed, budget)
+        chosen, found, shown = _by_group(groups, guessed, budget)
     else:
-        chosen, found, lines = _of_all(estimating, guessed, budget)
+        chosen, found, shown = _of_all(estimating, guessed, budget)
     if as_json:
         head = {"estimator": chosen.estimator, "why": chosen.why, "persons": guessed.persons}
         told = {**head, "guess_sd": guessed.guess_sd, **found, "plan": chosen.describe()}
         typer.echo(json.dumps(told, allow_nan=False))
         return
-    typer.echo("\n  ".join([f"{chosen.estimator}: {chosen.why}", *lines]))
+    typer.echo(shown.text())
 
 
 def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.NeighborOptions) -> Told:
     """The predicted error of a mean, and the persons needed for a wanted one."""
     from privmean.api.plan_functions import plan, required_n
+    from privmean.release.formatting import plan_output
 
     question = question_of("mean", estimating.words(), "--{}")
     sd = guessed.guess_sd
@@ -92,19 +98,20 @@ def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.Neighbor
     terms["neighbors"] = budget.neighbors or "replace-one"
     chosen = plan(question, persons=guessed.persons, **terms)
     predicted = chosen.predict(sd)
-    lines = [f"persons {guessed.persons}, columns {guessed.columns}, guessed sd {sd:g}"]
-    lines += [f"{name.replace('_', ' ')}: {number:.4g}" for name, number in predicted.items()]
+    lines = []
     found: dict[str, Any] = {"columns": guessed.columns, "predicted": predicted}
     if guessed.error is not None:
         needed = required_n(question, error=guessed.error, guess_sd=sd, **terms)
         found |= {"wanted_error": guessed.error, "persons_needed": needed}
-        lines.append(f"persons needed for an error of {guessed.error:g}: {needed}")
-    return chosen, found, lines
+        lines.append(f"An error of {guessed.error:g} needs n = {needed:,}.")
+    said = guessed.text(f", {guessed.columns} columns" if guessed.columns > 1 else "")
+    return chosen, found, plan_output(chosen, said, {"mean": predicted}, lines=lines)
 
 
 def _of_arms(said: Arms, guessed: Guessed, budget: words.NeighborOptions) -> Told:
     """The predicted error of a difference of two arms, and the chance to see an effect."""
     from privmean.api.plan_functions import plan
+    from privmean.release.formatting import plan_output
 
     asked = {"value": "value", "arms": said.arms, "membership": said.membership}
     question = question_of("compare", asked, "--{}")
@@ -115,20 +122,19 @@ def _of_arms(said: Arms, guessed: Guessed, budget: words.NeighborOptions) -> Tol
     if isinstance(each, list) and len(each) == 2:
         sizes = dict(zip(question.keys, each, strict=True))
     found: dict[str, Any] = {"predicted": chosen.difference(guessed.guess_sd, sizes)}
-    lines = [
-        f"{name.replace('_', ' ')} of the difference: {number:.4g}"
-        for name, number in found["predicted"].items()
-    ]
+    lines = []
     if said.effect is not None:
         power = chosen.power(said.effect, sizes, guessed.guess_sd)
         found |= {"effect": said.effect, "power": power}
-        lines.append(f"chance to see an effect of {said.effect:g}: {power:.0%}")
-    return chosen, found, lines
+        lines.append(f"Power for an effect of {said.effect:g}: {power:.0%}.")
+    shown = {"difference": found["predicted"]}
+    return chosen, found, plan_output(chosen, guessed.text(), shown, lines=lines)
 
 
 def _by_group(said: Grouped, guessed: Guessed, budget: words.NeighborOptions) -> Told:
     """A line a group, and the least epsilon for a wanted error in the smallest one."""
     from privmean.api.plan_functions import plan, required_epsilon
+    from privmean.release.formatting import plan_output
 
     asked = {"by": said.by, "keys": said.beside(said.keys), "max_groups": said.max_groups}
     question = question_of("mean", {"values": ["value"], **asked}, "--{}")
@@ -140,16 +146,19 @@ def _by_group(said: Grouped, guessed: Guessed, budget: words.NeighborOptions) ->
     chosen: Any = plan(question, persons=guessed.persons, **known, **strength)
     forecast = chosen.forecast(sizes, sd, guessed.persons)
     found: dict[str, Any] = {"groups": [vars(item) for item in forecast]}
-    lines = [
-        f"{item.key}: {item.persons:.0f} persons, error {item.rmse:.4g} (sampling "
-        f"{item.sampling:.4g}, privacy noise {item.privacy_noise:.4g})"
-        + ("" if item.status == OK else f"   {item.status}")
-        for item in forecast
-    ]
+    lines = []
     if guessed.error is not None:
         least = required_epsilon(question, sizes=sizes, error=guessed.error, guess_sd=sd, **known)
         found |= {"wanted_error": guessed.error, "least_epsilon": least}
         lines.append(
-            f"least epsilon for an error of {guessed.error:g} in the smallest group: {least:.3g}"
+            f"An error of {guessed.error:g} in the smallest group needs epsilon = {least:.3g}."
         )
-    return chosen, found, lines
+    predicted = {
+        str(item.key): {"rmse": item.rmse, "sampling": item.sampling, "noise": item.privacy_noise}
+        for item in forecast
+    }
+    counts, statuses = [item.persons for item in forecast], [item.status for item in forecast]
+    shown = plan_output(
+        chosen, guessed.text(), predicted, counts=counts, statuses=statuses, lines=lines
+    )
+    return chosen, found, shown

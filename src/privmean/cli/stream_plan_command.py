@@ -11,6 +11,7 @@ import typer
 from privmean.cli import options as opt
 from privmean.cli import stream_options as so
 from privmean.cli.option_parsing import grouped
+from privmean.output import MISSING, Output, TableRow
 
 if TYPE_CHECKING:
     from privmean.streams.strategy_candidates import Candidate, CandidateForecast
@@ -98,7 +99,7 @@ def plan(
             row.update(item._asdict())
         typer.echo(json.dumps({**facts, "strategies": rows}))
     else:
-        typer.echo(_table(found, prospects))
+        typer.echo(_table(steps, found, prospects).text())
 
 
 def _progress() -> Callable[[str], None] | None:
@@ -110,30 +111,25 @@ def _progress() -> Callable[[str], None] | None:
     return lambda name: typer.echo(f"\r\x1b[K{name} ...\r", err=True, nl=False)
 
 
-def _table(found: list[Candidate], prospects: list[CandidateForecast] | None) -> str:
-    head = ["strategy", "rmse", "goal", "final", "sensitivity", "numbers kept"]
-    rows = [
-        [
-            item.strategy.name,
-            f"{item.rmse:.6f}",
-            f"{item.rmse_goal:.6f}",
-            f"{item.rmse_final:.6f}",
-            f"{item.sensitivity:.4f}",
-            str(item.state),
-        ]
-        for item in found
-    ]
-    for index, (step, _) in enumerate(found[0].at):
-        head.append(f"at {step}")
-        for row, item in zip(rows, found, strict=True):
-            row.append(f"{item.at[index][1]:.6f}")
-    if prospects is not None:
-        head += ["error shown", "error rmse", "error final", "below 10 % from"]
-        for row, (shown, noise, last, small) in zip(rows, prospects, strict=True):
-            row += [f"{shown:.4g}", f"{noise:.4g}", f"{last:.4g}", str(small or "never")]
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = []
-    for row in [head, *rows]:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]))
-    return "\n".join(lines)
+def _table(steps: int, found: list[Candidate], prospects: list[CandidateForecast] | None) -> Output:
+    head = ["rmse", "goal", "final", "sensitivity", "numbers kept"]
+    head += [f"at {step}" for step, _ in found[0].at]
+    head += [] if prospects is None else ["error shown", "error rmse", "error final", "below 10%"]
+    rows = []
+    for place, item in enumerate(found):
+        cells = [f"{x:.6f}" for x in (item.rmse, item.rmse_goal, item.rmse_final)]
+        cells += [f"{item.sensitivity:.4f}", f"{item.state:,}"]
+        cells += [f"{value:.6f}" for _, value in item.at]
+        if prospects is not None:
+            shown, noise, last, small = prospects[place]
+            cells += [f"{shown:.4g}", f"{noise:.4g}", f"{last:.4g}", str(small or MISSING)]
+        rows.append(TableRow(item.strategy.name, tuple(cells)))
+    return Output(
+        "Stream plan: strategies, best first",
+        f"{steps:,} steps; planning charges nothing",
+        tuple(head),
+        tuple(rows),
+        lines=("below 10%: the first step with noise below a tenth of the region.",)
+        if prospects is not None
+        else (),
+    )

@@ -14,7 +14,6 @@ from privmean.api import option_groups as words
 from privmean.cli import options as opt
 from privmean.cli.option_parsing import grouped
 from privmean.errors import ArgumentError
-from privmean.inference.status import OK
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -106,29 +105,29 @@ def answered(question: dict[str, Any]) -> bool:
 
 
 def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
-    """What a run prints: each question in a table, the promise, where the files are. before:
+    """What a run prints: all questions in a table, the promise, where the files are. before:
     whether it was finished before."""
+    from privmean.output import percent
     from privmean.privacy.guarantee import Guarantee
-    from privmean.privacy.guarantee_text import risk_sentence
-    from privmean.release.formatting import stated_status, status_text, table
+    from privmean.release.formatting import study_output
     from privmean.release.release import Release
 
-    lines = []
-    for question in stored["questions"]:
-        lines.append(f"{question['name']} ({question['ask']})")
-        if question["release"] is not None:
-            made = Release.from_dict(question["release"])
-            lines += table(made.rows(), made.level, made.columns)
-            if stated_status(made)[0] != OK:
-                lines.append(f"  {status_text(made)}")
-        else:
-            lines.append(f"  {question['advice']}")
-    promise = Guarantee.from_dict(stored["guarantee"])
-    lines.append(
-        f"together {promise.describe()} for one {promise.unit} with all records, "
-        f"{promise.relation}: {risk_sentence(promise)}"
-    )
-    told_before = "finished before, nothing was drawn or charged again: read from"
-    how = told_before if before else "written to"
-    lines.append(f"{how} {out}: release.json, report.html, one CSV a question")
-    return "\n".join(lines)
+    told_before = "Finished before; nothing was drawn or charged again. Read from"
+    how = told_before if before else "Written to"
+    joint = "simultaneous" if stored["simultaneous"] else "pointwise"
+    parts = [
+        (
+            item["name"],
+            None if item["release"] is None else Release.from_dict(item["release"]),
+            item["status"],
+        )
+        for item in stored["questions"]
+    ]
+    return study_output(
+        stored["name"],
+        parts,
+        Guarantee.from_dict(stored["guarantee"]),
+        f"{percent(stored['level'])} confidence intervals, {joint}",
+        [f"{how} {out}: release.json, report.html, one CSV per question."],
+        stored.get("warning", ""),
+    ).text()

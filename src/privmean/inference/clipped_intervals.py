@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.inference.assumptions import ALIKE, assumed, joined, no_undetected, outliers_within
 from privmean.inference.at_bound import opened_at
 from privmean.inference.interval import Interval, IntervalMaker
 from privmean.inference.mean_interval import (
@@ -17,7 +18,6 @@ from privmean.inference.mean_interval import (
     ClipUnits,
     NoisySums,
     all_ends,
-    assumption_words,
     clipped_interval,
     deviations,
     ends_of,
@@ -28,8 +28,7 @@ from privmean.inference.mean_interval import (
 )
 from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.simultaneous_boxes import sidak_level
-from privmean.inference.status import OK, OUTLIERS_CLIPPED, release_status
-from privmean.plurals import count_phrase
+from privmean.inference.status import OK, release_status
 
 MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
 WORDS = {"clipped": CLIPPED}  # the short word for it
@@ -126,14 +125,15 @@ class ColumnIntervals:
             )
             if self.apart_at is None:
                 return plain
-            words = f"values beyond [{self.apart_at[0]:.6g}, {self.apart_at[1]:.6g}] are "
-            words += "left out" if self.sums.partition else "taken at the middle of the limits"
-            return replace(plain, assumption=assumption_words(self.design_effect, words))
+            low, high = self.apart_at
+            words = f"values outside [{low:.6g}, {high:.6g}] "
+            words += "are left out" if self.sums.partition else "count at the middle of the bounds"
+            return replace(plain, assumption=assumed(self.design_effect, words))
         return Interval.one(
             self._limited(ends, self.units.region),
             level,
             target=target,
-            assumption=assumption_words(self.design_effect),
+            assumption=assumed(self.design_effect),
             region=self.units.region,
             parts=parts_of(self.sums, level, self.units.radius, self.design_effect),
         )
@@ -147,26 +147,17 @@ class ColumnIntervals:
         assert self.sums is not None
         assert self.allowance is not None
         extra = max(self.allowance.total, 0.0) / self.sums.persons * self.units.radius
-        place = place_words(self.counted_at, self.units.region)
-        words = f"those beyond {place} exceed the limits on average by no more than "
+        words = outliers_within(self.reach, self.nearer)
         if self.rows:
-            words = (
-                "of those beyond the limits or in shortened rows no more is cut on average than "
-            )
-        words += reach_words(self.reach, self.nearer, self.excess)
-        limits = self.counted_at or self.units.region
-        brief = f"no heavy tail beyond {limits[0]:.4g} to {limits[1]:.4g}"
+            words = f"outliers and clipped rows lose at most {self.reach:.4g} on average"
+        brief = ""
         if self.check is not None:
-            brief = unseen_brief(self.check, limits)
-            if self.check.status == OUTLIERS_CLIPPED:
-                seen = max(round(self.check.beyond), 0)
-                words += f"; about {count_phrase(seen, 'person', 'lies', 'lie')} there"
-            words += unseen_words(self.check, " there" if self.check.far is None else " far beyond")
+            brief = no_undetected(self.check.hidden, self.counted_at or self.units.region)
         return Interval.one(
             self._limited(ends, self.bounds),
             level,
             target=MEAN,
-            assumption=assumption_words(self.design_effect, words),
+            assumption=assumed(self.design_effect, words, brief),
             region=self.units.region,
             parts={
                 **parts_of(self.sums, level, self.units.radius, self.design_effect),
@@ -174,7 +165,7 @@ class ColumnIntervals:
             },
             status=self.check.status if self.check else OK,
             advice=self.check.advice if self.check else "",
-            brief=assumption_words(self.design_effect, brief),
+            brief=assumed(self.design_effect, brief or words),
         )
 
     def noise_interval(self, level: float) -> Interval:
@@ -195,35 +186,6 @@ class ColumnIntervals:
         )
         lower, upper = limit(made.lower[0], made.upper[0], self.bounds)
         return replace(made, lower=(lower,), upper=(upper,))
-
-
-def place_words(counted_at: tuple[float, float] | None, region: tuple[float, float]) -> str:
-    """The limits beyond which persons were counted."""
-    if counted_at is None or counted_at == region:
-        return "the limits"
-    return f"[{counted_at[0]:.6g}, {counted_at[1]:.6g}]"
-
-
-def reach_words(reach: float, nearer: float | None, excess: float) -> str:
-    """The mean excess that an assumption allows."""
-    beside = "" if nearer is None else f", and {nearer:.6g} on the nearer side"
-    return f"{reach:.6g}{beside} (excess {excess:g})"
-
-
-def unseen_words(check: OutlierCheck, where: str = "") -> str:
-    """How large a group the count may have missed."""
-    return (
-        f"; a group of fewer than about {math.ceil(check.hidden)} persons{where} may go unseen: if "
-        "such a group could carry the mean, give bounds"
-    )
-
-
-def unseen_brief(check: OutlierCheck, limits: tuple[float, float]) -> str:
-    """The same in a few words."""
-    return (
-        f"fewer than about {math.ceil(check.hidden)} unseen persons far beyond "
-        f"{limits[0]:.4g} to {limits[1]:.4g}"
-    )
 
 
 def _not_counted(wanted: str) -> Exception:
@@ -285,5 +247,5 @@ def _stack(items: list[Interval], level: float) -> Interval:
         parts={name: tuple(item.parts[name][0] for item in items) for name in names},
         status=release_status(item.status for item in items),
         advice=" | ".join(dict.fromkeys(item.advice for item in items if item.advice)),
-        brief=f"{first.brief}; other columns alike" if first.brief else "",
+        brief=joined((first.brief, ALIKE)) if first.brief else "",
     )

@@ -17,7 +17,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import margin, quantile
-from privmean.inference.mean_interval import ClipUnits, NoisySums, assumption_words
+from privmean.inference.mean_interval import ClipUnits, NoisySums
 from privmean.mechanisms.group_spread import GroupSpread
 
 
@@ -70,6 +70,6 @@ def grouped_interval(
     fewer = float(stdtrit(spread.groups - 1, 1 - alpha / 2) / -ndtri(alpha / 2))
     tau = fewer * math.sqrt(margined / n) / sums.unit
     half = units.radius * sums.unit * quantile(alpha / 2, (1.0,), tau)
-    words = assumption_words(1.0, "").replace("persons", "groups")
+    words = "clusters are independent"
     ends = units.about(sums.mean, half)
     return Interval.one(ends, level, target=target, assumption=words, region=units.region)

@@ -13,8 +13,6 @@ from privmean.inference.status import OK
 
 NOISE_TARGET = "clipped difference of these persons"
 
-BRIEF = "each arm's tail at most twice that of all; sampling errors are normal"
-
 
 @dataclass(frozen=True)
 class EffectIntervals:
@@ -46,7 +44,6 @@ class EffectIntervals:
             level,
             target=wanted,
             assumption=self.assumption if wanted == MEAN else "",
-            brief=BRIEF if wanted == MEAN else "",
             region=self.region,
             status=self.status,
             advice=self.advice,

@@ -22,7 +22,6 @@ from privmean.inference.noise_sums import bounded_quantiles, sum_quantiles, sum_
 from privmean.inference.status import MODIFIED_TARGET, OK, worst_status
 
 MEAN, CLIPPED = "mean", "clipped mean"
-BRIEF = "each group's tail at most twice that of all, as much wider as its own spread"
 WORDS = {"clipped": CLIPPED}
 KEPT = 8  # pairs of level and target whose rows a table keeps
 COUNTS = 0.1  # of the largest factor: rows below it do not give a sum their status
@@ -134,6 +133,7 @@ class GroupTable:
     related: bool = False
     simultaneous: bool = False
     assumption: str = ""
+    brief: str = ""
     bounds: tuple[float, float] | None = None
 
     @property
@@ -263,7 +263,7 @@ class GroupTable:
             level,
             target=wanted,
             assumption=self.assumption if wanted == MEAN else "",
-            brief=BRIEF if self.assumption and wanted == MEAN and self.bounds is None else "",
+            brief=self.brief if wanted == MEAN else "",
             region=tuple(zip(self.lower.tolist(), self.upper.tolist(), strict=True)),
             status=worst_status(self.status),
         )

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtri
 
+from privmean.inference.assumptions import assumed
 from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import (
     allowance_half_lengths,
@@ -26,7 +27,6 @@ from privmean.inference.laplace_normal import (
 from privmean.inference.status import FAILED
 
 Law = Literal["laplace", "gaussian"]
-UNRELATED = "unrelated persons"
 
 
 @dataclass(frozen=True)
@@ -242,16 +242,6 @@ def parts_of(
     return {"noise": radius * noise_half(sums, level), "sampling": radius * sampling}
 
 
-def unrelated(design_effect: float) -> tuple[str, ...]:
-    """What a release assumes of persons, unless a design effect stands for it."""
-    return (UNRELATED,) if design_effect == 1 else ()
-
-
-def assumption_words(design_effect: float, extra: str = "") -> str:
-    dependence = UNRELATED if design_effect == 1 else f"design effect {design_effect:g}"
-    return "; ".join(item for item in (extra, dependence) if item)
-
-
 @dataclass(frozen=True)
 class ClipUnits:
     """x = middle + radius*z, limited to `region`."""
@@ -292,7 +282,7 @@ def clipped_interval(
         limit(units.of(low), units.of(high), bounds),
         level,
         target=target,
-        assumption=assumption_words(design_effect),
+        assumption=assumed(design_effect),
         region=units.region,
         parts=parts_of(sums, level, units.radius, design_effect),
     )

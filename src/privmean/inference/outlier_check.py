@@ -9,7 +9,6 @@ overlook are exact numbers (docs/proofs/intervals.md, section 8). Reads no data.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 from privmean.inference.status import (
@@ -37,24 +36,6 @@ def detection_threshold(persons: float, scale: float, least: float = LEAST_SEEN)
     """Noise scales from which the finest count calls persons seen: as many as leave a group of
     `GROUP` of the persons a chance of `OVERLOOKED` to be missed, from 1.3 (or `least`) to 3."""
     return min(SEEN, max(least, GROUP * persons / scale - _SURE))
-
-
-def undetected_text(persons: float) -> str:
-    """What a tail assumption cannot be held to: so few persons beyond the limits leave no trace in
-    the count."""
-    if not 0 < persons < math.inf:
-        return ""
-    return (
-        f"; fewer than about {math.ceil(persons)} persons beyond may go unseen: if so few could "
-        "carry the answer, give bounds or use logs"
-    )
-
-
-def undetected_short(assumption: str) -> str:
-    """The same in a few words, from the words of an assumption; "" where none are said to go
-    unseen."""
-    found = re.search(r"fewer than about (\d+) persons[a-z ]* may go unseen", assumption)
-    return f"fewer than about {found[1]} unseen persons" if found else ""
 
 
 def largest_undetected(threshold: float, scale: float) -> float:

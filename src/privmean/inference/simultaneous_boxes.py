@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
+from privmean.inference.assumptions import assumed
 from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import (
     NoisySums,
-    assumption_words,
     half_of,
     noise_half,
     parts_of,
@@ -59,7 +59,7 @@ def sidak_box(
         half = [r * half_of(s, one, design_effect) for r, s in zip(radii, sums, strict=True)]
         parts = [parts_of(s, one, r, design_effect) for r, s in zip(radii, sums, strict=True)]
         by_cause = {name: tuple(item[name] for item in parts) for name in parts[0]}
-        assumption = assumption_words(design_effect)
+        assumption = assumed(design_effect)
     else:
         half = [r * noise_half(s, one) for r, s in zip(radii, sums, strict=True)]
         by_cause, assumption = {"noise": tuple(half)}, ""

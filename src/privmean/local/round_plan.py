@@ -20,10 +20,11 @@ from privmean.local.mechanisms import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH
 from privmean.local.reports import report_size
 from privmean.local.round import Round
 from privmean.local.round_builders import remade
+from privmean.output import HasOutput, Output, TableRow, percent
 
 
 @dataclass(frozen=True)
-class RoundPlan:
+class RoundPlan(HasOutput):
     """What a round costs and tells.
 
     choice: what the rule prefers for this question, and why; mechanism: what the round uses.
@@ -64,27 +65,27 @@ class RoundPlan:
             ],
         }
 
-    def __str__(self) -> str:
-        lines = [f"{self.mechanism}, {self.bytes} bytes a report; {self.persons} persons planned"]
-        if self.mechanism == self.choice.mechanism:
-            lines.append(f"  why: {self.choice.reason}")
-        else:
-            lines.append(f"  by variance it would be {self.choice.reason}")
+    def output(self) -> Output:
+        """What `print` shows: every usable mechanism, and the error of the one that is used."""
+        chosen = self.mechanism == self.choice.mechanism
+        rows = []
         for item in self.choice.candidates:
-            note = "" if item.exact else ", idealised: never a default"
-            lines.append(
-                f"    {item.mechanism}: variance {item.variance:.4g}/persons, "
-                f"{item.bytes} bytes{note}"
-            )
-        lines.append(
-            f"  expected error {self.rmse:.4g} at worst; nothing can do better than "
-            f"{self.limit.rmse:.4g}"
+            cells = f"{item.variance:.4g}", f"{item.bytes:,}"
+            rows.append(TableRow(item.mechanism, cells, "" if item.exact else "a"))
+        return Output(
+            f"Collection round: {self.mechanism}",
+            f"n = {self.persons:,} people (planned); {self.bytes:,} bytes per report",
+            ("variance x n", "bytes"),
+            tuple(rows),
+            (("a", "idealized: never a default"),) if any(row.note for row in rows) else (),
+            (
+                f"Expected error {self.rmse:.4g} at worst; no protocol has less than "
+                f"{self.limit.rmse:.4g}.",
+                f"Radius {self.radius:.4g} at {percent(1 - self.beta)}; no protocol has less than "
+                f"{self.limit.radius:.4g}.",
+            ),
+            (("Method" if chosen else "Least variance", f"{self.choice.reason}."),),
         )
-        lines.append(
-            f"  radius {self.radius:.4g} with probability {1 - self.beta:g}; nothing can do better "
-            f"than {self.limit.radius:.4g}"
-        )
-        return "\n".join(lines)
 
 
 def choice_of(round_: Round, *, mix: Sequence[float] | None = None) -> Choice:

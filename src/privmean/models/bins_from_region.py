@@ -23,7 +23,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
 GRAIN = 1.25  # how much farther means over a part of the records reach, for limits around them
-WORDS = "few persons have a mean in a bin beyond the limits, which a private look found"
+WORDS = "few people have a mean in a bin outside the clipping bounds, which were found privately"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.data.person_table import ClipInterval
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
-from privmean.inference.mean_interval import UNRELATED
+from privmean.inference.assumptions import INDEPENDENT
 from privmean.inference.ratio_with_missing import TOO_FEW
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
@@ -95,7 +95,7 @@ def clipped_means(
         status=release_status(intervals.statuses),
         statuses=intervals.statuses,
         advice=TOO_FEW if FAILED in intervals.statuses else "",
-        assumptions=(words, UNRELATED),
+        assumptions=(INDEPENDENT, words),
         diagnostics={"weight": [item.present for item in means]},
     )
 

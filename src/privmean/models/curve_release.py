@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +46,6 @@ class CurveRelease(Release):
     """
 
     at: tuple[float, ...] = ()
-    tabled: ClassVar[bool] = True
 
     def table(self, level: float | None = None) -> CurveTable:
         """Estimates with pointwise intervals and simultaneous bands."""
@@ -58,9 +57,9 @@ class CurveRelease(Release):
             np.array(band.lower), np.array(band.upper), self._statuses(confidence),
         )  # fmt: skip
 
-    def title(self) -> str:
-        """What is estimated, and that bins are lines."""
-        return f"{self.estimand}; a line a bin or point of time"
+    def unit_of(self, row: Row, place: int) -> object:
+        """All points have the unit of the value."""
+        return ""
 
     def _statuses(self, level: float) -> tuple[str, ...]:
         return tuple(row.status for row in self.rows(level))
@@ -143,7 +142,7 @@ class SmoothedIntervals:
             level,
             kind=kind,
             target=target + (" (smoothed)" if self.smoothed else ""),
-            assumption=f"unrelated {self.units}" if sampling else "",
+            assumption=f"{self.units} are independent" if sampling else "",
             region=(self.bounds,),
         )
 

@@ -21,10 +21,10 @@ from privmean.data.collect_rows import collect_rows as rows_of
 from privmean.data.person_table import Floats
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
+from privmean.inference.assumptions import dependence
 from privmean.inference.at_bound import Reached
 from privmean.inference.group_table import COUNTS
 from privmean.inference.interval import Interval
-from privmean.inference.mean_interval import unrelated
 from privmean.inference.status import AT_BOUND, FAILED, OK, SUPPRESSED, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import RowProducts
@@ -199,10 +199,10 @@ class JointBinsPlan(ColumnPlan):
             status=status,
             statuses=statuses,
             advice=TOO_FEW if status == FAILED else "",
-            assumptions=unrelated(settings.design_effect),
+            assumptions=(dependence(settings.design_effect),),
             shares={"bins": 1.0},
             diagnostics={"weight": np.where(seen, sums[:d], 0.0).tolist()},
-            estimand="mean curve over persons",
+            estimand="mean curve",
         )
 
 

@@ -128,7 +128,7 @@ class MeanCoefficientsPlan(WrapperPlan):
     each: Fraction
     sure: Fraction
     inner: PrivateScalePlan
-    estimator = "mean of own coefficients clipped around private medians"
+    estimator = "mean of clipped person-specific coefficients"
 
     @property
     def why(self) -> str:

@@ -19,7 +19,7 @@ from privmean import validate
 from privmean.data.collect_rows import collect_rows as rows_of
 from privmean.data.person_table import Floats, Integers
 from privmean.data.public_shape import PublicShape
-from privmean.inference.mean_interval import unrelated
+from privmean.inference.assumptions import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.power_sums import STEPS, PowerSums
@@ -89,7 +89,7 @@ class MomentVariancePlan(ShorteningPlan):
     settings: MomentVariance
     parts: NoiseBudget
     lengths, farther = "deviations", "persons beyond the limit"
-    estimator = "second moment about a private median"
+    estimator = "moment variance"
 
     @property
     def why(self) -> str:
@@ -172,11 +172,11 @@ class MomentVariancePlan(ShorteningPlan):
             status=release_status((status,)),
             statuses=(status,),
             advice=why if failed else "" if made.resolved else UNRESOLVED,
-            assumptions=unrelated(self.settings.design_effect),
+            assumptions=(dependence(self.settings.design_effect),),
             shares={"looking": float(self.share), "powers": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread, "limit": limit * spread,
                          "weight": [made.persons]},
-            estimand="variance between persons",
+            estimand="variance between people",
         )  # fmt: skip
 
     def _limit(self, curator: Curator, center: float, place: int) -> tuple[float, float, bool]:

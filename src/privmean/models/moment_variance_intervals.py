@@ -12,9 +12,9 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.person_table import Floats
+from privmean.inference.assumptions import INDEPENDENT, joined, no_undetected, outliers_within_times
 from privmean.inference.interval import Interval
-from privmean.inference.mean_interval import UNRELATED, no_interval
-from privmean.inference.outlier_check import undetected_text
+from privmean.inference.mean_interval import no_interval
 from privmean.inference.status import (
     MODIFIED_TARGET,
     NOT_IDENTIFIED,
@@ -132,22 +132,16 @@ class MomentVarianceIntervals:
         clipped = target is not None and (
             validate.choice("target", target, (VARIANCE, CLIPPED)) == CLIPPED
         )
-        words, brief = UNRELATED, ""
+        words = INDEPENDENT
         if clipped or self.tail == MODIFIED_TARGET:
             name = "variance of clipped values"
         else:
             name = VARIANCE
-            words = (
-                f"{UNRELATED}; squared deviations beyond the limit exceed it on average by no more "
-                f"than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
-                f"{undetected_text(self.made.hidden)}"
-            )
-            brief = f"{UNRELATED}; tails exceed a limit by {self.excess:g} of it"
+            beyond = f"squared {outliers_within_times(self.excess)}"
+            words = joined((INDEPENDENT, beyond, no_undetected(self.made.hidden)))
         made = self._ends(level, sampling=True, clipped=clipped)
         ends = made if self.resolved else (0.0, made[1])
-        return Interval.one(
-            ends, level, target=name, assumption=words, brief=brief, status=self.status,
-        )  # fmt: skip
+        return Interval.one(ends, level, target=name, assumption=words, status=self.status)
 
     def noise_interval(self, level: float) -> Interval:
         ends = self._ends(level, sampling=False, clipped=True)

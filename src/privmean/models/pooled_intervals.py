@@ -17,10 +17,14 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.data.person_table import Floats
+from privmean.inference.assumptions import (
+    INDEPENDENT,
+    contributions_within,
+    joined,
+    no_undetected,
+)
 from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import quantile
-from privmean.inference.mean_interval import UNRELATED
-from privmean.inference.outlier_check import undetected_text
 from privmean.inference.simultaneous_boxes import sidak_level
 from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, release_status
 from privmean.models.jacobi_eigen import eigen, times
@@ -237,25 +241,19 @@ class Coefficients:
         long influences shortened."""
         clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
         made = self._made(level, sampling=True, clipped=clipped)
-        target, long, brief = self.words(clipped)
+        target, words = self.words(clipped)
         return Interval(
-            *made, level, target=target, assumption=long, brief=brief, status=self.status,
-            advice=self.advice,
-        )  # fmt: skip
+            *made, level, target=target, assumption=words, status=self.status, advice=self.advice
+        )
 
-    def words(self, clipped: bool) -> tuple[str, str, str]:
-        """Target and assumption of an interval, and that in a few words."""
+    def words(self, clipped: bool) -> tuple[str, str]:
+        """Target and assumption of an interval."""
         of = f" of the equation without {', '.join(self.without)}" if self.without else ""
         if clipped or self.tail == MODIFIED_TARGET:
             also = of + ", and" if of else " of the equation"
-            return f"coefficients{also} with long influences shortened", UNRELATED, ""
-        long = (
-            f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
-            f"more than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
-        )
-        long += undetected_text(self.hidden)
-        brief = f"{UNRELATED}; tails exceed a limit by {self.excess:g} of it"
-        return f"coefficients{of}", long, brief
+            return f"coefficients{also} with long influences shortened", INDEPENDENT
+        words = INDEPENDENT, contributions_within(self.excess), no_undetected(self.hidden)
+        return f"coefficients{of}", joined(words)
 
     def errors(self) -> tuple[float, float]:
         """Of the one number that was asked for; NaN for several."""
@@ -288,10 +286,8 @@ class OneCoefficient:
         clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
         low, high = self._ends(level, sampling=True, clipped=clipped)
         status = self.all.status_of(self.index)
-        target, long, brief = self.all.words(clipped)
-        return Interval(
-            (low,), (high,), level, target=target, assumption=long, brief=brief, status=status
-        )
+        target, words = self.all.words(clipped)
+        return Interval((low,), (high,), level, target=target, assumption=words, status=status)
 
     def noise_interval(self, level: float) -> Interval:
         low, high = self._ends(level, sampling=False, clipped=True)

@@ -104,7 +104,7 @@ class PooledSteps(ShorteningPlan):
 
     settings: PooledSettings
     parts: NoiseBudget
-    estimator = "one regression for all persons"
+    estimator = "one-step GEE"
     about = "formula"
     guessed = ("design number",)
     lengths, farther = "influences", "shortened influences"

@@ -23,7 +23,7 @@ from privmean.central.winsorized_options import stages_mu
 from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
-from privmean.inference.mean_interval import UNRELATED
+from privmean.inference.assumptions import INDEPENDENT
 from privmean.inference.ratio_with_missing import RatioWithMissing
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
@@ -347,7 +347,7 @@ class PrivateScalePlan(ColumnPlan):
             status=release_status(statuses),
             statuses=statuses,
             advice=TOO_FEW if FAILED in statuses else "",
-            assumptions=(UNRELATED,),
+            assumptions=(INDEPENDENT,),
             shares={
                 "magnitudes": float(self.share),
                 "tail": float(COUNTING),

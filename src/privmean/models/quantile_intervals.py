@@ -19,8 +19,8 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from privmean.data.person_table import Floats
+from privmean.inference.assumptions import dependence, joined, values_within
 from privmean.inference.interval import Interval
-from privmean.inference.mean_interval import UNRELATED
 from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK
 from privmean.models.monotone_cubic import Smooth
 
@@ -33,8 +33,7 @@ INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 BEYOND = 3.0  # deviations: persons seen beyond a bound; by noise alone in less than 1 %
-UNSEEN = "to within one step of values on a grid too fine to show"
-WITHIN = "values lie within the bounds"
+GRID = "estimates are exact to one grid step of values"
 
 
 @dataclass(frozen=True)
@@ -272,17 +271,15 @@ class Distribution:
     def _made(self, level: float, alone: float, kind: str) -> Interval:
         sampling = kind == "interval"
         ends = [self._ends(q, alone, sampling) for q in self.points]
-        words = UNRELATED if self.design_effect == 1 else "a known design effect"
-        within = f"{WITHIN}; " if self.bounds is not None else ""
-        persons = f"; {words}" if sampling else ""
+        said = [dependence(self.design_effect)] if sampling else []
+        said += [values_within(*self.bounds)] if self.bounds is not None else []
         return Interval(
             tuple(low for low, _ in ends),
             tuple(high for _, high in ends),
             level,
             kind=kind,
             target="quantiles" if sampling else "quantiles of these persons",
-            assumption=f"{within}{UNSEEN}{persons}",
-            brief=f"{words}; {within}to one step of a fine grid of values" if sampling else "",
+            assumption=joined((*said, GRID)),
         )
 
     def alone(self, level: float) -> Interval:

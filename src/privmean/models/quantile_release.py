@@ -9,7 +9,7 @@ from typing import Any
 from privmean import validate
 from privmean.inference.status import AT_BOUND
 from privmean.models.quantile_intervals import Band, Distribution
-from privmean.release.release import Release
+from privmean.release.release import Release, quantile_labels
 from privmean.release.result_rows import Row
 
 
@@ -49,6 +49,13 @@ class QuantileRelease(Release):
                 Row(term, "", value, error, *ends, persons=self._law.persons, status=status)
             )
         return tuple(found)
+
+    def labels(self) -> tuple[str, ...]:
+        return quantile_labels(self.q)
+
+    def unit_of(self, row: Row, place: int) -> object:
+        """All quantiles have the unit of the value."""
+        return ""
 
     def distribution(self, level: float | None = None) -> Band:
         """The distribution function of persons' values at some points, with limits that hold at

@@ -17,7 +17,7 @@ from privmean import validate
 from privmean.central.shared_location import SingleRegionPlan
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.inference.mean_interval import unrelated
+from privmean.inference.assumptions import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
@@ -116,7 +116,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
 
     settings: Quantiles
     share: Fraction
-    estimator = "quantiles from a histogram around a private median"
+    estimator = "histogram quantiles"
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -237,9 +237,9 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             status=status,
             statuses=() if failed or status == OK else statuses,
             advice="" if status == OK else why,
-            assumptions=unrelated(self.settings.design_effect),
+            assumptions=(dependence(self.settings.design_effect),),
             shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
             diagnostics={"center": place.center, "spread": spread,
                          "weight": [law.persons]},
-            estimand="quantiles of persons' values",
+            estimand="quantiles of person means",
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from privmean.models.evaluate_terms import term_at
 from privmean.models.formula import read_formula
 from privmean.models.pooled_intervals import Coefficients
 from privmean.plain_data import plain
-from privmean.release.release import Release
+from privmean.release.release import Release, fitted_text
 
 NO_VARIATION = (
     "hardly anyone has enough records in which the response and all regressors vary: a regressor "
@@ -184,15 +184,6 @@ class RegressionRelease(Release):
         ]
         return result
 
-    tabled: ClassVar[bool] = True
-
-    def title(self) -> str:
-        """Which question is answered, and the model."""
-        return f"{self.estimand}: {self.formula}   ({self.method})"
-
-    def footer(self) -> tuple[str, ...]:
-        """How many persons could be fitted, as far as noise tells."""
-        weights = [w for w in self.diagnostics.get("weight", ()) if math.isfinite(w)]
-        if not weights:
-            return ()
-        return (f"persons that could be fitted (noisy): about {max(0, round(weights[0]))}",)
+    def fitted_text(self) -> str:
+        """How many people could be fitted, as far as noise tells."""
+        return fitted_text(self.diagnostics)

@@ -70,9 +70,9 @@ class ResponsePlan(PlanBase):
             estimate,
             intervals,
             persons=self.responses,
-            assumptions=("unrelated responses", "times are public and fixed"),
+            assumptions=("responses are independent", "times are public and fixed"),
             shares={share: 1.0},
-            estimand="mean response over time",
+            estimand="mean response by time",
         )
 
     def release(  # type: ignore[override]

@@ -13,7 +13,7 @@ import numpy as np
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Floats, Integers
-from privmean.inference.mean_interval import unrelated
+from privmean.inference.assumptions import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
@@ -350,12 +350,12 @@ class PooledRun:
             status=made.status,
             statuses=made.every_status,
             advice=why or made.advice,
-            assumptions=unrelated(plan.settings.design_effect),
+            assumptions=(dependence(plan.settings.design_effect),),
             shares=dict(
                 zip(("scales", "moments", "influences"), map(float, plan.shares), strict=True)
             ),
             diagnostics=made.diagnostics,
-            estimand="coefficients of one regression for all persons",
+            estimand="pooled regression",
         )
 
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval
+from privmean.inference.assumptions import assumed, no_undetected, outliers_within_times
 from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import (
     ClippingBiasBound,
-    assumption_words,
     ends_of,
     noise_half,
 )
-from privmean.inference.outlier_check import SEEN, undetected_text
+from privmean.inference.outlier_check import SEEN
 from privmean.inference.ratio_with_missing import RatioWithMissing
 from privmean.inference.simultaneous_boxes import sidak_level
 from privmean.inference.status import (
@@ -36,7 +36,6 @@ TARGETS = ("mean", "clipped")
 FEWEST = 3.0  # noise scales that the number of persons with a value must reach
 MISSED = 1 / 2  # noisy share of persons beyond the limits above which nothing is shown
 THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
-BRIEF = "tails exceed limits as assumed"
 TOO_FEW = "Too few people have a value for the noise to show where they lie."
 CLIPPED = (MODIFIED_TARGET, POINT_MASS)  # whose interval is for the clipped mean
 
@@ -140,7 +139,7 @@ class TailIntervals:
         clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
         one = sidak_level(level, len(self.columns))
         ends = [item.limits(one, self.design_effect, clipped=clipped) for item in self.columns]
-        words = assumption_words(self.design_effect, "" if clipped else self._words())
+        words = assumed(self.design_effect, *([] if clipped else self._words()))
         made = self._made(level, ends)
         extra = tuple(
             item.box.radius * max(item.joint.tail, 0.0) / item.joint.sums.persons
@@ -156,7 +155,6 @@ class TailIntervals:
             target=target,
             parts={"noise": self._noise(one), "clipping allowance": extra},
             status=status,
-            brief="" if clipped else assumption_words(self.design_effect, BRIEF),
         )
 
     def noise_interval(self, level: float) -> Interval:
@@ -178,11 +176,7 @@ class TailIntervals:
             status=release_status(FAILED if item.empty else OK for item in self.columns),
         )
 
-    def _words(self) -> str:
-        counts = ", ".join(str(max(0, round(item.beyond))) for item in self.columns)
+    def _words(self) -> list[str]:
         excess = self.columns[0].excess
-        return (
-            f"persons beyond the limits exceed them on average by no more than {excess:g} times "
-            f"the limit (seen there, noisy: {counts})"
-            + undetected_text(max(SEEN * item.beyond_scale for item in self.columns))
-        )
+        hidden = max(SEEN * item.beyond_scale for item in self.columns)
+        return [outliers_within_times(excess), no_undetected(hidden)]

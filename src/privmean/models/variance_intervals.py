@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from privmean.data.person_table import Floats
+from privmean.inference.assumptions import INDEPENDENT, NEAR_NORMAL, joined
 from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import quantile
 from privmean.inference.mean_interval import no_interval
@@ -17,7 +18,7 @@ from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, OK
 from privmean.models.variance_rounds import Found, Scope, clip_multiple, levels
 
 ANY = (0.0, math.inf)  # a variance of which nothing is known
-NORMAL = "values close to normal; unrelated persons"
+NORMAL = joined((INDEPENDENT, NEAR_NORMAL))
 NOT_NORMAL = (
     "no normal law fits what the tests of coverage saw: the values are not close to normal; ask "
     "for the variance by 'moment', which does not need that"
@@ -58,7 +59,7 @@ class VarianceIntervals:
             level,
             kind="noise_interval",
             target=target,
-            assumption="values close to normal",
+            assumption=NEAR_NORMAL,
         )
 
     def _ends(self, level: float, *, sampling: bool) -> tuple[float, float]:

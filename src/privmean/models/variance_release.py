@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privmean.plain_data import plain
-from privmean.release.release import Release
+from privmean.release.release import VARIANCE_LABELS, Release
 from privmean.release.result_rows import Row
 
 DEVIATION = "standard deviation"
@@ -41,6 +41,13 @@ class VarianceRelease(Release):
             noise_lower=_root(row.noise_lower), noise_upper=_root(row.noise_upper),
         )  # fmt: skip
         return replace(row, term=VARIANCE), root
+
+    def labels(self) -> tuple[str, ...]:
+        return VARIANCE_LABELS
+
+    def joint_text(self) -> str:
+        """The second interval is the root of the first."""
+        return ""
 
     def facts(self) -> dict[str, Any]:
         return super().facts() | {"deviation": plain(self.deviation)}

@@ -19,7 +19,7 @@ import numpy as np
 from privmean import validate
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
-from privmean.inference.mean_interval import UNRELATED
+from privmean.inference.assumptions import INDEPENDENT, NEAR_NORMAL
 from privmean.inference.status import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
@@ -257,11 +257,11 @@ class VariancePlan(ColumnPlan):
             persons=self.counted(found.persons),
             status=found.status,
             advice=NO_SPREAD if failed else "" if found.status == OK else UNCOVERED,
-            assumptions=("values close to normal", UNRELATED),
+            assumptions=(INDEPENDENT, NEAR_NORMAL),
             shares=_shares(s),
             diagnostics={"sd": math.nan if failed else math.sqrt(found.variance)}
             | ({} if failed or found.center is None else {"center": found.center}),
-            estimand="variance between persons",
+            estimand="variance between people",
         )
 
 

@@ -21,12 +21,12 @@ UNITS = ("person", "response")
 
 RELATION_WORDS = {
     "replace-one": (
-        "neighbours have the same persons; all records of one person are replaced by any others"
+        "neighbors have the same people; all records of one person are replaced by any others"
     ),
-    "add-remove": "neighbours differ by one person, who is there with all records or not at all",
+    "add-remove": "neighbors differ by one person, who is there with all records or not at all",
     "zero-out": (
-        "neighbours have the same persons and times; all values of one person are replaced by the "
-        "centre of the clipping region"
+        "neighbors have the same people and times; all values of one person are replaced by the "
+        "center of the clipping region"
     ),
 }
 

@@ -80,6 +80,18 @@ def risk_sentence(promise: Guarantee) -> str:
     return f"{sentence}; a guess about a {unit}'s values, {percent(guess_right_of_values(promise))}"
 
 
+def privacy_text(promise: Guarantee) -> str:
+    """The whole promise: its numbers, unit and relation, and what they mean for a guess."""
+    if promise.rho is not None:
+        loss = f"rho = {promise.rho:g} (zCDP)"
+    elif promise.delta:
+        loss = f"epsilon = {promise.epsilon:g}, delta = {promise.delta:g} (approximate DP)"
+    else:
+        loss = f"epsilon = {promise.epsilon:g} (pure DP)"
+    risk = risk_sentence(promise)
+    return f"{loss}, {promise.unit} level, {promise.relation}. {risk[0].upper()}{risk[1:]}."
+
+
 def warn_of_delta(promise: Guarantee, persons: int | None) -> None:
     """Say so where the promise leaves room for a release that shows one person outright.
 

@@ -19,6 +19,7 @@ import numpy as np
 from privmean import validate
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
+from privmean.inference.assumptions import INDEPENDENT, NEAR_NORMAL
 from privmean.inference.ratio_with_missing import TOO_FEW
 from privmean.inference.status import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -129,9 +130,9 @@ class PublishedVariancePlan(PlanBase):
             persons=self.persons,
             status=FAILED if search.empty else OK,
             advice=TOO_FEW if search.empty else "",
-            assumptions=("values close to normal", "unrelated persons"),
+            assumptions=(INDEPENDENT, NEAR_NORMAL),
             diagnostics={} if search.empty else {"sd": math.sqrt(variance)},
-            estimand="variance between persons",
+            estimand="variance between people",
         )
 
     def _coinpress(self, search: Search) -> float:

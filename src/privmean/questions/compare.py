@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 PRIVATE, PUBLIC = "private", "public"
 TRUE, FALSE = ("1", "true"), ("0", "false")
-PAIRED = "mean over persons with records in both groups of the difference of their own means"
 
 
 @known_keywords
@@ -169,7 +168,10 @@ class Compare(QuestionDefaults):
 
     def told(self, release: Release) -> Release:
         if self.by is not None:
-            return self._effect(replace(release, estimand=PAIRED))
+            words = f"difference of mean {self.value} by {self.by}"
+            return self._effect(
+                replace(release, estimand=f"{words}, people weighted equally if in both groups")
+            )
         from privmean.central.groups.compare_release import CompareRelease
         from privmean.central.groups.group_release import group_release
 
@@ -181,7 +183,8 @@ class Compare(QuestionDefaults):
             term = f"{self.value} - {part}{self.before}"
         if self._public:
             found = limited(release, [self._difference])
-            return self._effect(replace(found, columns=(f"{term}: {text}",)))
+            words = f"difference of mean {term} by {self.arms}, people weighted equally"
+            return self._effect(replace(found, estimand=words, columns=(f"{term}: {text}",)))
         made = group_release(
             release, term=term, by=(str(self.arms),), keys=self.keys, contrasts=[effect],
             shrink=False,

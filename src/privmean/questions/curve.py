@@ -268,13 +268,13 @@ class Curve(QuestionDefaults):
     def told(self, release: Release) -> CurveRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         at = self._middles
-        words = f"mean {self.value} over persons by {self.time}"
+        words = f"mean of {self.value} by {self.time}"
         made = release.intervals
         if self._joint:
             told = f"difference of the {words}, {self.by}" if self.by is not None else words
             if self.levels is not None:
                 first, second = (x if isinstance(x, str) else f"{x:g}" for x in self.levels)
-                told += f" {second} less {first}"
+                told += f" {second} - {first}"
             names = tuple(edge_text(x, edges_of(self.bins)) for x in at)
             return CurveRelease(**kept | {"estimand": told, "columns": names}, at=at)
         assert isinstance(

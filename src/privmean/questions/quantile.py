@@ -100,5 +100,9 @@ class Quantile(QuestionDefaults):
 
     def told(self, release: Release) -> QuantileRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
+        words = f"quantiles of {release.columns[0]} (person means)"
         names = tuple(f"{release.columns[0]} at {point:g}" for point in self.q)
-        return QuantileRelease(**kept | {"columns": names}, q=tuple(self.q))
+        return QuantileRelease(
+            **kept | {"columns": names, "estimand": words},
+            q=tuple(self.q),
+        )

@@ -337,7 +337,7 @@ class Regression(QuestionDefaults):
             return RegressionRelease(
                 **kept
                 | {
-                    "estimand": FIRST[self.effect].format(votes(self.weights)),
+                    "estimand": FIRST[self.effect].format(self.formula, votes(self.weights)),
                     "columns": tuple(target.name for target in pooled.asked),
                 },
                 formula=self.formula,
@@ -362,7 +362,7 @@ class Regression(QuestionDefaults):
                 "statuses": tuple(said), "status": release_status(said),
             }  # fmt: skip
         return RegressionRelease(
-            **kept | {"estimand": FIRST[OWN]},
+            **kept | {"estimand": FIRST[OWN].format(self.formula)},
             formula=self.formula,
             method=f"{within}{self._own().working.words} a person",
             fixed_effects=self.fixed_effects,

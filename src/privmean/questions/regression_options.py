@@ -22,9 +22,9 @@ from privmean.models.pooled_steps import Target
 POOLED, WITHIN, OWN = "pooled", "within", "own"
 EFFECTS = (POOLED, WITHIN, OWN)
 FIRST = {
-    POOLED: "one regression for all persons ({})",
-    WITHIN: "changes within persons ({})",
-    OWN: "mean over persons of own coefficients",
+    POOLED: "pooled regression: {}, people {}",
+    WITHIN: "within-person (fixed-effects) regression: {}, people {}",
+    OWN: "mean of person-specific coefficients: {}, people weighted equally",
 }
 WELL = 1e6  # widest ratio of a public centre to its scale
 
@@ -79,7 +79,7 @@ def cap_of(weights: str | int) -> int | None:
 def votes(weights: str | int) -> str:
     """The weighting in words."""
     cap = cap_of(weights)
-    return "each person one vote" if cap is None else f"records up to {cap} a person"
+    return "weighted equally" if cap is None else f"weighted by records, at most {cap} each"
 
 
 def _targets(

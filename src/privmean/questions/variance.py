@@ -132,4 +132,4 @@ class Variance(QuestionDefaults):
     def told(self, release: Release) -> VarianceRelease:
         found = limited(release, self.limits)
         made = VarianceRelease(**{item.name: getattr(found, item.name) for item in fields(Release)})
-        return replace(made, estimand=f"variance of {release.columns[0]} between persons")
+        return replace(made, estimand=f"variance of {release.columns[0]} between people")

@@ -41,7 +41,8 @@ from privmean.release.stored_values import (
 
 Problems = Iterator[str]
 MOST_PERSONS = 2**53
-BOUNDED, POOLED = "bounded mean", "one regression for all persons"
+BOUNDED = "bounded mean"
+POOLED = ("one-step GEE", "one regression for all persons")  # the latter until 0.2
 # whose intervals end with the public range, where their estimates do not
 OPEN = ("exponential mechanism over a cover", "variance by bisection", "variance by coinpress")
 ENDS = (("lower", "upper", "interval"), ("noise_lower", "noise_upper", "noise_interval"))
@@ -319,7 +320,7 @@ def plan_account(stored: Stored, guarantee: Guarantee | None) -> Problems:
         if guarantee is not None and entry.relation != guarantee.relation:
             yield "an entry of the plan's account is for other neighbours"
             return
-    adaptive = "looks" in plan or stored.get("estimator") == POOLED
+    adaptive = "looks" in plan or stored.get("estimator") in POOLED
     if adaptive or guarantee is None or guarantee.part_of:
         return
     left = Counter(canonical(item) for item in listed)

@@ -8,16 +8,12 @@ from html import escape
 from typing import Any
 
 from privmean.errors import ArgumentError
-from privmean.inference.status import OK
-from privmean.privacy.guarantee_text import risk_sentence
-from privmean.release.formatting import assumption_text, percent, stated_status, status_text
-from privmean.release.result_numbers import ResultNumbers
+from privmean.output import percent
 from privmean.release.result_rows import Row
 
 LINE, TOP, BOTTOM = 22, 8, 30  # pixels: of a row, above all rows, for the axis
 PLOT, LETTER = 420, 6.6  # width of the plot; of a letter
 LONGEST = 34  # letters of a label that is drawn as wide as it is
-MOST = 60  # rows that a notebook shows
 
 
 def labels(rows: Sequence[Row]) -> list[str]:
@@ -114,36 +110,6 @@ def ticks(low: float, high: float) -> list[float]:
 def cell(value: float) -> str:
     """A number as tables show it; a dash where there is none."""
     return "–" if math.isnan(value) else f"{value:.5g}"
-
-
-def page(release: ResultNumbers, warning: str) -> str:
-    """A release in a notebook: one table, one picture, the promise; no script."""
-    rows = release.rows()
-    shown = rows[:MOST]
-    heads = ("", "estimate", "std error", f"{percent(release.level)} from", "to", "status")
-    lines = []
-    for name, row in zip(labels(shown), shown, strict=True):
-        cells = (row.estimate, row.std_error, row.lower, row.upper)
-        numbers = "".join(f'<td style="text-align:right">{cell(item)}</td>' for item in cells)
-        lines.append(f"<tr><th>{escape(name)}</th>{numbers}<td>{escape(row.status)}</td></tr>")
-    left = len(rows) - len(shown)
-    promise = release.guarantee
-    said = [
-        f"<b>{escape(promise.describe())}</b> for one {escape(promise.unit)} with all records, "
-        f"{escape(promise.relation)}: {escape(risk_sentence(promise))}",
-        f"accuracy rests on: {escape(assumption_text(release))}",
-    ]
-    if stated_status(release)[0] != OK:
-        said.append(escape(status_text(release)))
-    if left:
-        said.append(f"{left} more rows: release.to_frame()")
-    alarm = "" if release.secure else f"<p><b>{escape(warning)}</b></p>"
-    head = "".join(f"<th>{escape(item)}</th>" for item in heads)
-    return (
-        f'<div class="privmean">{alarm}<p>{escape(release.title())}</p>'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-        f"{svg(shown, release.level)}<p>{'<br>'.join(said)}</p></div>"
-    )
 
 
 def plotted(rows: Sequence[Row], level: float, axes: Any = None) -> Any:

@@ -1,312 +1,410 @@
-"""A release as text: six lines for one number, a table for several, and the whole in `details`."""
+"""The one layout of every release: what stands in its title, table, notes and paragraphs."""
 
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from types import MappingProxyType
 
-from privmean.inference.outlier_check import undetected_short
-from privmean.inference.status import OK, find_status
-from privmean.plurals import count_noun
-from privmean.privacy.guarantee import RELATION_WORDS
-from privmean.privacy.guarantee_text import risk_sentence
-from privmean.release.result_numbers import ResultNumbers
+from privmean.inference.interval import Interval
+from privmean.inference.status import (
+    FAILED,
+    MODIFIED_TARGET,
+    OK,
+    find_status,
+    read_status,
+)
+from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent
+from privmean.plurals import plural
+from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
+from privmean.privacy.guarantee_text import privacy_text
+from privmean.release.charts import svg
+from privmean.release.result_numbers import Plan, ResultNumbers
 from privmean.release.result_rows import Row
 
-WIDTH = 100
-MOST = 3  # columns whose limits and own assumptions are spelled out
-PLACE = 12  # where the words of a line begin
-MORE = "all of it: release.details()"
-NONE = "none: FAILED privately (the budget is spent)"
-WIDEST = 40  # characters of a key that are shown
+MOST = 3  # columns that are named in a title, and rows in `repr`
+DRAWN = 60  # rows that a notebook draws
+COLUMNS = ("estimate", "std err", "CI lower", "CI upper")
+NOISE = ("noise lo", "noise hi")
 RULE = "Each person counts in "  # how the rule of a release by group begins
 MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
+PLAIN = ("mean", "mean within bounds", "quantiles", "coefficients", "variance")  # as the title says
 
 
-def summary(release: ResultNumbers, warning: str) -> str:
-    """The text of `print(release)`."""
+def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Output:
+    """What `print(release)` shows. noise: with the interval of privacy noise alone."""
     rows = release.rows()
-    lines = [] if release.secure else [f"*** {warning} ***"]
-    if len(rows) == 1 and not rows[0].group and not release.tabled:
-        lines += _one_number(release, rows[0])
-    else:
-        lines += _head(release.title(), release)
-        lines += [part for note in _rule(release) for part in _wrapped(f"  {note}")]
-        if release.failed and all(math.isnan(row.estimate) for row in rows):
-            lines += _line("estimate", NONE)
-        else:
-            lines += table(rows, release.level, release.columns)
-            lines += _wrapped(
-                f"  intervals for the {release.interval().target}{release.together()}"
-            )
-    lines += [part for line in release.footer() for part in _wrapped(f"  {line}")]
-    promise = release.guarantee
-    lines += _line(
-        "promise",
-        f"{promise.describe()} for one {promise.unit} with all records, {promise.relation}: "
-        f"{risk_sentence(promise)}",
+    alarm = "" if release.secure else warning
+    last = (("Method", f"{release.estimator}. Full record: release.details()"),)
+    privacy = (("Privacy", privacy_text(release.guarantee)),)
+    if release.failed and all(math.isnan(row.estimate) for row in rows):
+        why = capital(release.advice or find_status(FAILED).remedy).rstrip(".")
+        failed = ((FAILED, f"{find_status(FAILED).message} {why}."),)
+        return Output(
+            f"{title(release)}: no estimate", people_text(release),
+            paragraphs=(*failed, *privacy, *last), warning=alarm,
+        )  # fmt: skip
+    found = codes(rows)
+    letters = letters_of(all_codes(release))
+    return Output(
+        title(release),
+        sample=sample(release, found),
+        columns=heads(rows, noise=noise),
+        rows=table_rows(release, letters, noise=noise),
+        notes=notes(
+            letters, release.interval().target, {general_code(release): advice_of(release)}
+        ),
+        lines=(*(note for note in release.assumptions if note.startswith(RULE)), *release.footer()),
+        paragraphs=(*privacy, ("Assumes", assumption_text(release)), *last),
+        warning=alarm,
+        picture=svg(rows[:DRAWN], release.level),
     )
-    if not release.failed:
-        lines += _line("rests on", assumption_text(release))
-    return "\n".join([*lines, *_status(release)])
 
 
-def _one_number(release: ResultNumbers, row: Row) -> list[str]:
-    head = _head(f"{row.term}: {release.title()}", release)
-    if release.failed:
-        return [*head, *_line("estimate", NONE)]
-    interval = release.alone(0)
-    wide = math.isfinite(row.upper - row.lower)
-    form = _digits(row.lower, row.upper) if wide else _digits(row.noise_lower, row.noise_upper)
-    said = "" if interval.target == "mean" else f" for the {interval.target}"
-    number = (
-        f"{row.estimate:.{form}f}   {percent(release.level)} interval{said} "
-        f"{_ends(row.lower, row.upper, form)}"
-    )
-    noise = f"(privacy noise alone: {_ends(row.noise_lower, row.noise_upper, form)})"
-    line = f"{'  estimate':<{PLACE}}{number}"
-    if len(line) + 3 + len(noise) > WIDTH:
-        return [*head, line, f"{'':<{PLACE}}{noise}"]
-    return [*head, f"{line}   {noise}"]
+def title(release: ResultNumbers) -> str:
+    """What is estimated: the estimand, of columns that it does not name itself."""
+    words = release.estimand.partition(", people ")[0]
+    if words in ("mean", "clipped mean"):
+        few = len(release.columns) <= MOST
+        named = ", ".join(release.columns) if few else f"{len(release.columns)} columns"
+        words = f"{words}{'' if len(release.columns) == 1 else 's'} of {named}"
+    return capital(words)
 
 
-def _ends(low: float, high: float, digits: int) -> str:
-    if not (math.isfinite(low) or math.isfinite(high)):
-        return "unknown"
-    if not math.isfinite(low):
-        return f"open below, at most {high:.{digits}f}"
-    if not math.isfinite(high):
-        return f"open above, at least {low:.{digits}f}"
-    return f"{low:.{digits}f} to {high:.{digits}f}"
-
-
-def table(rows: Sequence[Row], level: float, columns: Sequence[str]) -> list[str]:
-    """The rows of a release with these columns as lines: estimate, standard error, one interval a
-    row for itself, status; groups with their persons and both intervals."""
-    if any(row.group for row in rows):
-        return _groups(rows, level, columns)
-    wide = max([4, *(len(row.term) for row in rows)])
-    heads = ("estimate", "std err", f"{percent(level)} from", "to")
-    sizes = [max(13, len(item) + 2) for item in heads]
-    has_counts = (
-        any(math.isfinite(row.persons) for row in rows) and len({r.persons for r in rows}) > 1
-    )
-    lines = [
-        "  "
-        + f"{'':<{wide}}"
-        + "".join(f"{item:>{size}}" for item, size in zip(heads, sizes, strict=True))
-        + (f"{'persons':>10}" if has_counts else "")
-    ]
-    for row in rows:
-        cells = (row.estimate, row.std_error, row.lower, row.upper)
-        line = f"  {row.term:<{wide}}" + "".join(
-            f"{_cell(item):>{size}}" for item, size in zip(cells, sizes, strict=True)
-        )
-        if has_counts:
-            line += f"{'' if math.isnan(row.persons) else format(max(row.persons, 0.0), '.0f'):>10}"
-        lines.append(line + ("" if row.status == OK else f"   {row.status}"))
-    return lines
-
-
-def _groups(rows: Sequence[Row], level: float, columns: Sequence[str]) -> list[str]:
-    """A line a group, and below them one a comparison; of several values a table each."""
-    terms = list(dict.fromkeys(row.term for row in rows))
-    heads = terms if len(terms) > 1 else [""]
-    wide = min(max(len(_key(item)) for item in (*heads, *(row.group for row in rows))), WIDEST)
-    lines, compared, own = [], False, set(columns)
-    for place, row in enumerate(rows):
-        if place == 0 or row.term != rows[place - 1].term:
-            head = _key(row.term) if len(terms) > 1 else ""
-            lines.append(
-                f"  {head:<{wide}}{'persons':>9}{'estimate':>12}   {percent(level)} interval   "
-                "(privacy noise alone)"
-            )
-            compared = False
-        if not (compared or {row.group, f"{row.term}: {row.group}"} & own):
-            lines.append("  differences and ratios:")
-            compared = True
-        persons = "" if math.isnan(row.persons) else f"{max(row.persons, 0.0):.0f}"
-        line = f"  {_key(row.group):<{wide}}{persons:>9}"
-        if math.isnan(row.estimate):
-            lines.append(f"{line}   {row.status}")
-            continue
-        form = _digits(row.noise_lower, row.noise_upper)
-        ends = f"[{row.lower:.{form}f}, {row.upper:.{form}f}]"
-        noise = f"([{row.noise_lower:.{form}f}, {row.noise_upper:.{form}f}])"
-        line += f" {row.estimate:>11.{form}f}   {ends}   {noise}"
-        lines.append(line + ("" if row.status == OK else f"   {row.status}"))
-    return lines
-
-
-def _key(text: str) -> str:
-    """A key of a group, which may be any text, as a cell."""
-    plain = "".join(sign if sign.isprintable() else "?" for sign in text)
-    return plain if len(plain) <= WIDEST else plain[: WIDEST - 1] + "~"
-
-
-def _cell(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.5g}"
-
-
-def _head(title: str, release: ResultNumbers) -> list[str]:
-    """What is estimated, and of how many persons."""
+def people_text(release: ResultNumbers) -> str:
+    """How many people, and whether their number is public."""
     if release.persons is None:
-        return _wrapped(title)
-    persons = f"({count_noun(release.persons, release.guarantee.unit)}, {n_source(release)})"
-    if len(title) + 3 + len(persons) > WIDTH:
-        return [*_wrapped(title), f"{'':<{PLACE}}{persons}"]
-    return [f"{title}   {persons}"]
+        return "n is not released"
+    source = "public" if is_public(release) else "noisy"
+    return f"n = {release.persons:,} {plural(release.guarantee.unit)} ({source})"
 
 
-def n_source(release: ResultNumbers) -> str:
-    """Whether its number of persons is public: that of a roster is, not that of private groups."""
+def is_public(release: ResultNumbers) -> bool:
+    """Whether its number of people is public: that of a roster is, not that of private groups."""
     promise = release.guarantee
-    grouped = _grouped(release)
-    public = promise.relation == "replace-one" and (not grouped or MEMBERSHIP in promise.public)
-    return "public" if public else "noisy"
+    return promise.relation == "replace-one" and (
+        not is_grouped(release) or MEMBERSHIP in promise.public
+    )
 
 
-def assumption_text(release: ResultNumbers) -> str:
-    """What accuracy rests on (never privacy), in a few words."""
-    interval = release.interval()
-    words = interval.brief or assumptions(_assumed(release))
-    few = undetected_short(interval.assumption)
-    if few and few not in words:
-        words = f"{few}; {words}"
-    return words or "nothing but the noise"
-
-
-def _rule(release: ResultNumbers) -> tuple[str, ...]:
-    """In how many groups a person counts; of means by group alone."""
-    return tuple(note for note in release.assumptions if note.startswith(RULE))[:1]
-
-
-def _assumed(release: ResultNumbers) -> tuple[str, ...]:
-    """What accuracy rests on in full; what else is said of groups are rules of their rows."""
-    found = release.interval().assumption
-    return (found,) if _grouped(release) else (found, *release.assumptions)
-
-
-def _grouped(release: ResultNumbers) -> bool:
+def is_grouped(release: ResultNumbers) -> bool:
     return any(row.group for row in release.rows())
 
 
-def stated_status(release: ResultNumbers) -> tuple[str, str]:
-    """The status of a release, or of its interval, with the advice on it."""
-    if release.status != OK:
-        return release.status, release.advice
-    interval = release.interval()
-    return interval.status, interval.advice
+def sample(release: ResultNumbers, found: Sequence[str]) -> str:
+    """People, their weights and the kind of the intervals."""
+    _, stated, weights = release.estimand.partition(", people ")
+    several = len(release.rows()) > 1
+    intervals = f"{percent(release.level)} confidence interval{'s' if several else ''}"
+    target = release.interval().target
+    if target not in PLAIN and MODIFIED_TARGET not in found:
+        intervals += f" for the {target}"
+    joint = f", {release.joint_text()}" if several and release.joint_text() else ""
+    weighting = f", {weights}" if stated else ""
+    return f"{people_text(release)}{release.fitted_text()}{weighting}; {intervals}{joint}"
 
 
-def status_text(release: ResultNumbers) -> str:
-    """The same with what the table of statuses says."""
-    status, advice = stated_status(release)
-    return f"{status}: {find_status(status).text(release.interval().target, advice)}"
+# --- the table -----------------------------------------------------------------------------------
 
 
-def _status(release: ResultNumbers) -> list[str]:
-    if stated_status(release)[0] == OK:
-        return _line("status", f"ok   (method: {release.estimator}; {MORE})")
-    return _line("status", status_text(release))
+def heads(rows: Sequence[Row], *, noise: bool) -> tuple[str, ...]:
+    """The columns of the table: n where it varies by row."""
+    more = ("n",) if has_counts(rows) else ()
+    return (*COLUMNS, *(NOISE if noise else ()), *more)
 
 
-def details(release: ResultNumbers, warning: str) -> str:
+def has_counts(rows: Sequence[Row]) -> bool:
+    return len({row.persons for row in rows if math.isfinite(row.persons)}) > 1
+
+
+def table_rows(
+    release: ResultNumbers, letters: dict[str, str], *, noise: bool = False, name: str = ""
+) -> tuple[TableRow, ...]:
+    """One line per row, below headings of their parts. name: of a question, before its rows."""
+    rows, made, own = release.rows(), [], set(release.columns)
+    numbers = _cells(release, rows, noise=noise)
+    names = release.labels()
+    counted = has_counts(rows)
+    several = len({row.term for row in rows}) > 1 and is_grouped(release)
+    place = 0
+    if name:
+        made.append(TableRow(name))
+    for (term, of_groups), part in groupby(rows, lambda row: _part(row, own)):
+        found = list(part)
+        kinds = [kind for kind in KINDS if kind in {_kind(row) for row in found}]
+        words = [] if of_groups else [" and ".join(kinds)]
+        heading = ": ".join([term] * several + words)
+        if heading:
+            made.append(TableRow(heading if several else capital(heading)))
+        for row in found:
+            cells = numbers[place]
+            if counted:
+                cells = (*cells, count(row.persons) if of_groups else "")
+            made.append(TableRow(names[place], cells, letters.get(code(row), "")))
+            place += 1
+    return tuple(made)
+
+
+KINDS = ("differences", "ratios")
+
+
+def _part(row: Row, own: set[str]) -> tuple[str, bool]:
+    """The value of a row by group, and whether the row is a group, not a comparison."""
+    if not row.group:
+        return "", True
+    return row.term, bool({row.group, f"{row.term}: {row.group}"} & own)
+
+
+def _kind(row: Row) -> str:
+    return KINDS[" / " in row.group]
+
+
+def _cells(release: ResultNumbers, rows: Sequence[Row], *, noise: bool) -> list[tuple[str, ...]]:
+    """The numbers of every row, with the decimals that its unit has."""
+    errors = [std_error(row) for row in rows]
+    units = [release.unit_of(row, place) for place, row in enumerate(rows)]
+    least: dict[object, float] = {}
+    for unit, error in zip(units, errors, strict=True):
+        if 0 < error < least.get(unit, math.inf):
+            least[unit] = error
+    made = []
+    for row, unit in zip(rows, units, strict=True):
+        error = least.get(unit, math.nan)
+        values = [row.estimate, row.std_error, row.lower, row.upper]
+        values += [row.noise_lower, row.noise_upper] if noise else []
+        places = decimals(error)
+        made.append(tuple(number(value, places, error) for value in values))
+    return made
+
+
+def std_error(row: Row) -> float:
+    """The standard error, or about what the interval says of it where none is stated."""
+    if row.std_error > 0:
+        return row.std_error
+    widths = row.upper - row.lower, row.noise_upper - row.noise_lower
+    return next((width / 4 for width in widths if 0 < width < math.inf), math.nan)
+
+
+def study_output(
+    name: str,
+    parts: Sequence[tuple[str, ResultNumbers | None, str]],
+    promise: Guarantee,
+    kind: str,
+    closing: Sequence[str],
+    warning: str,
+) -> Output:
+    """What is printed of the releases of a study: their rows in one table. parts: of each question
+    its name, its release, its status. kind: of the intervals."""
+    releases = [release for _, release, _ in parts if release is not None]
+    counted = any(has_counts(release.rows()) for release in releases)
+    found = [
+        all_codes(release) if release is not None else [read_status(status, has_estimate=False)]
+        for _, release, status in parts
+    ]
+    letters = letters_of(item for part in found for item in part)
+    made: list[TableRow] = []
+    for (name_, release, _), (first, *_) in zip(parts, found, strict=True):
+        if release is None:
+            cells = (MISSING,) * (len(COLUMNS) + counted)
+            made += [TableRow(name_), TableRow(MISSING, cells, letters.get(first, ""))]
+            continue
+        lines = table_rows(release, letters, name=f"{name_}: {title(release)}")
+        bare = counted and not has_counts(release.rows())
+        made += [
+            replace(line, cells=(*line.cells, "")) if line.cells and bare else line
+            for line in lines
+        ]
+    targets = [release.interval().target for release in releases]
+    return Output(
+        f"Study: {name}" if name else "Study",
+        sample=f"{people_text(releases[0])}; {kind}" if releases else "",
+        columns=(*COLUMNS, *(["n"] if counted else [])),
+        rows=tuple(made),
+        notes=notes(letters, " or ".join(dict.fromkeys(targets))),
+        lines=tuple(closing),
+        paragraphs=(("Privacy", privacy_text(promise)),),
+        warning=warning,
+    )
+
+
+ERRORS = {"rmse": "error", "privacy_noise": "noise"}  # names of predicted errors in prints
+
+
+def plan_output(
+    plan: Plan,
+    said: str,
+    predicted: Mapping[str, Mapping[str, float]],
+    *,
+    counts: Sequence[float] = (),
+    statuses: Sequence[str] = (),
+    lines: Sequence[str] = (),
+) -> Output:
+    """What is printed of a plan. predicted: errors by name, of every row by its label. counts: n of
+    every row; statuses: what is expected of it."""
+    heads = list(dict.fromkeys(name for found in predicted.values() for name in found))
+    letters = letters_of(map(read_status, statuses))
+    rows = []
+    for place, (label, found) in enumerate(predicted.items()):
+        least = min((x for x in found.values() if 0 < x < math.inf), default=math.nan)
+        cells = [number(found.get(name, math.nan), decimals(least), least) for name in heads]
+        cells += [count(counts[place])] if counts else []
+        note = letters.get(read_status(statuses[place]), "") if statuses else ""
+        rows.append(TableRow(label, tuple(cells), note))
+    return Output(
+        f"Plan: {plan.estimator}",
+        said,
+        (*(ERRORS.get(name, name) for name in heads), *(["n"] if counts else [])),
+        tuple(rows),
+        notes(letters, "clipped mean"),
+        tuple(lines),
+        (("Method", f"{plan.why}."),),
+    )
+
+
+# --- statuses ------------------------------------------------------------------------------------
+
+
+def code(row: Row) -> str:
+    """The code of the status of a row."""
+    return read_status(row.status, math.isfinite(row.estimate))
+
+
+def codes(rows: Iterable[Row]) -> list[str]:
+    """The codes of rows that are not "ok", in the order of the rows."""
+    return [item for item in dict.fromkeys(code(row) for row in rows) if item != OK]
+
+
+def all_codes(release: ResultNumbers) -> list[str]:
+    """Those of the rows, and what is said of the release as a whole."""
+    return [*codes(release.rows()), general_code(release)]
+
+
+def general_code(release: ResultNumbers) -> str:
+    """What is said of the release, or of its interval, as a whole."""
+    stated = release.status if release.status != OK else release.interval().status
+    return read_status(stated, bool(release.answered))
+
+
+def advice_of(release: ResultNumbers) -> str:
+    """What is unusual about a release, or about its interval."""
+    return release.advice if release.status != OK else release.interval().advice
+
+
+def letters_of(found: Iterable[str]) -> dict[str, str]:
+    """A letter for every code but "ok"."""
+    kept = [item for item in dict.fromkeys(found) if item != OK]
+    return {item: chr(ord("a") + place) for place, item in enumerate(kept)}
+
+
+def notes(
+    letters: dict[str, str], target: str, advice: Mapping[str, str] = MappingProxyType({})
+) -> tuple[tuple[str, str], ...]:
+    """The footnotes of these codes. advice: what is unusual, by code."""
+    return tuple(
+        (letter, f"{item}: {find_status(item).text(f'the {target}', advice.get(item, ''))}")
+        for item, letter in letters.items()
+    )
+
+
+# --- assumptions ---------------------------------------------------------------------------------
+
+
+def assumption_text(release: ResultNumbers) -> str:
+    """What accuracy assumes (never privacy), in short sentences."""
+    brief = release.interval().brief
+    found = sentences([brief] if brief else _assumed(release))
+    return f"{'; '.join(found) or 'nothing but the noise'}."
+
+
+def _assumed(release: ResultNumbers) -> list[str]:
+    """What accuracy assumes in full; what else is said of groups are rules of their rows."""
+    found = release.interval().assumption
+    return [found, *([] if is_grouped(release) else release.assumptions)]
+
+
+def sentences(texts: Iterable[str]) -> list[str]:
+    """Single assumptions, each once; those of columns are parted by "|"."""
+    parts = (part for text in texts for item in text.split(" | ") for part in item.split("; "))
+    return list(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+# --- in full -------------------------------------------------------------------------------------
+
+
+def details(release: ResultNumbers, warning: str) -> Output:
     """The release in full, in the order of reading."""
+    made = output(release, warning, noise=True)
+    kept = [item for item in made.paragraphs if item[0] not in ("Assumes", "Method")]
+    return Output(
+        made.title, made.sample, made.columns, made.rows, made.notes, made.lines,
+        (*kept, *_more(release)), made.warning,
+    )  # fmt: skip
+
+
+def _more(release: ResultNumbers) -> Iterator[tuple[str, str]]:
     interval, promise = release.interval(), release.guarantee
-    lines = [summary(release, warning), ""]
-    lines += _line("interval", f"for the {interval.target}")
-    assumed = assumptions(_assumed(release))
-    if assumed:
-        lines += _line("accuracy", f"(not privacy) assumes: {assumed}")
-    if _grouped(release) and release.assumptions:
-        lines += _line("rows", "; ".join(release.assumptions))
-    limits = list(dict.fromkeys(f"[{a:.6g}, {b:.6g}]" for a, b in interval.region))
-    if len(limits) > MOST:
-        low, high = min(a for a, _ in interval.region), max(b for _, b in interval.region)
-        limits = [f"intervals of their own within [{low:.6g}, {high:.6g}]"]
-    if limits:
-        lines += _line("limits", f"values limited to {', '.join(limits)}")
+    yield "Interval", f"for the {interval.target}"
+    yield "Assumes (accuracy only, not privacy)", _listed(sentences(_assumed(release)))
+    if is_grouped(release) and release.assumptions:
+        yield "Rows", _listed(release.assumptions)
+    bounds = [f"[{a:.6g}, {b:.6g}]" for a, b in interval.region]
+    if bounds:
+        named = zip(release.columns, bounds, strict=True)
+        alike = len(set(bounds)) == 1
+        yield "Clipping bounds", bounds[0] if alike else _listed(f"{a}: {b}" for a, b in named)
     joint = release.jointly()
     if joint is not None and len(release.columns) > 1:
-        lines.append(f"  together  all lines within these ends at once, {percent(interval.level)}:")
-        for name, low, high in zip(release.columns, joint.lower, joint.upper, strict=True):
-            if not math.isnan(low):
-                lines.append(f"{'':<{PLACE}}{_key(name)}: {low:.6g} to {high:.6g}")
-    lines += _line("against", RELATION_WORDS[promise.relation])
+        name = f"Simultaneous {percent(interval.level)} intervals"
+        yield name, _listed(_ends(release.columns, joint))
+    yield "Neighboring datasets", RELATION_WORDS[promise.relation]
     if promise.public:
-        lines += _line("public", "; ".join(promise.public))
+        yield "Public", "; ".join(promise.public)
     if release.shares:
         split = ", ".join(f"{name} {share:.0%}" for name, share in release.shares.items())
-        lines += _line("split", f"of the budget: {split}")
-    lines += _line("method", f"{release.estimator}; {release.plan.why}")
-    lines.append(f"  bill      {count_noun(len(promise.mechanisms), 'mechanism call')}:")
-    for loss in promise.mechanisms:
-        cost = ", ".join(f"{name} {value:.4g}" for name, value in loss.summary().items())
-        lines.append(f"{'':<{PLACE}}{loss.name} ({loss.kind}): {cost}")
+        yield "Budget split", split
+    yield "Method", f"{release.estimator}: {release.plan.why}"
+    yield (
+        "Privacy accounting",
+        _listed(
+            f"{loss.name} ({loss.kind}): "
+            + ", ".join(f"{name} {value:.4g}" for name, value in loss.summary().items())
+            for loss in promise.mechanisms
+        ),
+    )
     if promise.note:
-        lines += _line("note", promise.note)
-    return "\n".join(lines)
+        yield "Note", promise.note
+
+
+def _ends(names: Sequence[str], joint: Interval) -> Iterator[str]:
+    for name, low, high in zip(names, joint.lower, joint.upper, strict=True):
+        if not math.isnan(low):
+            places = decimals((high - low) / 4)
+            least = (high - low) / 4
+            yield f"{name}: {number(low, places, least)} to {number(high, places, least)}"
+
+
+def _listed(items: Iterable[str]) -> str:
+    return "".join(f"\n{item}" for item in items) or "nothing"
 
 
 def one_line(release: ResultNumbers) -> str:
     """The text of `repr(release)`."""
+    rows = release.rows()
+    cells = _cells(release, rows[:MOST], noise=False)
     shown = []
-    for row in release.rows()[:MOST]:
+    for row, (estimate, _, lower, upper) in zip(rows[:MOST], cells, strict=True):
         name = f"{row.group} {row.term}".strip()
-        if math.isfinite(row.estimate):
-            form = _digits(row.lower, row.upper)
-            ends = f" [{row.lower:.{form}f}, {row.upper:.{form}f}]"
-            shown.append(f"{name}={row.estimate:.{form}f}{ends}")
-        else:
-            shown.append(f"{name}: {row.status}")
-    left = len(release.rows()) - len(shown)
+        ends = f"={estimate} [{lower}, {upper}]" if estimate != MISSING else f": {code(row)}"
+        shown.append(f"{name}{ends}")
+    left = len(rows) - len(shown)
     more = [f"{left} more"] if left else []
     said = [] if release.secure else ["SIMULATED"]
-    status = stated_status(release)[0]
-    parts = [*shown, *more, release.guarantee.describe(), release.estimator, status, *said]
+    parts = [*shown, *more, release.guarantee.describe(), release.estimator]
+    parts = [*parts, general_code(release), *said]
     return f"{type(release).__name__}({', '.join(parts)})"
 
 
-def assumptions(texts: Iterable[str]) -> str:
-    """Assumptions in one line, each said once. Those of single columns (parted by "|") are told
-    for a few columns only."""
-    said: list[str] = []
-    for text in texts:
-        columns = [item.strip() for item in text.split(" | ")]
-        for column in columns if len(columns) <= MOST else columns[:1]:
-            for part in column.split("; "):
-                if part and not any(part in other for other in said):
-                    said.append(part)
-        if len(columns) > MOST:
-            said.append("the other columns alike, each with its own limits")
-    return "; ".join(said)
-
-
-def percent(level: float) -> str:
-    """A level as it is written: 95 %."""
-    return f"{100 * level:g} %"
-
-
-def _wrapped(text: str) -> list[str]:
-    """A text on as many lines as it needs."""
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        subsequent_indent=" " * PLACE,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _line(word: str, text: str) -> list[str]:
-    """A word in the margin and text beside it, on as many lines as it needs."""
-    return _wrapped(f"  {word:<{PLACE - 3}} {text}")
-
-
-def _digits(lower: float, upper: float) -> int:
-    width = upper - lower
-    if not math.isfinite(width) or width <= 0:
-        return 6
-    return max(0, min(12, 2 - math.floor(math.log10(width))))
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -12,7 +12,8 @@ import numpy as np
 from privmean.inference.interval import Floats, IntervalMaker
 from privmean.inference.status import FAILED, OK
 
-PERSONS, RECORDS = "mean over persons", "mean over records (capped)"
+# what is estimated, and how people are weighted in it
+PERSONS, RECORDS = "mean, people weighted equally", "mean, people weighted by records"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,3 +67,8 @@ def by_cause(sampling: float, noise: float) -> dict[str, float]:
 def estimand_of(cap: int | None) -> str:
     """What a mean of people is over: persons, or their capped records."""
     return PERSONS if cap is None else RECORDS
+
+
+def name_estimand(words: str, estimand: str) -> str:
+    """These words for what is estimated, with people weighted as in `estimand`."""
+    return "".join((words, *estimand.partition(", people ")[1:]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from privmean.inference.interval import (
     Floats,
     Interval,
 )
+from privmean.output import HasOutput, Output
 from privmean.plain_data import plain, plain_tree
 from privmean.release.provenance import NAME, SCHEMA, sealed
 from privmean.release.result_numbers import ResultNumbers
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Release(ResultNumbers):
+class Release(HasOutput, ResultNumbers):
     """One differentially private release.
 
-    In a few lines: `print(release)`; all of it: `release.details()`; as a table: `rows()`,
-    `to_frame()`; as a picture: `plot()`; for files and `privmean verify`: `to_dict()`.
+    As a table: `print(release)`, `to_markdown()`, `to_latex()`, `to_frame()`, `rows()`; all of it:
+    `release.details()`; as a picture: `plot()`; for files and `privmean verify`: `to_dict()`.
 
     estimate: shape (d,), NaN where the private outcome was a failure. persons, status, statuses,
     diagnostics and the like: see `Findings`. secure: False for simulated noise. provenance:
@@ -137,30 +138,32 @@ class Release(ResultNumbers):
 
         return StoredRelease(**parts_of(values))
 
-    def summary(self) -> str:
-        """The release in a few lines: what `print` shows."""
-        from privmean.release.formatting import summary
+    def output(self, noise: bool = False) -> Output:
+        """What `print` shows, before it is text. noise: with the intervals of privacy noise."""
+        from privmean.release.formatting import output
 
-        return summary(self, UNSAFE)
+        return output(self, UNSAFE, noise=noise)
+
+    def summary(self, *, noise: bool = False) -> str:
+        """The release as a table: what `print` shows.
+
+        noise: with the noise-only interval of every row, which leaves sampling error out.
+
+        Example:
+            print(release.summary(noise=True))
+        """
+        return self.output(noise).text()
 
     def details(self) -> str:
-        """The release in full: every assumption, limit, share of the budget and mechanism call."""
+        """The release in full: every assumption, bound, share of the budget and mechanism call."""
         from privmean.release.formatting import details
 
-        return details(self, UNSAFE)
-
-    def __str__(self) -> str:
-        return self.summary()
+        return details(self, UNSAFE).text()
 
     def __repr__(self) -> str:
         from privmean.release.formatting import one_line
 
         return one_line(self)
-
-    def _repr_html_(self) -> str:
-        from privmean.release.charts import page
-
-        return page(self, UNSAFE)
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,6 +185,21 @@ class StoredRelease(Release):
             return math.isfinite(self.found[-1].estimate)
         return super().answered
 
+    def labels(self) -> tuple[str, ...]:
+        if "q" in self.stored:
+            return quantile_labels(self.stored["q"])
+        return VARIANCE_LABELS if "deviation" in self.stored else super().labels()
+
+    def unit_of(self, row: Row, place: int) -> object:
+        shared = "q" in self.stored or "curve" in self.stored
+        return "" if shared else super().unit_of(row, place)
+
+    def joint_text(self) -> str:
+        return "" if "deviation" in self.stored else super().joint_text()
+
+    def fitted_text(self) -> str:
+        return fitted_text(self.diagnostics) if "formula" in self.stored else ""
+
     def jointly(self, level: float | None = None) -> Interval | None:
         """Of groups the ends of each alone are stored."""
         return None if any(row.group for row in self.found) else self.interval(level)
@@ -195,3 +213,17 @@ class StoredRelease(Release):
 
     def to_dict(self) -> dict[str, Any]:
         return dict(self.stored)
+
+
+VARIANCE_LABELS = ("variance", "std deviation")
+
+
+def quantile_labels(parts: Iterable[float]) -> tuple[str, ...]:
+    """The name of every quantile in a print: 25%."""
+    return tuple(f"{100 * part:.10g}%" for part in parts)
+
+
+def fitted_text(diagnostics: Mapping[str, Any]) -> str:
+    """How many people a regression could be fitted to, where that was released."""
+    weights = [item for item in diagnostics.get("weight") or () if math.isfinite(item or math.nan)]
+    return f", about {max(0, round(weights[0])):,} with a fit (noisy)" if weights else ""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -60,7 +60,6 @@ class ResultNumbers(ResultNotes):
     secure: bool = True
     level: float = 0.95
     provenance: Provenance = field(default_factory=Provenance, repr=False)
-    tabled: ClassVar[bool] = False  # shown as a table, also where it is one line
 
     def interval(self, level: float | None = None, target: str | None = None) -> Interval:
         """Interval for the population: covers sampling, privacy noise and clipping as stated."""
@@ -183,17 +182,26 @@ class ResultNumbers(ResultNotes):
             for row in self.rows()
         )
 
-    def title(self) -> str:
-        """What is estimated, in a line."""
-        return self.estimand
+    # --- what is printed of it --------------------------------------------------------------------
+    def labels(self) -> tuple[str, ...]:
+        """The name of every row in a print."""
+        return tuple(row.group or row.term for row in self.rows())
 
-    def together(self) -> str:
-        """How the intervals of several lines hold, after what they are for."""
-        more = "" if self.jointly() is None else "; together: conf_int(simultaneous=True)"
-        return f", each for its line alone{more}"
+    def unit_of(self, row: Row, place: int) -> object:
+        """What rows of one unit share, hence their decimals: means by group and their differences;
+        columns and ratios have units of their own."""
+        return (row.term, " / " in row.group) if row.group else place
+
+    def joint_text(self) -> str:
+        """Whether the level of several intervals holds for each or for all; "" for neither."""
+        return "pointwise"
+
+    def fitted_text(self) -> str:
+        """How many people the estimate is of, beside those that there are."""
+        return ""
 
     def footer(self) -> tuple[str, ...]:
-        """Lines below the table that only this kind of release has."""
+        """Sentences below the table that only this kind of release has."""
         return ()
 
 

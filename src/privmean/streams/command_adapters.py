@@ -25,7 +25,7 @@ class StreamAdapter(ABC, Generic[S]):
 
     @property
     @abstractmethod
-    def why(self) -> list[str]:
+    def why(self) -> list[tuple[str, str]]:
         """How the stream was planned, for the summary."""
 
     @property
@@ -68,7 +68,7 @@ def _timeless(event: InputRecord, place: int, period: str) -> str:
 
 
 def _late(count: int) -> str:
-    return f", {count} of a time that was over" if count else ""
+    return f", {count:,} of a time that was over" if count else ""
 
 
 def _cells(events: list[InputRecord]) -> list[Any]:
@@ -79,17 +79,20 @@ class MeanAdapter(StreamAdapter[MeanStream]):
     """One mean; with periods the first public text of an event is its time."""
 
     @property
-    def why(self) -> list[str]:
+    def why(self) -> list[tuple[str, str]]:
         plan = self.stream.plan
-        lines = [f"method: {plan.why}", f"planned: {plan.outlook}"]
+        lines = [("Method", f"{plan.why}."), ("Forecast", f"{plan.outlook}.")]
         if self.stream.region is None and plan.search is not None:
             lines.append(
-                f"nothing was released: the clipping radius is found when {plan.search.persons} "
-                "persons have come; give --clip or --bounds to start at once"
+                (
+                    "No release yet",
+                    f"the clipping radius is found when {plan.search.persons:,} people have come; "
+                    "give --clip or --bounds to start at once.",
+                )
             )
         if self.finished:
             lines.append(
-                f"the horizon of {self.stream.steps} steps is reached; later events are not used"
+                ("Horizon", f"{self.stream.steps:,} steps are reached; later records are not used.")
             )
         return lines
 
@@ -120,8 +123,8 @@ class MeanAdapter(StreamAdapter[MeanStream]):
     def counts(self) -> str:
         stream = self.stream
         return (
-            f"{stream.arrivals} events, {stream.steps} steps, {stream.records} records in the "
-            f"mean, {stream.waiting} waiting{_late(stream.late)}"
+            f"{stream.arrivals:,} records, {stream.steps:,} steps, {stream.records:,} records "
+            f"in the mean, {stream.waiting:,} waiting{_late(stream.late)}"
         )
 
 
@@ -129,9 +132,12 @@ class GroupAdapter(StreamAdapter[GroupMeanStream]):
     """Means by group: the first public text of an event is its group, the second its time."""
 
     @property
-    def why(self) -> list[str]:
+    def why(self) -> list[tuple[str, str]]:
         plan = self.stream.plan
-        return [f"method: {plan.why}", f"planned for each of {plan.groups} groups: {plan.outlook}"]
+        return [
+            ("Method", f"{plan.why}."),
+            ("Forecast", f"for each of {plan.groups:,} groups, {plan.outlook}."),
+        ]
 
     @property
     def finished(self) -> bool:
@@ -163,24 +169,27 @@ class GroupAdapter(StreamAdapter[GroupMeanStream]):
 
     def counts(self) -> str:
         stream = self.stream
-        groups = f"{stream.steps} steps in {len(stream.groups)} groups"
-        return f"{stream.arrivals} events, {groups}{_late(stream.late)}"
+        groups = f"{stream.steps:,} steps in {len(stream.groups):,} groups"
+        return f"{stream.arrivals:,} records, {groups}{_late(stream.late)}"
 
 
 class WithholdAdapter(StreamAdapter[WithholdRelease]):
     """A withhold-release stream."""
 
     @property
-    def why(self) -> list[str]:
+    def why(self) -> list[tuple[str, str]]:
         stream = self.stream
-        lines = [f"method: withhold-release, {stream.plan.why}"]
+        lines = [("Method", f"withhold-release, {stream.plan.why}.")]
         if stream.awaited:  # all of them need the same number
             widths = ", ".join(str(item.width) for item in stream.awaited)
             lines.append(
-                f"nothing is released yet of blocks of {widths} records: a private interval needs "
-                f"{stream.awaited[0].averages} averages, of which a person gives at most one, and "
-                f"{stream.persons} persons have come; where fewer can come, give --persons, or "
-                "leave out --spread to start at once"
+                (
+                    "No release yet",
+                    f"of blocks of {widths} records: a private interval needs "
+                    f"{stream.awaited[0].averages:,} averages, at most one per person, and "
+                    f"{stream.persons:,} people have come. Where fewer can come, give --persons, "
+                    "or leave out --spread to start at once.",
+                )
             )
         return lines
 
@@ -199,4 +208,4 @@ class WithholdAdapter(StreamAdapter[WithholdRelease]):
 
     def counts(self) -> str:
         waiting = self.stream.waiting
-        return f"{self.stream.arrivals} events, {waiting} records withheld"
+        return f"{self.stream.arrivals:,} records, {waiting:,} of them withheld"

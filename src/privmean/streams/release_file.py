@@ -14,7 +14,7 @@ from privmean.storage.file_io import FULL, os_error_text
 from privmean.streams.stream_release import StreamRelease
 
 
-class Output(Protocol):
+class ReleaseOutput(Protocol):
     """Takes releases in order."""
 
     def write(self, releases: Iterable[StreamRelease]) -> int:

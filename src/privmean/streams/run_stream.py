@@ -7,10 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from privmean.errors import ArgumentError
+from privmean.inference.interval import UNSAFE
+from privmean.output import Output
+from privmean.privacy.guarantee_text import privacy_text
 from privmean.streams.command_adapters import StreamAdapter
 from privmean.streams.record_lines import InputRecord
 from privmean.streams.record_sources import Interrupts, Source
-from privmean.streams.release_file import Output, ReleaseFile, StandardOutput
+from privmean.streams.release_file import ReleaseFile, ReleaseOutput, StandardOutput
 
 # what a line can lack that is no event, by the count of such lines in the note: the option to check
 LACKING = {
@@ -49,7 +52,7 @@ def run(
     counted, and all that is public.
     """
     mark: dict[str, Any] = {**NOTHING, **(fed.stream.mark or {})}
-    target: Output = StandardOutput() if output is None else output
+    target: ReleaseOutput = StandardOutput() if output is None else output
     if output is None:
         target.write(fed.again(0 if replay else mark["shown"]))
         mark["shown"] = max(mark["shown"], fed.reached)
@@ -123,22 +126,20 @@ def summary(fed: StreamAdapter[Any], run: Run) -> str:
     """What happened, in public facts."""
     guarantee = fed.stream.guarantee
     lines = [
-        f"{'stopped' if run.stopped else 'done'}: {fed.counts()}",
-        f"promise: {guarantee.describe()} for one {guarantee.unit}, {guarantee.relation}; "
-        f"{guarantee.note}",
-        *fed.why,
-    ]
-    lines[3:3] = [
-        f"{'no line had a' if count == run.read else f'{count} lines had no'} readable {what}: not "
-        f"events, and counted nowhere; check {option}"
+        f"{'No line had a' if count == run.read else f'{count:,} lines had no'} readable {what}; "
+        f"such lines are not counted. Check {option}."
         for count, (what, option) in zip(run.lacking.values(), LACKING.values(), strict=True)
         if count
     ]
     if run.unfinished:
         lines.append(
-            "the last line has no line feed and was left for the next run; if the input is "
-            "complete, say --complete"
+            "The last line has no line feed and was left for the next run. If the input is "
+            "complete, say --complete."
         )
-    if not fed.stream.secure:
-        lines.insert(0, "*** SIMULATED NOISE: not private, for tests and studies only ***")
-    return "\n".join(lines)
+    return Output(
+        f"Stream: {'stopped' if run.stopped else 'done'}",
+        fed.counts(),
+        lines=tuple(lines),
+        paragraphs=(("Privacy", f"{privacy_text(guarantee)} {guarantee.note}"), *fed.why),
+        warning="" if fed.stream.secure else UNSAFE,
+    ).text()

@@ -54,13 +54,13 @@ class StreamForecast:
     def __str__(self) -> str:
         unit = " clip radii" if self.in_radii else ""
         small = (
-            f"noise stays above 10 % of the region in all {self.steps} steps"
+            f"noise stays above 10% of the region in all {self.steps:,} steps"
             if self.small_from is None
-            else f"noise below 10 % of the region from step {self.small_from} on"
+            else f"noise is below 10% of the region from step {self.small_from:,} on"
         )
         return (
-            f"{small}; over {self.steps} steps: error of what is shown {self.shown_rmse:.4g}{unit} "
-            f"(root mean square), noise at the last step {self.last_sd:.4g}{unit}"
+            f"{small}; root mean squared error over {self.steps:,} steps "
+            f"{self.shown_rmse:.4g}{unit}, noise sd at the last step {self.last_sd:.4g}{unit}"
         )
 
 

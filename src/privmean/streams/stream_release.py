@@ -13,7 +13,9 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError
+from privmean.inference.interval import UNSAFE
 from privmean.noise.noise_source import Noise
+from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
 from privmean.streams import confidence_bands as bands
 from privmean.streams.averaging_targets import RUNNING, AveragingTarget
 from privmean.streams.power_series import Floats
@@ -23,7 +25,7 @@ FADED = 1e-280  # squares of weights below this are no longer exact
 
 
 @dataclass(frozen=True, eq=False)
-class StreamRelease:
+class StreamRelease(HasOutput):
     """The released running mean after one step.
 
     step: number of the step, from 1. arrivals: records that had arrived (public). records: records
@@ -54,6 +56,40 @@ class StreamRelease:
         if len(self.estimate) != 1:
             raise TypeError("only a release of one column converts to a float")
         return float(self.estimate[0])
+
+    def output(self) -> Output:
+        """What `print` shows: a row per coordinate; intervals where there is one coordinate."""
+        values, places = self.estimate.tolist(), decimals(self.noise_sd)
+        columns = ["estimate", "noise sd"]
+        table = [[value, self.noise_sd] for value in values]
+        halves = {"population": self.population, "privacy noise": self.half_width}
+        at, lines = percent(self.level), []
+        if len(values) == 1:
+            columns += ["CI lower", "CI upper", "noise lo", "noise hi"]
+            table[0] += [values[0] + sign * half for half in halves.values() for sign in (-1, 1)]
+        else:
+            lines += [
+                f"{at} confidence radius (l2), {kind}: {number(half, places, self.noise_sd)}."
+                for kind, half in halves.items()
+                if not math.isnan(half)
+            ]
+        said = [f"step {self.step:,}", self.period, self.group and f"group {self.group}"]
+        return Output(
+            f"Stream mean, {', '.join(item for item in said if item)}",
+            f"{self.records:,} records in the mean, {self.waiting:,} waiting (public)"
+            + (f"; {at} confidence intervals" if len(values) == 1 else ""),
+            tuple(columns),
+            tuple(
+                TableRow(
+                    "mean" if len(values) == 1 else str(j),
+                    tuple(number(item, places, self.noise_sd) for item in row),
+                )
+                for j, row in enumerate(table)
+            ),
+            lines=tuple(lines),
+            paragraphs=(("Assumes", f"{self.assumes}."),) if self.assumes else (),
+            warning="" if self.secure else UNSAFE,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for one line of JSON."""

@@ -176,7 +176,9 @@ class Study:
         known, asked = self._last, tuple(map(id, items))  # items are held as long as the study
         if known is None or known[0] != asked or known[1].shapes != shapes:
             table = isinstance(self.source, Table)
-            made = StudyPlan.of(self._prepared(items), shapes, self._said.budget, looking=table)
+            made = StudyPlan.of(
+                self._prepared(items), shapes, self._said.budget, looking=table, name=self.name
+            )
             known = self._last = asked, made
         return known[1]
 

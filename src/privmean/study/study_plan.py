@@ -11,12 +11,13 @@ from privmean.bisection import smallest_int
 from privmean.central.shared_location import SharedLocationQuery
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
 from privmean.pipeline import Plan
 from privmean.plain_data import plain
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.canonical_json import digest
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.guarantee_text import risk_sentence
+from privmean.privacy.guarantee_text import privacy_text
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.study.allocate_budget import allot
 from privmean.study.budget_shares import RHO, SUMS, BudgetAllocation, noise_of
@@ -54,9 +55,15 @@ class PlanRow:
     method: str
     why: str
 
+    @property
+    def errors(self) -> tuple[float, float, float]:
+        """The predicted error, and its parts from sampling and from privacy noise."""
+        sampling = math.sqrt(max(self.predicted**2 - self.noise**2, 0.0))
+        return self.predicted, sampling, self.noise
+
 
 @dataclass(frozen=True)
-class StudyPlan:
+class StudyPlan(HasOutput):
     """Everything decided before data are read: parts, plans, the composed bill.
 
     Example:
@@ -70,6 +77,7 @@ class StudyPlan:
     shapes: Mapping[str, PublicShape]
     budget: Budget
     allotment: BudgetAllocation
+    name: str = ""
 
     @classmethod
     def of(
@@ -79,9 +87,10 @@ class StudyPlan:
         budget: Budget,
         *,
         looking: bool = True,
+        name: str = "",
     ) -> StudyPlan:
         """looking: whether columns can be looked at (those of a table)."""
-        return cls(items, shapes, budget, allot(items, shapes, budget, looking=looking))
+        return cls(items, shapes, budget, allot(items, shapes, budget, looking=looking), name)
 
     @property
     def parts(self) -> tuple[QuestionShare, ...]:
@@ -249,46 +258,57 @@ class StudyPlan:
             ],
         }
 
-    def __str__(self) -> str:
+    def output(self) -> Output:
         """The plan as a table, from public numbers alone."""
         found = self.lines()
-        wide = max([8, *(len(line.name) for line in found)])
-        heads = ("share", "error", "noise", "weight x2", "persons >=")
-        rows = [f"{'question':<{wide}}" + "".join(f"{item:>12}" for item in heads) + "   method"]
-        for line in found:
-            mark = "" if line.guessed else "*"
-            cells = (
-                f"{line.share:.1%}",
-                f"{line.predicted:.3g}{mark}",
-                f"{line.noise:.3g}{mark}",
-                "–" if math.isnan(line.doubled) else f"{line.doubled:.3g}{mark}",
-                "–" if line.least is None else str(line.least),
-            )
-            text = "".join(f"{item:>12}" for item in cells)
-            rows.append(f"{line.name:<{wide}}{text}   {line.method}: {line.why}")
-        rows.append(
-            "error: predicted, and noise is privacy's part of it; weight x2: the error with twice "
-            "the weight; persons >=: fewer are refused"
-        )
+        shared = [] if all(line.guessed for line in found) else [self._least_error(found)]
+        rows = [
+            TableRow(line.name, _cells(line, *([] if line.guessed else shared))) for line in found
+        ]
+        unit = "between-person standard deviations" if shared else "the column's units"
+        if shared and any(line.guessed for line in found):
+            unit += ", or in the column's units where guess_sd is given"
+        elif shared:
+            unit += "; pass guess_sd for the column's units"
+        notes = [("*", f"Predicted root mean squared error in {unit}.")]
         for look, share, serves in self.looked():
-            rows.append(f"{look.name}: {share:.1%}, once for {', '.join(serves)}")
-        promise = self.guarantee
-        rows.append(
-            f"together {promise.describe()} for one {promise.unit} with all records, "
-            f"{promise.relation}: {risk_sentence(promise)}"
+            name = look.name[:1].upper() + look.name[1:]
+            notes.append(("", f"{name}: {share:.1%} of the budget, shared by {', '.join(serves)}."))
+        notes.append(("", f"Accounting: {self._accounting}."))
+        return Output(
+            f"Study plan: {self.name}" if self.name else "Study plan",
+            sample=self._sample,
+            columns=("budget", "error*", "sampling*", "noise*", "error* at 2x weight", "minimum n"),
+            rows=tuple(rows),
+            notes=tuple(notes),
+            paragraphs=(("Privacy", privacy_text(self.guarantee)),),
         )
-        words = {
-            "sums": "the parts add up",
-            "curves": f"composed by curves: every free part is {self.allotment.factor:.3g} times "
-            "what adding up allows",
-            "sums of rho": "the parts are of rho, which adds up",
-        }[self.allotment.way]
-        rows.append(f"composition: {words}")
-        if not all(line.guessed for line in found):
-            rows.append(
-                "* in deviations between persons (give guess_sd for the column's own units)"
-            )
-        persons = {shape.count for shape in self.shapes.values()}
+
+    def _least_error(self, found: tuple[PlanRow, ...]) -> float:
+        """The smallest number in deviations between people: it sets their decimals."""
+        return min(x for line in found if not line.guessed for x in line.errors if x > 0)
+
+    @property
+    def _sample(self) -> str:
+        known = sorted({shape.count for shape in self.shapes.values() if shape.count})
         public = "public" if self.budget.neighbors == REPLACE_ONE else "a public guess"
-        rows.append(f"persons: {', '.join(map(str, sorted(x for x in persons if x)))} ({public})")
-        return "\n".join(rows)
+        people = f"n = {', '.join(f'{n:,}' for n in known)} people ({public})"
+        loss = privacy_text(self.guarantee).partition(", person level")[0]
+        return f"{people}; {loss}; planning charges nothing"
+
+    @property
+    def _accounting(self) -> str:
+        return {
+            "sums": "basic composition",
+            "curves": "numerical composition; every free part is "
+            f"{self.allotment.factor:.3g} times that of basic composition",
+            "sums of rho": "basic composition of zCDP",
+        }[self.allotment.way]
+
+
+def _cells(line: PlanRow, *shared: float) -> tuple[str, ...]:
+    """The cells of a question; shared: the number that sets the decimals of several questions."""
+    least = min([*shared, *(x for x in line.errors if x > 0)][:1] if shared else line.errors)
+    places = decimals(least)
+    numbers = [number(x, places, least) for x in (*line.errors, line.doubled)]
+    return (f"{line.share:.1%}", *numbers, MISSING if line.least is None else count(line.least))

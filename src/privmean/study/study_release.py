@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 from privmean.errors import ArgumentError
 from privmean.inference.interval import UNSAFE
 from privmean.inference.status import OK
+from privmean.output import HasOutput, Output, percent
 from privmean.plain_data import plain_tree
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.guarantee_text import risk_sentence
-from privmean.release.formatting import percent, stated_status, status_text, table
+from privmean.release.formatting import (
+    advice_of,
+    study_output,
+)
 from privmean.release.provenance import Provenance, sealed
 from privmean.release.release import Release
 from privmean.release.result_rows import Row, columns_of
@@ -40,11 +43,14 @@ class Answer:
     @property
     def stated(self) -> tuple[str, str]:
         """Status and advice."""
-        return (self.status, self.advice) if self.release is None else stated_status(self.release)
+        if self.release is None:
+            return self.status, self.advice
+        made = self.release
+        return made.status if made.status != OK else made.interval().status, advice_of(made)
 
 
 @dataclass(frozen=True, repr=False)
-class StudyRelease:
+class StudyRelease(HasOutput):
     """The releases of a study, by name: `found["wage"]`; the promise is that of the whole.
 
     rows, to_frame: every line of every question, with the question's name first. Lines of a study
@@ -188,25 +194,17 @@ class StudyRelease:
 
         write_report(self.to_dict(), path, **facts)
 
-    def __str__(self) -> str:
-        lines = [] if self.secure else [f"*** {UNSAFE} ***"]
-        for answer in self.answers:
-            lines.append(f"{answer.item.name} ({answer.item.question.kind})")
-            status, advice = answer.stated
-            if answer.release is not None:
-                lines += table(answer.release.rows(), answer.release.level, answer.release.columns)
-                advice = status_text(answer.release)
-            if status != OK:
-                lines.append(f"  {advice}")
-        promise = self.guarantee
-        kind = "all lines together" if self.simultaneous else "each line for itself"
-        lines.append(f"intervals: {percent(self.level)}, {kind}")
-        lines.append(
-            f"promise of the whole: {promise.describe()} for one {promise.unit} with all records, "
-            f"{promise.relation}: {risk_sentence(promise)}"
+    def output(self) -> Output:
+        """What `print` shows: the rows of all questions in one table."""
+        level = f"{percent(self.level)} confidence intervals, "
+        return study_output(
+            self.name,
+            [(item.item.name, item.release, item.stated[0]) for item in self.answers],
+            self.guarantee,
+            level + ("simultaneous" if self.simultaneous else "pointwise"),
+            ["One question: study[name]. As a frame: study.to_frame()."],
+            "" if self.secure else UNSAFE,
         )
-        lines.append("each by itself: study[name]; as a table: study.to_frame()")
-        return "\n".join(lines)
 
     def __repr__(self) -> str:
         bad = f", failed: {', '.join(self.failed)}" if self.failed else ""

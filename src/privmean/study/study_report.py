@@ -15,12 +15,11 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.inference.status import OK, find_status, read_status
-from privmean.plurals import count_noun
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 from privmean.privacy.guarantee_text import risk_sentence
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.charts import cell, labels, svg
-from privmean.release.formatting import assumption_text, assumptions, n_source
+from privmean.release.formatting import assumption_text, people_text, sentences, title
 from privmean.release.provenance import NAME
 from privmean.release.release import Release
 from privmean.release.result_rows import Row
@@ -123,17 +122,15 @@ def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str,
         "flagged": answered and status != OK,
         "advice": find_status(status).text(interval.target, item["advice"]),
         "short": len(rows) <= SHORT,
-        "title": made.estimand,
+        "title": title(made),
         "target": interval.target,
-        "persons": ""
-        if made.persons is None
-        else f"{count_noun(made.persons, 'person')} ({n_source(made)})",
+        "persons": "" if made.persons is None else people_text(made),
         "rows": [_cells(name, row) for name, row in zip(labels(rows), rows, strict=True)],
         "counted": len({row.persons for row in rows if math.isfinite(row.persons)}) > 1,
         "slim": all(len(name) <= SLIM for name in labels(rows)),
         "pictures": [svg(panel, made.level) for panel in _panels(rows) if panel],
         "rests": assumption_text(made),
-        "assumed": assumptions((interval.assumption, *made.assumptions)),
+        "assumed": "; ".join(sentences((interval.assumption, *made.assumptions))),
         "method": f"{made.estimator}: {made.plan.why}",
         "own": made.guarantee.describe(),
     }

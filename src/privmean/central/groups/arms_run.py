@@ -51,9 +51,9 @@ from privmean.release.outcome import Outcome
 
 FINAL = "signed sum and squares"
 OWN = "value, square and number by arm"
-ESTIMAND = "difference of the means over the persons of two arms"
-RULE = "who is in which arm is public (a person is in its first one); only values are protected"
-NULLS = "persons without a usable value are left out, arm by arm"
+ESTIMAND = "difference of the means of two arms, people weighted equally"
+RULE = "the arm of a person is public (the first one); only values are protected"
+NULLS = "people without a value are left out, arm by arm"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from privmean.release.result_rows import Row
 
 SMALLEST, LARGEST = 1e-12, 1 - 1e-6  # p-values that are told apart
 ROUNDS = 40
-CHANCE = "an effect is one of the arms only if these were fixed by chance, before the values"
+CHANCE = "Causal only if the arms were randomized."
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +63,9 @@ class EffectRelease(Release):
     def facts(self) -> dict[str, Any]:
         return super().facts() | {"p_value": plain(self.p_value)}
 
+    def labels(self) -> tuple[str, ...]:
+        return tuple(row.term.rpartition(": ")[2] for row in self.rows())
+
     def footer(self) -> tuple[str, ...]:
         return (*super().footer(), *effect_lines(self.p_value, by_arms=self.by_arms))
 
@@ -71,7 +74,7 @@ def effect_lines(p_value: float, *, by_arms: bool) -> tuple[str, ...]:
     """What stands below an effect: its p-value, if there is one, and when it is one of the arms."""
     lines: tuple[str, ...] = (CHANCE,) if by_arms else ()
     if not math.isnan(p_value):
-        said = f"p-value {p_value:.2g}" if p_value >= 1e-6 else "p-value below 1e-6"
-        more = ": one law of values in both arms" if by_arms else ""
-        lines = (f"{said}, of no effect{more}", *lines)
+        said = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 1e-6"
+        null = "equal distributions in both arms" if by_arms else "no difference"
+        lines = (f"{said} for the null hypothesis of {null}.", *lines)
     return lines

@@ -47,7 +47,7 @@ from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
-from privmean.release.outcome import Outcome, by_cause
+from privmean.release.outcome import PERSONS, Outcome, by_cause
 
 USUAL_STEPS = 2**19 + 1
 USUAL_PERSONS = 2000  # with which a kind of noise is chosen
@@ -303,16 +303,16 @@ class GroupPlan(PairsPlan):
         return (words,) if words and self.settings.public_keys else ()
 
     def _worded(self, table: GroupTable, found: GroupEstimates) -> GroupTable:
-        words = assumption_of(found, self.settings)
-        return replace(table, assumption=words, simultaneous=self.simultaneous)
+        words, brief = assumption_of(found, self.settings)
+        return replace(table, assumption=words, brief=brief, simultaneous=self.simultaneous)
 
     def _estimand(self) -> str:
         s = self.settings
         if not s.weights.split:
-            return "mean over the persons of each group"
+            return PERSONS
         if s.weights.most == 1:
-            return "mean over the persons of each group, one vote a person in all"
-        return "mean over the persons of each group, who count less in more groups"
+            return "mean, people weighted equally over all groups"
+        return "mean, people weighted less if in more groups"
 
 
 def _facts(found: GroupEstimates, shrunk: Floats | None) -> dict[str, Any]:

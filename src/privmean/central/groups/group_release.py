@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KNOWN = 1e-5  # a deviation below it is that of a public number
 SAME = "assumes that persons who are high in one group are not low in the other"
 WORST = "holds for any dependence within persons"
-PARTS = "rest and overall: by noisy persons, of groups that are not at the limits or too small"
+PARTS = "rest and overall: by noisy n, of groups that are neither at a bound nor suppressed."
 APART = "groups of different persons"
 
 
@@ -199,16 +199,9 @@ class GroupRelease(Release):
         all_rows = replace(self.groups, simultaneous=True)
         return self._shared(("jointly", at), lambda: all_rows.interval(at, None))
 
-    def title(self) -> str:
-        """The value, by what, and what is estimated."""
-        return f"{self.term} by {', '.join(self.by)}: {super().title()}"
-
-    def together(self) -> str:
-        """How intervals of groups hold: those of comparisons are intervals of their own."""
-        if self.groups.simultaneous:
-            return "; those of groups hold together, and so do those of comparisons"
-        more = "; all differences together: pairwise()" if len(self.columns) > 2 else ""
-        return f", each for its line alone{more}"
+    def joint_text(self) -> str:
+        """Intervals of comparisons are intervals of their own."""
+        return "simultaneous" if self.groups.simultaneous else super().joint_text()
 
     def footer(self) -> tuple[str, ...]:
         """What the table leaves out."""
@@ -303,6 +296,9 @@ def group_release(
             "intervals": ordered,
             "statuses": ordered.status,
             "diagnostics": diagnostics,
+            "estimand": "".join(
+                (f"mean of {term} by {', '.join(by)}", *release.estimand.partition(", people ")[1:])
+            ),
         },
         term=term,
         by=tuple(by),

@@ -10,20 +10,27 @@ from privmean.central.groups.group_settings import LEAST, PRECISE, GroupSettings
 from privmean.central.groups.run_groups import GroupEstimates
 from privmean.central.log_histogram import ATOM_ONLY, BEYOND
 from privmean.central.point_mass import point_mass_value
-from privmean.inference.outlier_check import undetected_text
+from privmean.inference.assumptions import (
+    GROUP_SHARE,
+    INDEPENDENT,
+    joined,
+    no_undetected,
+)
 
 THICK = (
     "Nearly all others may share a value, or groups may lie far apart: ask each question where the "
     "others are no usable value."
 )
-HIDDEN = "groups of fewer than about "
+NORMAL = "sampling errors are normal"
+OUTLIERS = "outliers of {} exceed its clipping bounds by at most twice what all outliers do"
+HIDDEN = "Groups of fewer than about "
 LEFT_OUT = "These groups hold about "
 PART = 0.5  # of all people: fewer in the groups are said
 
 
 def hidden_words(threshold: float) -> str:
     """Which private keys are no rows."""
-    return f"{HIDDEN}{threshold:.0f} persons are hidden, and their number is not known"
+    return f"{HIDDEN}{threshold:.0f} people are hidden; their number is not known."
 
 
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
@@ -53,7 +60,7 @@ def notes_of(settings: GroupSettings) -> tuple[str, ...]:
             "asked: another list of keys changes the rows"
         )
     related = (
-        ("intervals of contrasts hold for any dependence within persons, and are wide",)
+        ("intervals of contrasts hold for any dependence within people, and are wide",)
         if split
         else ()
     )
@@ -72,37 +79,30 @@ def left_out_words(counted: float, noise: float, persons: int | None) -> str:
 
 
 def arms_assumption(*, counted: bool, unseen: float) -> str:
-    """What the interval of a difference of public arms rests on. unseen: persons who may be
+    """What the interval of a difference of public arms rests on. unseen: people who may be
     missed."""
     if not counted:
-        return "sampling errors are normal"
-    return (
-        "of each arm: (1) its persons beyond the limits exceed them by at most twice what the "
-        "pooled histogram says; (2) its share of persons beyond the pooled limits is at most twice "
-        "that of all persons; (3) those exceed the limits on average by no more than these are "
-        f"from the grand mean{undetected_text(unseen)}; sampling errors are normal"
-    )
+        return joined((INDEPENDENT, NORMAL))
+    share = "neither arm has more than twice the overall share of outliers"
+    return joined((INDEPENDENT, share, no_undetected(unseen), OUTLIERS.format("an arm"), NORMAL))
 
 
-def assumption_of(found: GroupEstimates, settings: GroupSettings) -> str:
-    """What the intervals rest on."""
+def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, str]:
+    """What the intervals rest on, and that in a few words ("" where it is short itself)."""
     if found.reading is None:
-        return ""
+        return "", ""
     if found.place is None:
-        return "values lie within the bounds of their type; sampling errors are normal"
+        return joined((INDEPENDENT, "values lie within the bounds of their type", NORMAL)), ""
     if not settings.counted:
-        return "sampling errors are normal"
+        return joined((INDEPENDENT, NORMAL)), ""
     unseen = 0.0 if found.beyond is None else found.beyond.doubt * found.persons
-    return (
-        "of each group: (1) its persons beyond its limits exceed them by at most twice what the "
-        "pooled histogram says, as much wider as its persons seem to spread; (2) its share of "
-        "persons beyond the pooled limits is at most twice that of all persons; (3) those exceed "
-        "the limits on average by no more than these are from the grand mean, as much wider"
-        f"{undetected_text(unseen)}; the noise of the histogram and the error of the variances "
-        "are not "
-        f"in the interval; coverage of imprecise rows (weight times epsilon below {PRECISE:g}) was "
-        "not measured"
+    brief = joined((INDEPENDENT, GROUP_SHARE, no_undetected(unseen)))
+    more = (
+        OUTLIERS.format("a group"),
+        "the noise of the histogram and the error of the variances are small",
+        f"no row is imprecise (weight times epsilon below {PRECISE:g}; not measured there)",
     )
+    return joined((brief, *more)), brief
 
 
 def advice_of(found: GroupEstimates, settings: GroupSettings, epsilon: Fraction) -> str:

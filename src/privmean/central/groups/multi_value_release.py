@@ -15,6 +15,7 @@ from privmean.inference.group_table import each_of
 from privmean.inference.interval import Interval
 from privmean.inference.multi_value_table import SeveralTables, joined
 from privmean.inference.status import release_status
+from privmean.release.outcome import name_estimand
 from privmean.release.release import Release
 from privmean.release.result_rows import Row
 
@@ -61,15 +62,6 @@ class MultiValueRelease(Release):
         found = joined([item.jointly(each) for item in self.tables])
         return replace(found, level=self._level(level))
 
-    def title(self) -> str:
-        """The values, by what, and what is estimated."""
-        terms, by = ", ".join(item.term for item in self.tables), ", ".join(self.tables[0].by)
-        return f"{terms} by {by}: {super().title()}"
-
-    def together(self) -> str:
-        """How intervals of groups hold: those of comparisons belong to a value."""
-        return ", each for its line alone; all differences of a value: release[value].pairwise()"
-
     def footer(self) -> tuple[str, ...]:
         """As of each value."""
         return self.tables[0].footer()
@@ -109,8 +101,15 @@ def values_release(
     known = {item.name: getattr(release, item.name) for item in fields(Release)}
     statuses = tuple(status for item in tables for status in item.statuses)
     names = tuple(f"{item.term}: {key}" for item in tables for key in item.columns)
+    words = f"means of {', '.join(terms)} by {', '.join(by)}"
     estimate = np.concatenate([item.estimate for item in tables])
     return MultiValueRelease(
-        **known | {"columns": names, "estimate": estimate, "statuses": statuses},
+        **known
+        | {
+            "columns": names,
+            "estimate": estimate,
+            "estimand": name_estimand(words, release.estimand),
+            "statuses": statuses,
+        },
         tables=tuple(tables),
     )

@@ -114,4 +114,4 @@ class HeavyTailedPlan(PlanBase):
 
 
 def assumption_of(common: HeavyTailedNumbers) -> str:
-    return f"{common.moment.describe()}; {common.mode} bias bounds; unrelated persons"
+    return f"people are independent; {common.moment.describe()}; {common.mode} bias bounds"

@@ -39,7 +39,7 @@ from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.parallel_composition import Parallel
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome
+from privmean.release.outcome import PERSONS, Outcome
 
 LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
 PARTS = "disjoint parts of the persons"
@@ -232,8 +232,9 @@ class ThreadedPlan(ClippingPlan):
             assumptions=(self.common.moment.describe(),),
             shares=self.shares,
             diagnostics=diagnostics,
-            estimand="mean over persons"
-            + ("" if self.weights is None else ", weighted by a public function of their records"),
+            estimand=PERSONS
+            if self.weights is None
+            else "mean, people weighted by a public function of their records",
         )
 
     def _first(self, people: PersonTable) -> Histograms:

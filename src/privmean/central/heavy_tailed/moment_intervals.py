@@ -23,9 +23,10 @@ from privmean.central.heavy_tailed.clipping_bias import Mode
 from privmean.central.heavy_tailed.noise_boxes import MEAN, noise_box
 from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.data.person_table import ClipInterval
+from privmean.inference.assumptions import INDEPENDENT
 from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import margin, quantile
-from privmean.inference.mean_interval import UNRELATED, limit
+from privmean.inference.mean_interval import limit
 from privmean.inference.simultaneous_boxes import sidak_level
 from privmean.inference.status import ASSUMPTION_VIOLATED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
@@ -121,7 +122,7 @@ class OneColumn:
             (lower, upper),
             level,
             target=wanted,
-            assumption=self.assumption if wanted == MEAN else UNRELATED,
+            assumption=self.assumption if wanted == MEAN else INDEPENDENT,
             region=(self.box.lower, self.box.upper),
             parts=parts,
             status=status,

@@ -14,6 +14,9 @@ from privmean.array_types import Floats
 from privmean.inference.interval import UNSAFE, Interval
 from privmean.local.aggregators import heterogeneity_test as relation
 from privmean.local.aggregators.heterogeneity_test import Heterogeneity
+from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
+
+SHOWN = 10  # numbers that a print lists
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,11 @@ class Level:
     estimate: Floats
 
 
+SHOWN = 10  # numbers that a print lists
+
+
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(HasOutput):
     """An estimate from private reports, with a radius that holds at every epsilon.
 
     value: shape (coordinates,), (dimension,) or (coordinates, items). radius: with probability at
@@ -205,36 +211,47 @@ class Estimate:
             "trusts": "nobody but the person's own device",
         }
 
-    def summary(self) -> str:
-        """The estimate in words and numbers."""
-        lines = [] if self.secure else [f"*** {UNSAFE} ***"]
-        lines.append(f"{self.target}, by {self.mechanism} reports")
-        flat, radii = self.value.reshape(-1), self.radii.reshape(-1)
-        for k in range(min(len(flat), 10)):
-            lines.append(f"  {flat[k]:.6g} +- {radii[k]:.3g}")
-        if len(flat) > 10:
-            lines.append(f"  ... {len(flat)} numbers; every error at most {self.radius:.3g}")
-        lines.append(
-            f"  holds with probability {1 - self.beta:g} ({self.norm}); "
-            f"{self.reports} reports, effectively {self.effective:.6g}"
-        )
+    def output(self) -> Output:
+        """What `print` shows: a row per number, with its error that is proved for every number of
+        reports (radius) and the shorter interval of many reports."""
+        interval = self.interval()
+        flat = [item.reshape(-1).tolist() for item in (self.value, self.spread, self.radii)]
+        rows = []
+        for k, (value, error, radius) in enumerate(list(zip(*flat, strict=True))[:SHOWN]):
+            least = error if error > 0 else radius
+            values = value, error, interval.lower[k], interval.upper[k], radius
+            cells = tuple(number(item, decimals(least), least) for item in values)
+            rows.append(TableRow("mean" if self.value.size == 1 else str(k), cells))
+        left = self.value.size - len(rows)
+        lines = [f"{left:,} more rows; every error is at most {self.radius:.3g}."] if left else []
         if self.trivial:
-            lines.append("  too few reports: the value is the centre of the public range")
-        promise = self.guarantee()["epsilon"].items()
-        what = "reports" if self.persons is None else "persons, in all rounds"
-        used = ", ".join(f"{epsilon} ({number})" for epsilon, number in promise)
-        lines.append(f"  epsilon of the {what} (how many): {used}")
+            lines.append("Too few reports: the estimate is the center of the public range.")
+        lines.append(f"One report can move the estimate by at most {self.largest_influence:.3g}.")
         if self.rejected:
-            words = ", ".join(f"{word} {count}" for word, count in sorted(self.rejected.items()))
-            lines.append(f"  refused: {words}")
-        lines.append(f"  one report can move this by at most {self.largest_influence:.3g}")
+            words = ", ".join(f"{word} {count:,}" for word, count in sorted(self.rejected.items()))
+            lines.append(f"Refused reports: {words}.")
         if self.relation:
-            lines.append(f"  epsilon and the values: {self.relation}")
-        lines += [f"  note: {note}" for note in self.notes]
-        return "\n".join(lines)
+            lines.append(f"Epsilon and the values: {self.relation}.")
+        promise = self.guarantee()["epsilon"].items()
+        what = "reports" if self.persons is None else "people, in all rounds"
+        used = ", ".join(f"{epsilon} ({count:,})" for epsilon, count in promise)
+        return Output(
+            self.target[:1].upper() + self.target[1:],
+            f"n = {self.reports:,} reports (effectively {self.effective:,.6g}); 95% confidence "
+            f"intervals; radius at {percent(1 - self.beta)} ({self.norm})",
+            ("estimate", "std err", "CI lower", "CI upper", "radius"),
+            tuple(rows),
+            lines=(*lines, *self.notes),
+            paragraphs=(
+                ("Privacy", f"local model; epsilon of the {what} (how many): {used}."),
+                ("Method", f"{self.mechanism} reports."),
+            ),
+            warning="" if self.secure else UNSAFE,
+        )
 
-    def __str__(self) -> str:
-        return self.summary()
+    def summary(self) -> str:
+        """The estimate as a table: what `print` shows."""
+        return self.output().text()
 
 
 def _number(value: float) -> float | None:

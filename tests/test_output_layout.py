@@ -1,0 +1,412 @@
+"""Every print has one layout: the templates, written out here, beside the prints of real releases.
+
+A template is compared line by line: title and sample, the table with its columns and decimals,
+footnotes, sentences and paragraphs. Numbers must agree where the noise is that of the template.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from privmean.data.array_table import ArrayPersonTable
+from privmean.local.aggregators.aggregator import Aggregator
+from privmean.local.clients.client import randomize
+from privmean.local.entropy import SimulatedEntropy
+from privmean.local.round_builders import items_round, mean_round
+from privmean.local.round_plan import plan_round
+from privmean.noise.simulated import SimulatedNoise
+from privmean.output import WIDTH, Output, TableRow, decimals, number
+from privmean.pipeline import execute
+from privmean.privacy.budget import REPLACE_ONE
+from registry import REGISTRY
+from statistics_kit import planned
+
+INDUSTRIES = [4, 6, 7, 11]
+
+MEAN = """\
+Mean of ln_wage
+n = 4,711 people (public), weighted equally; 95% confidence interval
+
+         estimate  std err  CI lower  CI upper
+ln_wage    1.6510   0.0064    1.6368    1.6653
+
+Privacy: epsilon = 1 (pure DP), person level, replace-one. A guess about one
+  person that is right 50% of the time without this release is right at most
+  73% of the time with it.
+Assumes: people are independent; no undetected outliers (fewer than about 11
+  people far outside [-0.51, 3.06] could go undetected).
+Method: default mean. Full record: release.details()
+"""
+
+GROUPS = """\
+Mean of ln_wage by ind_code
+n = 4,344 people (noisy), weighted equally; 95% confidence intervals, pointwise
+
+       estimate  std err  CI lower  CI upper      n
+4         1.649    0.012     1.626     1.672  1,062
+6         1.419    0.012     1.394     1.443    960
+7         1.789    0.021     1.748     1.830    399
+11        1.758    0.010     1.738     1.779  1,825
+Differences
+7 - 6     0.371    0.024     0.323     0.419
+
+Each person counts in one group, the most frequent; see max_groups.
+Privacy: epsilon = 1 (pure DP), person level, add-remove. A guess whether one
+  person is in the data that is right 50% of the time without this release is
+  right at most 73% of the time with it; a guess about a person's values, 88%.
+Assumes: people are independent; no group has more than twice the overall
+  share of outliers; no undetected outliers (fewer than about 73 people could
+  go undetected).
+Method: means by group. Full record: release.details()
+"""
+
+COMPARE = """\
+p < 1e-6 for the null hypothesis of equal distributions in both arms.
+Causal only if the arms were randomized.
+"""
+
+REGRESSION = """\
+Pooled regression: ln_wage ~ collgrad + ttl_exp + tenure
+n = 4,711 people (public), weighted equally; 95% confidence intervals, pointwise
+
+           estimate  std err  CI lower  CI upper
+Intercept    1.3454   0.0087    1.2921    1.3987  a
+collgrad     0.361    0.015     0.274     0.448   a
+ttl_exp      0.0312   0.0016    0.0213    0.0412  a
+tenure       0.0225   0.0022    0.0092    0.0359  a
+
+a  outliers_clipped: Some values were clipped; the interval allows for them.
+   Give bounds if a few large values matter.
+
+Privacy: epsilon = 3, delta = 1e-06 (approximate DP), person level, replace-one.
+  A guess about one person that is right 50% of the time without this release is
+  right at most 95% of the time with it.
+Assumes: people are independent; clipped score contributions exceed their bound
+  by at most 50% on average; no undetected outliers (fewer than about 32 people
+  could go undetected).
+Method: one-step GEE. Full record: release.details()
+"""
+
+VARIANCE = """\
+Variance of ln_wage between people
+n = 4,711 people (public); 95% confidence intervals
+
+               estimate  std err  CI lower  CI upper
+variance         0.1601   0.0088    0.1407    0.1796  a
+std deviation    0.400    0.011     0.375     0.424   a
+
+a  modified_target: The interval is for the variance of clipped values, not for
+   what you asked. Give bounds, take logarithms, or ask for the variance of
+   clipped values.
+
+Privacy: epsilon = 1 (pure DP), person level, replace-one. A guess about one
+  person that is right 50% of the time without this release is right at most
+  73% of the time with it.
+Assumes: people are independent.
+Method: moment variance. Full record: release.details()
+"""
+
+PLAN = """\
+Study plan: women's wages
+n = 4,711 people (public); epsilon = 2 (pure DP); planning charges nothing
+
+       budget  error*  sampling*  noise*  error* at 2x weight  minimum n
+level   55.8%  0.0150     0.0146  0.0034               0.0149        135
+trend   44.2%  0.0165     0.0146  0.0077               0.0161          1
+
+*  Predicted root mean squared error in between-person standard deviations;
+   pass guess_sd for the column's units.
+Accounting: basic composition.
+
+Privacy: epsilon = 2 (pure DP), person level, replace-one. A guess about one
+  person that is right 50% of the time without this release is right at most
+  88% of the time with it.
+"""
+
+FAILED = """\
+Mean of value: no estimate
+n = 420 people (public)
+
+failed: No estimate was found; the budget was charged. Give bounds, raise
+  epsilon, or add people.
+Privacy: epsilon = 1, delta = 1e-12 (approximate DP), person level, replace-one.
+  A guess about one person that is right 50% of the time without this release is
+  right at most 73% of the time with it.
+Method: Winsorized mean. Full record: release.details()
+"""
+
+
+@cache
+def table():
+    return pm.Table(pm.example("nlswork"), person="person_id")
+
+
+def seeded(ask, *said, **terms):
+    return ask(table(), *said, noise=SimulatedNoise(1), **terms)
+
+
+@cache
+def release(name):
+    if name == "mean":
+        return seeded(pm.mean, "ln_wage", epsilon=1)
+    if name == "groups":
+        groups = {"by": "ind_code", "keys": INDUSTRIES, "contrasts": ["7 - 6"]}
+        return seeded(pm.mean, "ln_wage", **groups, epsilon=1)
+    if name == "values by group":
+        groups = {"by": "ind_code", "keys": INDUSTRIES, "contrasts": ["7 - 6", "7 / 6"]}
+        return seeded(pm.mean, ["ln_wage", "hours"], **groups, epsilon=2)
+    if name == "compare":
+        return seeded(pm.compare, "ln_wage", arms="collgrad", epsilon=1)
+    if name == "pair":
+        return seeded(pm.compare, "ln_wage", by="union", pair=("1", "0"), epsilon=1)
+    if name == "regression":
+        return seeded(pm.regress, "ln_wage ~ collgrad + ttl_exp + tenure", epsilon=3, delta=1e-6)
+    if name == "within":
+        return seeded(pm.regress, "ln_wage ~ ttl_exp + tenure", effect="within", epsilon=2)
+    if name == "per person":
+        said = {"effect": "own", "epsilon": 3, "delta": 1e-6}
+        return seeded(pm.regress, "ln_wage ~ tenure", **said)
+    if name == "curve":
+        bins = {"time": "year", "bins": [1968, 1975, 1982, 1989], "bounds": (0, 4)}
+        return seeded(pm.curve, "ln_wage", **bins, epsilon=1)
+    if name == "quantiles":
+        return seeded(pm.quantile, "ln_wage", [0.25, 0.5, 0.75], epsilon=1)
+    if name == "variance":
+        return seeded(pm.variance, "ln_wage", epsilon=1)
+    assert name == "no estimate"
+    values = np.random.default_rng(5).normal(3, 1, 420)
+    tight = {"assume": pm.SubGaussian(sd=1e-7), "epsilon": 1.0, "delta": 1e-12}
+    return pm.mean(values, noise=SimulatedNoise(1), **tight)
+
+
+NAMES = (
+    "mean", "groups", "values by group", "compare", "pair", "regression", "within", "per person",
+    "curve", "quantiles", "variance", "no estimate",
+)  # fmt: skip
+
+
+@cache
+def study():
+    made = pm.Study(table(), name="women's wages", epsilon=2)
+    made.add("level", pm.Mean("ln_wage"))
+    made.add("trend", pm.Regression("ln_wage ~ tenure"))
+    return made
+
+
+def blocks(text):
+    """The blocks of a print without its warning: tables as lines, the rest as paragraphs."""
+    found = []
+    for block in text.strip().split("\n\n"):
+        lines = [line for line in block.splitlines() if not line.startswith("***")]
+        if re.match(r" {3,}", lines[0]):
+            found.append([re.sub(r" +$", "", line) for line in lines])
+            continue
+        joined = []
+        for line in lines:
+            if line.startswith(" ") and joined:
+                joined[-1] += f" {line.strip()}"
+            else:
+                joined.append(line)
+        found.append([re.sub(r" +", " ", line) for line in joined])
+    return found
+
+
+def without_numbers(found):
+    """Digits replaced by 0, so that other noise gives the same text."""
+    return [[re.sub(r"\d", "0", line) for line in block] for block in found]
+
+
+def wanted(text):
+    return without_numbers(blocks(text))
+
+
+@pytest.mark.parametrize(
+    ("name", "template"), [("mean", MEAN), ("groups", GROUPS), ("variance", VARIANCE)]
+)
+def test_print_equals_its_template(name, template):
+    assert blocks(str(release(name))) == blocks(template)
+
+
+@pytest.mark.parametrize(
+    ("name", "template"), [("regression", REGRESSION), ("no estimate", FAILED)]
+)
+def test_print_equals_its_template_but_for_numbers_and_advice(name, template):
+    found, expected = wanted(str(release(name))), wanted(template)
+    if name == "no estimate":
+        cause = found[1].pop(0), expected[1].pop(0)
+        assert all(text.startswith(f"failed: {CHARGED} ") for text in cause)
+    assert found == expected
+
+
+CHARGED = "No estimate was found; the budget was charged."
+
+
+def test_comparison_ends_with_p_value_and_condition():
+    found = blocks(str(release("compare")))
+    assert found[0][0] == "Mean of ln_wage by collgrad"
+    assert found[1][-2:][0] == "Differences"
+    assert found[1][-1].startswith("1 - 0 ")
+    said = [line for line in found[2] if not line.startswith("Each person")]
+    assert said[:2] == COMPARE.splitlines()
+
+
+def test_study_plan_equals_its_template_but_for_numbers():
+    found, expected = (
+        [
+            [re.sub(r"\d[\d,.]*", "0", re.sub(" +", " ", line)) for line in block]
+            for block in blocks(text)
+        ]
+        for text in (str(study().plan(4711)), PLAN)
+    )
+    assert found == expected
+
+
+def test_titles_and_row_names():
+    assert rows_of("curve")[0] == "Mean of ln_wage by year"
+    assert rows_of("curve")[3:] == ["[1968, 1975)", "[1975, 1982)", "[1982, 1989)"]
+    assert rows_of("quantiles")[0] == "Quantiles of ln_wage (person means)"
+    assert rows_of("quantiles")[3:] == ["25%", "50%", "75%"]
+    title = "Within-person (fixed-effects) regression: ln_wage ~ ttl_exp + tenure"
+    assert rows_of("within")[0] == title
+    assert rows_of("per person")[0] == "Mean of person-specific coefficients: ln_wage ~ tenure"
+    sample = str(release("per person")).splitlines()[2]
+    assert re.match(r"n = 4,711 people \(public\), about [\d,]+ with a fit \(noisy\)", sample)
+
+
+def rows_of(name):
+    """Title, sample, head and row names."""
+    found = blocks(str(release(name)))
+    head, *rows = found[1]
+    return [*found[0], head.split("  ")[0], *(re.split(r" {2,}", row)[0] for row in rows)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_print_has_the_layout(name):
+    made = release(name)
+    stored = pm.Release.from_dict(made.to_dict())
+    for text in (str(made), made.summary(noise=True), made.details(), str(stored)):
+        check(text)
+    assert "Method: " in str(made)
+    if name == "no estimate":
+        return
+    head = blocks(str(made))[1][0].split()
+    assert head[:6] == ["estimate", "std", "err", "CI", "lower", "CI"]
+    noisy = blocks(made.summary(noise=True))[1][0]
+    assert noisy.split()[7:11] == ["noise", "lo", "noise", "hi"]
+    assert "noise lo" not in str(made)
+
+
+def check(text):
+    """At most 80 columns, nothing cut, nothing that is not printed."""
+    for line in text.splitlines():
+        assert len(line) <= WIDTH, line
+    assert "…" not in text
+    assert "..." not in text
+
+
+def test_points_are_aligned_and_decimals_shared_in_a_unit():
+    found = blocks(str(release("groups")))[1][1:]
+    numbers = [row for row in found if row != "Differences"]
+    assert {row.index(".") for row in numbers} == {11}
+    assert {len(row[row.index(".") :].split()[0]) for row in numbers} == {4}
+    pooled = blocks(str(release("regression")))[1][1:]
+    assert len({row.index(".") for row in pooled}) == 1
+    assert {len(row[row.index(".") :].split()[0]) for row in pooled} == {4, 5}
+
+
+def test_numbers():
+    errors = [123.0, 12.0, 1.2, 0.12, 0.0064, 1e-9, 0.0]
+    assert [decimals(item) for item in errors] == [0, 0, 1, 2, 4, 6, 6]
+    assert number(float("nan"), 2) == "-"
+    assert number(-0.001, 2) == "0.00"
+    assert number(1234.5, 1) == "1234.5"
+    assert number(3.1e-12, 6, 1e-13) == "3.1e-12"
+    assert number(2.0**60, 2) == "1.153e+18"
+
+
+def test_other_forms_have_the_same_cells():
+    made = release("groups")
+    table = made.output()
+    cells = [cell for row in table.rows for cell in row.cells if cell]
+    for text in (made._repr_html_(), made.to_markdown(), made.to_latex(), str(made)):
+        assert [cell for cell in cells if cell not in text] == []
+    page = made._repr_html_()
+    assert page.count("<table") == page.count("<svg") == 1
+    assert not re.search(r"#[0-9a-f]{3,6}\b|white|black", page)  # the colors of the page around
+    frame = made.to_frame("pandas")
+    assert frame["estimate"].tolist() == [row.estimate for row in made.rows()]
+    lines = made.to_markdown().splitlines()
+    assert lines[6] == "| | estimate | std err | CI lower | CI upper | n |"
+    assert lines[8] == "| 4 | 1.649 | 0.012 | 1.626 | 1.672 | 1,062 |"
+    assert r"4 & 1.649 & 0.012 & 1.626 & 1.672 & 1,062 \\" in made.to_latex()
+
+
+def test_signs_of_the_forms_are_escaped():
+    made = Output("a_b & c", columns=("x%",), rows=(TableRow("k|<b>", ("-1.5",)),))
+    assert "&lt;b&gt;" in made.html()
+    assert r"k\|\<b\>" in made.markdown()
+    latex = made.latex()
+    assert r"a\_b \& c" in latex
+    assert "$-$1.5" in latex
+    assert r"x\%" in latex
+
+
+def test_a_wide_table_is_parted_into_blocks_of_columns():
+    heads = tuple(f"column {j}" for j in range(12))
+    made = Output("wide", columns=heads, rows=(TableRow("row " * 9, ("1.25",) * 12),))
+    text = made.text()
+    check(text)
+    assert all(head in text for head in heads)
+    assert text.count("1.25") == 12
+
+
+def test_names_of_any_length_and_kind():
+    keys = ["x" * 300, "new\nline", "tab\t", "", "ключ"]
+    who = np.arange(4000)
+    data = {"who": who, "key": [keys[i % 5] for i in who], "x": (who % 7).astype(float)}
+    terms = {"by": "key", "keys": keys, "epsilon": 2, "noise": SimulatedNoise(1)}
+    check(str(pm.mean(pm.Table(data, person="who"), "x", **terms)))
+
+
+@pytest.mark.parametrize("entry", REGISTRY, ids=lambda entry: entry.name)
+def test_every_estimator_prints_in_80_columns(entry):
+    budget, relation, dimension = entry.budgets[-1], entry.relations[0], entry.dimensions[-1]
+    known = {"persons": 600} if relation == REPLACE_ONE else {"n_design": 600}
+    plan = planned(entry.make(1.0), budget, dimension=dimension, relation=relation, **known)
+    check(str(plan))
+    values = np.random.default_rng(3).normal(3.0, 1.0, (600, dimension))
+    people = entry.people(values) if entry.people else ArrayPersonTable(values, names(dimension))
+    made = execute(plan, people, noise=SimulatedNoise(1))
+    for text in (str(made), made.summary(noise=True), made.details()):
+        check(text)
+
+
+def names(dimension):
+    return tuple(f"value_{j}" for j in range(dimension))
+
+
+def test_studies_streams_and_local_estimates_have_the_layout():
+    made = study().release(noise=SimulatedNoise(1))
+    stream = pm.MeanStream(
+        max_participations=4, min_separation=4, steps=64, bounds=(0, 1), epsilon=1, delta=1e-6,
+        noise=SimulatedNoise(1),
+    )  # fmt: skip
+    steps = [item for k in range(12) for item in stream.update(f"p{k % 4}", 0.5)]
+    rounds = mean_round(0, 1, epsilon=2, persons=500), items_round(16, epsilon=2, persons=500)
+    prints = [made, study().plan(4711), steps[-1], *map(plan_round, rounds)]
+    for round_, value in zip(rounds, (0.3, 3), strict=True):
+        aggregator, entropy = Aggregator(round_), SimulatedEntropy(1)
+        for _ in range(500):
+            aggregator.add(randomize(round_, value, epsilon=2, entropy=entropy))
+        prints.append(aggregator.estimate())
+    for item in prints:
+        check(str(item))
+        assert item.to_markdown().startswith("**")
+        assert "<table>" in item._repr_html_()
+        assert r"\begin{tabular}" in item.to_latex()
+    assert "level: Mean of ln_wage" in str(made)
