@@ -110,7 +110,7 @@ def test_the_command_line_says_it(tmp_path, capsys):
     command += ["--q", "0.25,0.5"]
     assert run([*command, "--bounds", "0", "10"]) == 0
     out = capsys.readouterr().out
-    assert "status    at the limits: about 6" in out
+    assert "status    at_bound: The estimate is at or near a bound." in out
     assert run([*command, "--bounds", "0", "5"]) == 3
     said = capsys.readouterr()
     assert "were seen beyond the bounds" in " ".join((said.out + said.err).split())
