@@ -524,7 +524,7 @@ def test_where_most_responses_never_change_own_slopes_are_not_shown():
         if release.failed:
             assert lines == ["size of x", "size of response y", "persons of these sizes"]
     assert not {"ok", "outliers_clipped"} & set(said)
-    assert said.count("not_identified") >= 6
+    assert said.count("failed") >= 6
 
 
 def test_own_slopes_that_most_share_do_not_say_ok():
