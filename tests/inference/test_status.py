@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
+import privmean as pm
 from privmean.inference import status
 from privmean.inference.status import (
     OLD_STATUSES,
@@ -17,6 +19,7 @@ from privmean.inference.status import (
     release_status,
     worst_status,
 )
+from privmean.release.provenance import sealed
 
 ROOT = Path(__file__).parents[2]
 CODES = [row.code for row in STATUSES]
@@ -100,3 +103,21 @@ def test_the_source_holds_no_old_status():
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         }  # fmt: skip
         assert not texts & set(OLD_STATUSES), path
+
+
+def test_a_release_of_version_0_2_is_read_and_verified():
+    groups = {"id": range(600), "g": ["a"] * 590 + ["b"] * 10, "x": [1.0, 2.0, 3.0] * 200}
+    release = pm.mean(
+        pm.Table(groups, person="id"), "x", by="g", keys=["a", "b"], epsilon=1.0,
+        noise=pm.SimulatedNoise(1),
+    )  # fmt: skip
+    names = {code: name for name, code in OLD_STATUSES.items()}
+    text = json.dumps(release.facts())
+    for code in {row.status for row in release.rows()} - {status.OK}:
+        text = text.replace(json.dumps(code), json.dumps(names[code]))
+    stored = sealed(json.loads(text), release.provenance.to_dict())
+    assert stored["statuses"] != list(release.statuses)
+    assert pm.verify(stored)
+    again = pm.Release.from_dict(stored)
+    assert again.status == release.status
+    assert [row.status for row in again.rows()] == [row.status for row in release.rows()]

@@ -244,7 +244,7 @@ def test_a_skewed_regressor_of_a_large_budget_is_shown(seed, monkeypatch):
     assert {row.status for row in rows} <= {"ok", "outliers_clipped", "modified_target"}
     assert all(row.lower <= truth <= row.upper for row, truth in zip(rows, (0, 1), strict=True))
     monkeypatch.setattr(radius, "SHARE", 0.0)
-    assert asked().status == "not_identified"
+    assert {row.status for row in asked().rows()} == {"not_identified"}
 
 
 def test_a_slope_within_persons_is_shown_beside_levels_of_their_own():
@@ -278,7 +278,7 @@ def test_terms_beside_one_that_is_not_seen_are_of_the_equation_without_it():
         alone = pm.regress(table, "y ~ x", only=["Intercept"], epsilon=1.0, noise=noise)
         assert alone.status == alone.rows()[0].status == one.status
         assert "other than zero in x." in alone.advice
-        assert "the equation without it" in " ".join(release.details().split())
+        assert "the equation without x" in " ".join(release.details().split())
 
 
 def test_where_all_terms_are_of_a_size_that_nobody_can_see_the_release_says_so():
@@ -291,5 +291,5 @@ def test_where_all_terms_are_of_a_size_that_nobody_can_see_the_release_says_so()
         table = pm.Table(columns, person="p")
         noise = SimulatedNoise(2)
         release = pm.regress(table, formula, effect=effect, epsilon=1.0, noise=noise)
-        assert release.status == release.rows()[0].status == "not_identified"
+        assert (release.status, release.rows()[0].status) == ("failed", "not_identified")
         assert "scales" in str(release)

@@ -65,7 +65,8 @@ AGAIN = "The table could not be read a second time as it was the first."
 RANGE = "A variable is smaller than 2^-20 or larger than 2^39: give it in another unit."
 UNSEEN = (
     "Score contributions are far larger than the units found. The noise hid the scale of a "
-    "variable, most of its values are the same, or tails are very long."
+    "variable, most of its values are the same, or tails are very long. Give scales or bounds, or "
+    "use logarithms."
 )
 HIDDEN = "The noise hides the regressors."
 ENTANGLED = "The noise does not tell the terms apart."
