@@ -1,6 +1,6 @@
 """What reading results costs a collector: many restarts before, many items, many reports.
 
-Usage: python benchmarks/collector_reads.py [--quick] [--before SRC]
+Usage: python benchmarks/collector_reads.py [--quick] [--baseline SRC]
 SRC: the folder `src` of an older version, measured beside this one. Seconds of a processor (least
 of three), so that a busy machine says the same.
 """
@@ -142,7 +142,7 @@ def elsewhere(src: Path, quick: bool) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a twentieth of everything")
-    parser.add_argument("--before", type=Path, help="the folder src of an older version")
+    parser.add_argument("--baseline", type=Path, help="the folder src of an older version")
     parser.add_argument("--numbers", action="store_true", help="print JSON alone")
     given = parser.parse_args()
     if given.numbers:
@@ -163,7 +163,7 @@ def main() -> None:
         + table(["read", "before", "now", "before / now"], rows)
     )
     command = "python benchmarks/collector_reads.py" + (" --quick" if given.quick else "")
-    command += "" if given.before is None else " --before SRC"
+    command += "" if given.before is None else " --baseline SRC"
     publish("collector-reads", "What reading results costs a collector", text, command=command)
 
 

@@ -77,7 +77,7 @@ def _chosen_where_nothing_is_seen(curator, column, schedule, safety, wallet, rel
         price = wallet.share(locate.AGAIN)
         people, mechanism = curator.people, choice("limits", wallet.take(price), relation)
         cells = cells_of(people.log_counts(column, 0.0), people.missing(column))
-        index = curator.ask(mechanism, scored(cells, price, schedule.persons, 1.0))
+        index = curator.ask(mechanism, scored(cells, price, schedule.n, 1.0))
         lower, upper = limits_of(index)
         inside = math.inf, math.inf
         nulls = ((seen.seen.missing, seen.seen.scale),)
@@ -94,7 +94,7 @@ DEEPEST = RegionBisection(levels=8, shifts=4, narrow=2.0)
 def _chosen_after_a_look(curator, column, schedule, safety, wallet, relation):
     """One cheap histogram around 0 tells the size of values and who has none; then both limits are
     chosen, and parts of them where they are narrow or all values seem to lie far away."""
-    persons, epsilon = schedule.persons, wallet.total
+    persons, epsilon = schedule.n, wallet.total
     if float(persons * epsilon) < LOOKED_FROM:
         return LOCATE(curator, column, schedule, safety, wallet, relation)
     moved = 2 if relation == REPLACE_ONE else 1

@@ -88,7 +88,7 @@ def not_floored(sums, level, design_effect, allowance=None):
     steps = (math.ceil(16 * math.log2(x)) for x in (tau, allowance.scale / unit))
     least = least_half(*steps, alpha)
     usual = allowance_half_length(tau, allowance.scale / unit, alpha)
-    half = max(least, usual + allowance.total / unit) * unit / sums.persons
+    half = max(least, usual + allowance.total / unit) * unit / sums.n
     below, above = sums.farther
     return sums.mean - half - below, sums.mean + half + above
 

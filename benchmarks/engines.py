@@ -89,7 +89,7 @@ def hostile(home: str) -> tuple[int, int]:
             )
             for _ in range(60)
         ]
-        options = {} if cap is None else {"estimand": "records", "cap": cap}
+        options = {} if cap is None else {"estimand": "records", "max_records": cap}
         with tempfile.TemporaryDirectory() as folder:
             sources = people_tables.sources(rows, Path(folder))
             source = sources[HOMES[home]][0] if HOMES[home] in sources else None
@@ -236,7 +236,7 @@ def child(home: str, what: str, path: str, tables: int) -> dict[str, object]:
         turns = []
         for _ in range(TURNS):
             seconds = []
-            for run in (timed.plain, timed.persons, timed.private):
+            for run in (timed.plain, timed.n, timed.private):
                 start = timed.used()
                 run()
                 seconds.append(timed.used() - start)
@@ -291,13 +291,13 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "records.parquet")
-        pq.write_table(records(given.records, given.persons), path)
+        pq.write_table(records(given.records, given.n), path)
         for home in homes:
             rows.append(row(home, path, given.tables))
             print("  ".join(rows[-1]), flush=True)
     head = ["home", "reductions equal", "hostile table equal", "groups equal", "plain query"]
     text = (
-        f"{given.records:,} records of {given.persons:,} persons; equal: answers, and releases by "
+        f"{given.records:,} records of {given.n:,} persons; equal: answers, and releases by "
         "group, that are those of the reference to the last bit. Processor time; the load of the "
         f"machine was {os.getloadavg()[0]:.0f} on {os.cpu_count()} processors.\n\n"
     ).replace(",", " ", 2)

@@ -63,14 +63,14 @@ def slopes(part: float, seed: int) -> np.ndarray[Any, Any]:
     columns = {"who": who, "x": x, "y": 1 + x + rng.normal(0, 1, len(who))}
     noise = SimulatedNoise(np.random.default_rng([seed, 2]))
     people = pm.Table(columns, person="who")
-    return pm.regress(people, "y ~ x", effect="own", epsilon=2.0, noise=noise).estimate
+    return pm.regress(people, "y ~ x", effect="per_person", epsilon=2.0, noise=noise).estimate
 
 
 ANSWERS: dict[str, Answer] = {
     "quartiles": column(Quantiles((0.25, 0.5, 0.75))),
     "quartiles, add-remove": column(Quantiles((0.25, 0.5, 0.75)), ADD_REMOVE),
     "magnitudes": column(PrivateScale()),
-    "magnitudes about medians, tails counted": column(PrivateScale(target="mean", around="median")),
+    "magnitudes about medians, tails counted": column(PrivateScale(target="mean", center="median")),
     "own slopes": slopes,
 }
 
@@ -83,7 +83,7 @@ def rates(answer: Answer, part: float, runs: int) -> str:
 
 
 def without_rules() -> None:
-    PrivateScale.fewest = lambda self, relation: 0.0  # type: ignore[method-assign]
+    PrivateScale.min_people = lambda self, relation: 0.0  # type: ignore[method-assign]
     tail_means.MISSED = magnitudes.MOST = quantiles.SIDE = math.inf
     quantiles.FOUND = dict.fromkeys(quantiles.FOUND, 0.0)
 
@@ -97,7 +97,7 @@ def unchanged(part: float, epsilon: float, runs: int) -> str:
         slope = np.where(rng.random(2000) < part, rng.normal(1, 0.3, 2000), 0.0)
         people = pm.Table({"who": who, "x": x, "y": slope[who] * x}, person="who")
         noise = SimulatedNoise(np.random.default_rng([seed, 2]))
-        release = pm.regress(people, "y ~ 0 + x", effect="own", epsilon=epsilon, noise=noise)
+        release = pm.regress(people, "y ~ 0 + x", effect="per_person", epsilon=epsilon, noise=noise)
         (row,) = release.rows()
         shown += not math.isnan(row.estimate)
         missed += not math.isnan(row.estimate) and not row.lower <= part <= row.upper

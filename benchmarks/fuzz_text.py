@@ -41,9 +41,9 @@ PIECES = [
 ]  # fmt: skip
 CSV_FORMATS = (
     {}, {"delimiter": ";", "decimal": ","}, {"quote": ""}, {"encoding": "latin-1"},
-    {"delimiter": "\t", "quote": "'"}, {"null_words": ["NA", "-9"]}, {"encoding": "cp1252"},
+    {"delimiter": "\t", "quote": "'"}, {"na_values": ["NA", "-9"]}, {"encoding": "cp1252"},
 )  # fmt: skip
-JSON_FORMATS = ({}, {"encoding": "latin-1"}, {"null_words": ["NA", "-9"]}, {})
+JSON_FORMATS = ({}, {"encoding": "latin-1"}, {"na_values": ["NA", "-9"]}, {})
 
 
 def junk(rng: random.Random) -> bytes:
@@ -104,7 +104,7 @@ def command(path: Path, written: dict[str, object]) -> tuple[object, ...]:
     words = ["mean", str(path), "--person", "p", "--value", "x", "--epsilon", "90", "--json"]
     for name, value in written.items():
         values = value if isinstance(value, list) else [value]
-        option = "--null-word" if name == "null_words" else f"--{name}"
+        option = "--na-value" if name == "null_words" else f"--{name}"
         words += [part for item in values for part in (option, str(item))]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

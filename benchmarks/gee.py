@@ -49,13 +49,13 @@ def lines(name: str, bank: Bank, runs: int) -> list[list[str]]:
     said = CASES[name]
     how = Weighting(said.get("weights"), said.get("icc", 0.0), said.get("effect") == "within")
     asked = PanelSums("ln_wage ~ union + tenure", how.within)
-    people = bank.people(asked, np.arange(bank.persons))
+    people = bank.people(asked, np.arange(bank.n))
     made = figures()["nlswork"][name]
     estimate, error = np.array(made["estimate"]), np.array(made["std_error"])
     beta, _ = reference(people, asked.design, how)
     private = []
     for budget in BUDGETS:
-        plan = Pooled(asked.design, how).plan(budget, PublicShape(asked.names, bank.persons, None))
+        plan = Pooled(asked.design, how).plan(budget, PublicShape(asked.names, bank.n, None))
         off, held = [], []
         for seed in range(runs):
             release = plan.release(people, SimulatedNoise(seed))
@@ -87,7 +87,7 @@ def main() -> None:
     publish(
         "gee",
         "Estimating equations of statsmodels",
-        f"{table(head, body)}\n\n{bank.persons} persons of nlswork with a union status; "
+        f"{table(head, body)}\n\n{bank.n} persons of nlswork with a union status; "
         f"statsmodels {figures()['statsmodels']}; {options.runs} releases a cell. "
         f"{time.perf_counter() - start:.0f} s.",
         command="python benchmarks/gee.py",

@@ -1,11 +1,11 @@
 """A folder of Parquet files that does not fit into the memory allowed: time, peak memory, progress.
 
-The table (made here, in a temporary folder) is averaged by the command line with `--memory`, and by
-the plain DuckDB query under the same limit, each in a process of its own. Standard error of the
-command is a terminal, so that it shows its progress bar.
+The table (made here, in a temporary folder) is averaged by the command line with `--memory-limit`,
+and by the plain DuckDB query under the same limit, each in a process of its own. Standard error of
+the command is a terminal, so that it shows its progress bar.
 
     python benchmarks/larger_than_memory.py [--quick] [--records 2e8] [--persons 1e7]
-                                            [--memory 3GB 4GB] [--folder DIR]
+                                            [--memory-limit 3GB 4GB] [--folder DIR]
 """
 
 from __future__ import annotations
@@ -109,13 +109,15 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a twentieth of everything")
     parser.add_argument("--records", type=float)
     parser.add_argument("--persons", type=float)
-    parser.add_argument("--memory", nargs="*", help="limits to run under, one after the other")
+    parser.add_argument(
+        "--memory-limit", nargs="*", help="limits to run under, one after the other"
+    )
     parser.add_argument("--folder", type=Path, help="where the table is made")
     parser.add_argument("--keep", action="store_true", help="use and keep the table in --folder")
     options = parser.parse_args()
     records = int(options.records or (1e7 if options.quick else 2e8))
     persons = int(options.persons or (5e5 if options.quick else 1e7))
-    limits = options.memory or (["200MB"] if options.quick else ["3GB", "4GB"])
+    limits = options.memory_limit or (["200MB"] if options.quick else ["3GB", "4GB"])
     where = Path(tempfile.mkdtemp(dir=options.folder)) if not options.keep else options.folder
     try:
         spill = where / "spill"
@@ -127,8 +129,8 @@ def main() -> int:
         for memory in limits:
             command = [
                 sys.executable, "-m", "privmean", "mean", str(where / "part-*.parquet"),
-                "--person", "person", "--value", "y", "--epsilon", "1", "--memory", memory,
-                "--spill", str(spill),
+                "--person", "person", "--value", "y", "--epsilon", "1", "--memory-limit", memory,
+                "--temp-directory", str(spill),
             ]  # fmt: skip
             plain = PLAIN.format(memory=memory, spill=spill, path=where)
             found.append((memory, run([sys.executable, "-c", plain]), run(command)))

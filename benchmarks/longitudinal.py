@@ -231,7 +231,10 @@ def wages(path: Path, releases: int) -> str:
     covered: list[list[object]] = []
     for effects in (False, True):
         question = pm.Regression(
-            FORMULA, effect="own", fixed_effects=effects, method=pm.PrivateScale(target="mean")
+            FORMULA,
+            effect="per_person",
+            fixed_effects=effects,
+            method=pm.PrivateScale(target="mean"),
         )
         people = pm.Table(str(path), person="person_id").people(question.summary)
         values = people.values
@@ -240,7 +243,7 @@ def wages(path: Path, releases: int) -> str:
         for epsilon in (1.0, 3.0, 10.0):
             both = [
                 pm.regress(
-                    str(path), FORMULA, person="person_id", epsilon=epsilon, effect="own",
+                    str(path), FORMULA, person="person_id", epsilon=epsilon, effect="per_person",
                     method=pm.PrivateScale(target=target), fixed_effects=effects,
                     noise=SimulatedNoise(rng),
                 )

@@ -80,7 +80,7 @@ def main() -> None:
             row += [
                 f"{error / plain:.2f} ({plan.nothing / plain:.2f})",
                 f"{width / one:.0f} ({held}/{runs})",
-                "yes" if "would do better" in plan.why else "no",
+                "yes" if "would do better" in plan.rationale else "no",
             ]
             rows.append(row)
     head = ["law", "records", "columns", "no private radius", "half width", "private radius"]

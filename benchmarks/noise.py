@@ -231,7 +231,7 @@ def vectors(rounds: int) -> str:
         sums = GaussianSums("sums", (700.0, 90.0, 1500.0) * d, 1.0)
         joint = JointLaplace((1 << 20, 1 << 40, 1) * d, (2, 4, 4) * d, Fraction(1, 2), REPLACE_ONE)
         for name, mechanism in (("Gaussian", sums), ("Laplace", joint)):
-            _ = mechanism.losses
+            _ = mechanism.events
             mechanism.draw([5] * (3 * d), noise)  # scales are known from here on
             now = lambda m=mechanism, d=d: m.draw([5] * (3 * d), noise)  # noqa: E731
 

@@ -140,7 +140,9 @@ def _own(law: Law, g: np.random.Generator, n: int, epsilon: float) -> Rows:
     t = np.tile(np.arange(4.0), n)
     y = np.repeat(g.standard_normal(n), 4) + np.repeat(law.draw(g, n), 4) * t
     source = _table({"y": y, "t": t}, np.repeat(np.arange(n), 4))
-    release = pm.regress(source, "y ~ t", effect="own", epsilon=epsilon, noise=SimulatedNoise(g))
+    release = pm.regress(
+        source, "y ~ t", effect="per_person", epsilon=epsilon, noise=SimulatedNoise(g)
+    )
     return [item for item, row in zip(_rows(release, [0.0, law.mean]), release.rows(), strict=False)
             if row.term != "Intercept"]  # fmt: skip
 

@@ -9,7 +9,7 @@ from privmean.privacy.budget import REPLACE_ONE
 
 
 def planned(
-    estimator, budget, *, persons=None, n_design=None, count=None, dimension=1, relation=None
+    estimator, budget, *, persons=None, n_guess=None, count=None, dimension=1, relation=None
 ):
     """The plan of an estimator for columns that are only numbered.
 

@@ -149,11 +149,11 @@ def cell(model: str, bank: Bank, persons: int, budget: Budget, runs: int) -> lis
         plan = Pooled(asked.design, HOW).plan(budget, PublicShape(asked.names, persons, None))
     except InfeasibleError:
         return [name, "refused", *[""] * 9]
-    truth, _ = reference(bank.people(asked, np.arange(bank.persons)), asked.design, HOW)
+    truth, _ = reference(bank.people(asked, np.arange(bank.n)), asked.design, HOW)
     errors, rest, inside, lengths = [], [], [], []
 
     def drawn(seed):
-        some = bank.some(np.random.default_rng(seed).integers(0, bank.persons, persons))
+        some = bank.some(np.random.default_rng(seed).integers(0, bank.n, persons))
         people = some.people(asked, np.arange(persons))
         return some, *reference(people, asked.design, HOW)
 

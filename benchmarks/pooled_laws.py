@@ -71,14 +71,14 @@ def released(plan: PooledPlan, people, seed: int, factor: float, heavier: float)
 
 def row(name: str, bank: Bank, persons: int, budget: Budget, runs: int) -> list[str]:
     plan = Pooled(ASKED.design, HOW).plan(budget, PublicShape(ASKED.names, persons, None))
-    truth, _ = reference(bank.people(ASKED, np.arange(bank.persons)), ASKED.design, HOW)
+    truth, _ = reference(bank.people(ASKED, np.arange(bank.n)), ASKED.design, HOW)
     variants = [(factor, pooled_intervals.HEAVIER) for factor in FACTORS]
     variants += [(1.0, heavier) for heavier in HEAVIER if heavier != pooled_intervals.HEAVIER]
     errors: dict = {at: [] for at in variants}
     inside, lengths = {at: [] for at in variants}, {at: [] for at in variants}
     said = 0
     for seed in range(runs):
-        drawn = np.random.default_rng(seed).integers(0, bank.persons, persons)
+        drawn = np.random.default_rng(seed).integers(0, bank.n, persons)
         people = bank.some(drawn).people(ASKED, np.arange(persons))
         plain, spread = reference(people, ASKED.design, HOW)
         for at in variants:

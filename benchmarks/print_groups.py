@@ -1,7 +1,7 @@
 """Processor seconds of a release by group, or of many columns, and of its print, against an
 earlier version.
 
-Every run is a process of its own, and the versions take turns. `--before` names a folder with the
+Every run is a process of its own, and the versions take turns. `--baseline` names a folder with the
 sources of the earlier version; without it only this version is measured.
 """
 
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, nargs="*", default=[500, 1000, 2000, 10_000])
     parser.add_argument("--columns", type=int, nargs="*", default=[20, 200])
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--before", type=Path, help="sources of the version to compare with")
+    parser.add_argument("--baseline", type=Path, help="sources of the version to compare with")
     parser.add_argument("--print", action="store_true", help="keep the stored results")
     said = parser.parse_args()
     versions = {"now": None} | ({"before": said.before} if said.before else {})
@@ -111,7 +111,7 @@ def main() -> None:
         print(text)
         return
     command = f"python benchmarks/print_groups.py --runs {said.runs}"
-    command += " --before SRC" if said.before else ""
+    command += " --baseline SRC" if said.before else ""
     publish("print-groups", "Seconds of a print of many rows", text, command=command, data=kept)
 
 

@@ -175,7 +175,7 @@ def _regress(size: int, _: Path) -> tuple[Job, Job]:
     design = np.column_stack([np.ones(len(person)), a, b])
     return (
         lambda: pm.regress(
-            table, "y ~ a + b", effect="own", person="person", epsilon=3.0, delta=1e-6
+            table, "y ~ a + b", effect="per_person", person="person", epsilon=3.0, delta=1e-6
         ),
         lambda: np.linalg.lstsq(design, y, rcond=None),
     )

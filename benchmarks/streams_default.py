@@ -122,8 +122,8 @@ def targets() -> str:
         "last 2000 steps": {**far, "window": 2000},
         "last 500 steps": {**far, "window": 500},
         "half-life 1000 steps": {**far, "half_life": 1000.0},
-        "each day, 2000 persons": {**days, "window": 1, "persons_a_period": 2000},
-        "last 7 days, 2000 persons": {**days, "window": 7, "persons_a_period": 2000},
+        "each day, 2000 persons": {**days, "window": 1, "n_per_period": 2000},
+        "last 7 days, 2000 persons": {**days, "window": 7, "n_per_period": 2000},
         "4 groups, each of 2048 steps": {**far, "groups": 4},
     }
     rows = []

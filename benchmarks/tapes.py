@@ -84,7 +84,7 @@ def tape_of_plan(case: Case, few: int = FEW, seed: int = 0) -> tuple[dict[str, A
         rows.people, SimulatedNoise(seed), Transcript()
     )  # the same run, for its account
     plan.run(curator)
-    answers, account = recorded.tape.answers, curator.bill
+    answers, account = recorded.tape.answers, curator.events
     return written(case.where, case.said, case.relation, answers, account, replays), found
 
 
@@ -166,7 +166,7 @@ def _answer(item: Answered) -> dict[str, Any]:
     made: dict[str, Any] = {
         "mechanism": type(step_of(item.mechanism)).__name__,
         "branch": list(item.branch),
-        "losses": [_loss(line) for line in item.mechanism.losses],
+        "losses": [_loss(line) for line in item.mechanism.events],
         "draws": [_draw(request) for request in item.requests],
     }
     step: Any = step_of(item.mechanism)
@@ -235,7 +235,7 @@ def _alone(one: Mapping[Any, Any], two: Mapping[Any, Any]) -> int:
 def _border(item: Answered) -> dict[str, Any] | None:
     """From how many steps of noise a cell of one person is shown: probed, by bisection."""
     step: Any = step_of(item.mechanism)
-    for loss in item.mechanism.losses:
+    for loss in item.mechanism.events:
         if isinstance(loss, ThresholdOfSum) and isinstance(step, KeyCells):
             alone: Any = {("\U0010ffff",): (step.unit, 0, 0)}
             answers, law = 3, "laplace"

@@ -4,7 +4,7 @@ The table is that of the speed benchmark (records of persons with scattered ids)
 process of its own, of this code and of the other in turn; the least CPU time of each counts.
 
     git worktree add ../before COMMIT
-    python benchmarks/text_speed.py --before ../before/src [--records 5e6] [--publish]
+    python benchmarks/text_speed.py --baseline ../before/src [--records 5e6] [--publish]
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def timed(source: str, path: Path) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--before", required=True, help="folder `src` of the other version")
+    parser.add_argument("--baseline", required=True, help="folder `src` of the other version")
     parser.add_argument("--records", type=float, default=5e6)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--publish", action="store_true", help="store the results")
@@ -78,7 +78,7 @@ def main() -> None:
         + report.table(header, rows)
     )
     if options.publish:
-        command = "python benchmarks/text_speed.py --before BEFORE --publish"
+        command = "python benchmarks/text_speed.py --baseline BEFORE --publish"
         title = "Reading text line by line, beside the reader before"
         report.publish("text-speed", title, text, command=command)
     else:

@@ -51,7 +51,7 @@ KINDS = {
     "mean": lambda: pm.mean(table(), "y", epsilon=1.0),
     "bounded mean": lambda: pm.mean(table(), "y", epsilon=1.0, bounds=(-10, 20)),
     "add-remove": lambda: pm.mean(
-        table(), "y", epsilon=1.0, bounds=(-10, 20), neighbors="add-remove", n_design=N
+        table(), "y", epsilon=1.0, bounds=(-10, 20), neighbors="add-remove", n_guess=N
     ),
     "groups": lambda: pm.mean(
         table(), "y", by="group", keys=[0, 1, 2], contrasts=["0 - 1", "0 / 1"], epsilon=3.0

@@ -133,8 +133,8 @@ def right(table):
     """Calls that make a release of most sources."""
     yield lambda: pm.mean(table, "x", bounds=(0, 10), epsilon=8, **SAID)
     yield lambda: pm.mean(table, ["x", "n"], epsilon=8, delta=1e-6, neighbors="add-remove",
-                          n_design=300, **SAID)  # fmt: skip
-    yield lambda: pm.mean(table, "x", by="g", keys=KEYS, other=True, epsilon=8, **SAID)
+                          n_guess=300, **SAID)  # fmt: skip
+    yield lambda: pm.mean(table, "x", by="g", keys=KEYS, other_group=True, epsilon=8, **SAID)
     yield lambda: pm.mean(table, "x", by="g", epsilon=8, delta=1e-9, **SAID)
     yield lambda: pm.compare(table, "x", arms="arm", epsilon=8, **SAID)
     yield lambda: pm.regress(table, "x ~ arm + C(g, levels=('spring', 'autumn'))", epsilon=20,
@@ -155,7 +155,7 @@ def wrong(table):
     yield lambda: pm.mean(table, "x", by="x", keys=[1, 2], epsilon=1, **SAID)
     yield lambda: pm.mean(table, "t", by=["c", "q"], keys=[("a", 1)], epsilon=1, **SAID)
     yield lambda: pm.compare(table, "t", arms="c", levels=["a", "b"], epsilon=1, **SAID)
-    yield lambda: pm.compare(table, "x", arms="arm", before="t", epsilon=1, **SAID)
+    yield lambda: pm.compare(table, "x", arms="arm", baseline="t", epsilon=1, **SAID)
     yield lambda: pm.compare(table, "x", by="d", pair=["a", "b"], epsilon=1, **SAID)
     yield lambda: pm.regress(table, "x ~ C(t, levels=(1, 2))", epsilon=1, **SAID)
     yield lambda: pm.regress(table, "x ~ C(n, levels=('a', 'b'))", epsilon=1, **SAID)

@@ -20,7 +20,7 @@ def persons():
 def test_an_array_with_one_row_a_person_is_people(persons):
     release = pm.mean(persons, epsilon=1, noise=pm.SimulatedNoise(1))
     assert abs(float(release) - 10) < 0.5
-    assert release.persons == 3000
+    assert release.n == 3000
 
 
 def test_simulated_noise_marks_the_release_everywhere(persons):
@@ -47,7 +47,7 @@ def test_the_relation_is_named_in_the_promise(persons, neighbors):
 
 def test_the_number_of_persons_is_noisy_under_add_remove(persons):
     counts = {
-        pm.mean(persons, epsilon=1, neighbors="add-remove", noise=pm.SimulatedNoise(seed)).persons
+        pm.mean(persons, epsilon=1, neighbors="add-remove", noise=pm.SimulatedNoise(seed)).n
         for seed in range(8)
     }
     assert len(counts) > 1
@@ -85,7 +85,7 @@ def test_a_word_that_moved_is_refused_with_its_new_place(persons, word, place):
 def test_settings_reach_the_method(persons):
     def planned(beta):
         heavy = pm.HeavyTailedMean(pm.BoundedMoment(3, 2.0), beta=beta)
-        return pm.plan(pm.Mean(method=heavy), persons=3000, epsilon=1, delta=1e-6)
+        return pm.plan(pm.Mean(method=heavy), n=3000, epsilon=1, delta=1e-6)
 
     assert planned(0.2).describe() != planned(0.001).describe()
     wide = dict(persons=20000, columns=30, epsilon=1, delta=1e-6)
@@ -114,7 +114,7 @@ def test_settings_reach_the_method(persons):
 def test_an_estimator_stands_for_a_method(persons, estimator):
     release = pm.mean(persons, epsilon=1, delta=1e-6, method=estimator, noise=pm.SimulatedNoise(1))
     assert abs(float(release) - 10) < 1
-    planned = pm.plan(pm.Mean(method=estimator), persons=3000, epsilon=1, delta=1e-6)
+    planned = pm.plan(pm.Mean(method=estimator), n=3000, epsilon=1, delta=1e-6)
     assert planned.estimator == release.estimator
     with pytest.raises(
         pm.ArgumentError, match=f"not used by the estimator.*{type(estimator).__name__}"
@@ -130,14 +130,14 @@ def test_what_is_no_method_is_refused(persons, wrong):
 
 def test_n_design_belongs_to_add_remove(persons):
     with pytest.raises(pm.ArgumentError, match="n_design"):
-        pm.mean(persons, epsilon=1, n_design=3000)
+        pm.mean(persons, epsilon=1, n_guess=3000)
 
 
 def test_the_mean_over_records_is_never_a_silent_mean_over_persons():
     rng = np.random.default_rng(6)
     ids = np.repeat(np.arange(1000), rng.integers(1, 9, 1000))
     people = pm.read(
-        rng.normal(3, 1, len(ids)), person=ids, values=["x"], estimand="records", cap=8
+        rng.normal(3, 1, len(ids)), person=ids, values=["x"], estimand="records", max_records=8
     )
     with pytest.raises(pm.ArgumentError, match="mean over records"):
         pm.mean(people, epsilon=1, delta=1e-6, method="anisotropic")
@@ -182,20 +182,20 @@ def test_the_callers_array_is_never_written_to(persons):
 
 
 def test_plans_predict_and_count_persons_without_data():
-    plan = pm.plan(pm.Mean(), persons=2000, epsilon=1)
+    plan = pm.plan(pm.Mean(), n=2000, epsilon=1)
     assert plan.predict(1.0)["rmse"] > 1 / 2000**0.5
-    few = pm.required_n(pm.Mean(), error=0.1, guess_sd=1.0, epsilon=1)
-    many = pm.required_n(pm.Mean(), error=0.05, guess_sd=1.0, epsilon=1)
+    few = pm.required_n(pm.Mean(), target_error=0.1, guess_sd=1.0, epsilon=1)
+    many = pm.required_n(pm.Mean(), target_error=0.05, guess_sd=1.0, epsilon=1)
     assert few < many
-    assert pm.plan(pm.Mean(), persons=few, epsilon=1).predict(1.0)["rmse"] <= 0.1
+    assert pm.plan(pm.Mean(), n=few, epsilon=1).predict(1.0)["rmse"] <= 0.1
     # fewer persons are either infeasible or predicted to be worse
     with contextlib.suppress(pm.InfeasibleError):
-        assert pm.plan(pm.Mean(), persons=few - 1, epsilon=1).predict(1.0)["rmse"] > 0.1
+        assert pm.plan(pm.Mean(), n=few - 1, epsilon=1).predict(1.0)["rmse"] > 0.1
 
 
 def test_infeasible_plans_say_what_would_have_to_change():
     with pytest.raises(pm.InfeasibleError, match="persons"):
-        pm.plan(pm.Mean(), persons=50, epsilon=1)
+        pm.plan(pm.Mean(), n=50, epsilon=1)
 
 
 def test_an_interval_of_another_level_is_asked_by_level(persons):

@@ -14,7 +14,7 @@ from privmean.api.call_options import CallOptions
 from privmean.data.read_options import ReadOptions
 from privmean.local.round_builders import Options
 
-FUNCTIONS = ["ask", "mean", "regress", "curve", "variance", "quantile", "plan", "persons_needed"]
+FUNCTIONS = ["ask", "mean", "regress", "curve", "variance", "quantile", "plan", "required_n"]
 
 OWN = {"group_sizes": {"group": "school"}}
 

@@ -82,13 +82,22 @@ def curve(**settings):
 
 def asked(**settings):
     terms = {"epsilon": 6.0, "delta": 1e-6, "noise": pm.SimulatedNoise(1)}
-    return pm.ask(TABLE, pm.Regression("y ~ x", effect="own", **settings), person="p", **terms)
+    return pm.ask(
+        TABLE, pm.Regression("y ~ x", effect="per_person", **settings), person="p", **terms
+    )
 
 
 def regress(**settings):
     noise = pm.SimulatedNoise(1)
     return pm.regress(
-        TABLE, "y ~ x", effect="own", person="p", epsilon=6.0, delta=1e-6, noise=noise, **settings
+        TABLE,
+        "y ~ x",
+        effect="per_person",
+        person="p",
+        epsilon=6.0,
+        delta=1e-6,
+        noise=noise,
+        **settings,
     )
 
 
@@ -101,7 +110,7 @@ def groups(**settings):
     given = {"group_sd": 0.1, "within_sd": 1.0, "records": 3, "group_sizes": (20,) * 10}
     effects = pm.RandomEffects(**{**given, **settings})
     noise = pm.SimulatedNoise(1)
-    return pm.mean(VALUES, related=effects, epsilon=1.0, delta=1e-6, noise=noise)
+    return pm.mean(VALUES, clustering=effects, epsilon=1.0, delta=1e-6, noise=noise)
 
 
 def fixed(bounds=(0.0, 1.0), **settings):
@@ -147,7 +156,7 @@ OF_ONE = {
     "covariance": lambda x: rows(covariance=x),
     "covariances": lambda x: rows(covariance=[1.0, x]),
     "covariance matrix": lambda x: rows(covariance=[[1.0, 0.1], [0.1, x]]),
-    "excess": lambda x: mean(method=pm.DefaultMean(excess=x)),
+    "excess": lambda x: mean(method=pm.DefaultMean(excess_ratio=x)),
     "beta": lambda x: mean(
         method=pm.HeavyTailedMean(pm.BoundedMoment(order=3, bound=1.0, range=(-5, 5)), beta=x)
     ),
@@ -155,8 +164,8 @@ OF_ONE = {
     "epsilon": lambda x: mean(epsilon=x, bounds=(0, 1)),
     "delta": lambda x: mean(delta=x, bounds=(0, 1)),
     "rho": lambda x: mean(epsilon=None, rho=x, bounds=(0, 1)),
-    "n_design": lambda x: mean(
-        neighbors="add-remove", n_design=x, delta=1e-6, concentration=pm.SubGaussian(sd=1.0)
+    "n_guess": lambda x: mean(
+        neighbors="add-remove", n_guess=x, delta=1e-6, concentration=pm.SubGaussian(sd=1.0)
     ),
     "share": lambda x: winsorized(share=x),
     "recenter": lambda x: winsorized(recenter=x),
@@ -164,19 +173,21 @@ OF_ONE = {
     "design effect": lambda x: winsorized(design_effect=x),
     "design effect of the default": lambda x: mean(method=pm.DefaultMean(design_effect=x)),
     "center of a variance": lambda x: variance(0.1, 1.0, method="coinpress", center=x),
-    "wanted error": lambda x: pm.required_n(UNIT, error=x, guess_sd=1.0, epsilon=1.0),
-    "guessed sd": lambda x: pm.required_n(UNIT, error=0.1, guess_sd=x, epsilon=1.0),
-    "planned persons": lambda x: pm.plan(UNIT, persons=x, epsilon=1.0).describe(),
+    "wanted error": lambda x: pm.required_n(UNIT, target_error=x, guess_sd=1.0, epsilon=1.0),
+    "guessed sd": lambda x: pm.required_n(UNIT, target_error=0.1, guess_sd=x, epsilon=1.0),
+    "planned persons": lambda x: pm.plan(UNIT, n=x, epsilon=1.0).describe(),
     "resolution": lambda x: pm.read(np.zeros(6), person=np.arange(6), resolution=x),
-    "cap": lambda x: pm.read(np.zeros(6), person=np.arange(6), estimand="records", cap=x),
+    "max_records": lambda x: pm.read(
+        np.zeros(6), person=np.arange(6), estimand="records", max_records=x
+    ),
     "last edge": lambda x: curve(bins=[0, 0.5, x]),
     "sd of a curve": lambda x: curve(concentration=pm.SubGaussian(sd=x)),
-    "design effect of a curve": lambda x: curve(bounds=(0, 1), related=x),
+    "design effect of a curve": lambda x: curve(bounds=(0, 1), clustering=x),
     "threshold": lambda x: asked(threshold=x),
     "residual sd": lambda x: regress(assume=pm.WorkingErrors(x)),
     "between sd": lambda x: regress(assume=pm.WorkingErrors(1.0, x)),
-    "design effect of a regression": lambda x: regress(related=x),
-    "excess of a regression": lambda x: regress(method=PrivateScale(target="mean", excess=x)),
+    "design effect of a regression": lambda x: regress(clustering=x),
+    "excess of a regression": lambda x: regress(method=PrivateScale(target="mean", excess_ratio=x)),
     "scale of a term": lambda x: asked(scales={"x": x}),
     "correlation": lambda x: regress(working=pm.Exchangeable(x)),
     "phi": lambda x: regress(working=pm.AR1(x), time="t"),
@@ -201,7 +212,7 @@ OF_ONE = {
 OF_TWO = {
     "bounds": lambda a, b: mean(bounds=(a, b)),
     "bounds, zCDP": lambda a, b: mean(bounds=(a, b), epsilon=None, rho=0.5),
-    "bounds, add-remove": lambda a, b: mean(bounds=(a, b), neighbors="add-remove", n_design=200),
+    "bounds, add-remove": lambda a, b: mean(bounds=(a, b), neighbors="add-remove", n_guess=200),
     "bounded": lambda a, b: mean(concentration=pm.Bounded(a, b)),
     "bounded within": lambda a, b: mean(
         delta=1e-6, concentration=pm.BoundedWithin(1.0, lower=a, upper=b, records=3)

@@ -35,7 +35,7 @@ MADE = {
     "share": [lambda: pm.WinsorizedMean(Bounded(0, 1), share=0.5)],
     "recenter": [lambda: pm.WinsorizedMean(Bounded(0, 1), recenter=0.0)],
     "fallback": [lambda: pm.WinsorizedMean(Bounded(0, 1), fallback=0.5)],
-    "excess": [lambda: PrivateScale(excess=2.0)],
+    "excess": [lambda: PrivateScale(excess_ratio=2.0)],
     "center": [lambda: VarianceSearch(0.1, 10.0, center=3.0)],
 }
 
@@ -50,18 +50,18 @@ def test_a_setting_without_effect_is_refused_when_it_is_said(name, make):
 
 
 def test_a_guess_of_a_public_number_is_refused_in_every_place():
-    known = AnisotropicMean(1.0, n_design=99)
-    with pytest.raises(ArgumentError, match="n_design=99"):
+    known = AnisotropicMean(1.0, n_guess=99)
+    with pytest.raises(ArgumentError, match="n_guess=99"):
         planned(known, MIXED, persons=2000, dimension=3)
-    with pytest.raises(ArgumentError, match="n_design=99"):
-        planned(known, MIXED, n_design=2000, dimension=3, relation=ADD_REMOVE)
-    guess = AnisotropicMean(1.0, n_design=2000)
+    with pytest.raises(ArgumentError, match="n_guess=99"):
+        planned(known, MIXED, n_guess=2000, dimension=3, relation=ADD_REMOVE)
+    guess = AnisotropicMean(1.0, n_guess=2000)
     plan = planned(guess, MIXED, dimension=3, relation=ADD_REMOVE)
-    same = planned(guess, MIXED, n_design=2000, dimension=3, relation=ADD_REMOVE)
-    assert plan.n_design == same.n_design == 2000
+    same = planned(guess, MIXED, n_guess=2000, dimension=3, relation=ADD_REMOVE)
+    assert plan.n_guess == same.n_guess == 2000
     rows = np.zeros((2000, 3))
     ledger_free = pm.Budget(epsilon=1.0, delta=1e-6)
-    with pytest.raises(ArgumentError, match="n_design=99"):
+    with pytest.raises(ArgumentError, match="n_guess=99"):
         pm.mean(rows, epsilon=ledger_free.epsilon, delta=1e-6, method=known)
 
 
@@ -144,7 +144,7 @@ def test_the_private_radius_from_the_command_line(capsys, table):
 
 def test_several_facts_of_a_moment_and_a_plan_from_the_command_line(capsys):
     words = "bounded-moment order=2,4 bound=1,1.5 records=4 range=-10,10"
-    arguments = ["plan", "--persons", "3000", "--epsilon", "1", "--assume", words]
+    arguments = ["plan", "--n", "3000", "--epsilon", "1", "--assume", words]
     status, out, err = call(capsys, *arguments)
     assert (status, err) == (0, "")
     assert "bound on a moment" in out
@@ -157,7 +157,7 @@ def test_several_facts_of_a_moment_and_a_plan_from_the_command_line(capsys):
     ("method", "assume", "name"),
     [
         ("anisotropic method=average", None, "method"),
-        ("anisotropic n_design=99", "covariance 1", "n_design"),
+        ("anisotropic n_guess=99", "covariance 1", "n_design"),
         ("anisotropic scale_range=0.1,10", "covariance 1", "scale_range"),
         ("winsorized range=0,1", None, "--assume"),
     ],
@@ -173,7 +173,7 @@ def test_ignored_settings_are_refused_from_the_command_line(capsys, table, metho
 
 def test_too_few_persons_for_the_shares_are_words_from_the_command_line(capsys):
     method = "winsorized range=-100,100 recenter=0.15"
-    arguments = ["plan", "--persons", "40", "--epsilon", "1.649", "--assume", "sub-gaussian sd=2"]
+    arguments = ["plan", "--n", "40", "--epsilon", "1.649", "--assume", "sub-gaussian sd=2"]
     status, _, err = call(capsys, *arguments, "--method", method)
     assert status in (0, 2)
     assert "Traceback" not in err
@@ -192,7 +192,7 @@ def test_persons_of_a_search_are_a_number_of_persons(given):
 def test_a_public_region_needs_no_search():
     with pytest.raises(ArgumentError, match="search_persons=40: requires a radius"):
         streams.plan(search_persons=40, bounds=(0.0, 1.0), **STREAM)
-    assert streams.plan(search_persons=40, **STREAM).search.persons == 40
+    assert streams.plan(search_persons=40, **STREAM).search.n == 40
 
 
 def test_an_empty_word_is_not_a_word_left_out(capsys):
@@ -220,11 +220,11 @@ def test_what_is_said_twice_is_refused(tmp_path, capsys, words):
 )
 def test_a_slope_of_no_earlier_value_is_refused(said, tmp_path, capsys):
     with pytest.raises(ArgumentError, match="slope=2.0: requires before"):
-        pm.Compare("y", slope=2.0, **said)
-    assert pm.Compare("y", arms="a", before="x", slope=2.0).slope == 2.0
+        pm.Compare("y", baseline_slope=2.0, **said)
+    assert pm.Compare("y", arms="a", baseline="x", baseline_slope=2.0).slope == 2.0
     missing = ["compare", str(tmp_path / "no.csv"), "--person", "p", "--value", "y"]
-    assert run([*missing, "--arms", "a", "--slope", "2", "--epsilon", "1"]) == 2
-    assert "--slope=2.0: requires" in capsys.readouterr().err
+    assert run([*missing, "--arms", "a", "--baseline-slope", "2", "--epsilon", "1"]) == 2
+    assert "--baseline-slope=2.0: requires" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["label", "analyst"])

@@ -68,7 +68,7 @@ def test_every_estimator_of_the_reference_is_one_of_a_mean():
     assert listed() == [name for name in listed() if name in made]
     assert set(listed()) == set(made)
     for estimator in made.values():
-        pm.plan(pm.Mean("rating", method=estimator), persons=3000, **BUDGET)
+        pm.plan(pm.Mean("rating", method=estimator), n=3000, **BUDGET)
 
 
 def test_every_name_is_known_to_both():
@@ -80,8 +80,8 @@ def test_every_name_is_known_to_both():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_bare_name_is_planned_with(name):
     _, assume = ASSUMED.get(name, (None, None))
-    plan = pm.plan(pm.Mean("rating", method=name, assume=assume), persons=3000, **BUDGET)
-    assert plan.losses
+    plan = pm.plan(pm.Mean("rating", method=name, assume=assume), n=3000, **BUDGET)
+    assert plan.events
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

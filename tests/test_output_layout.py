@@ -169,7 +169,7 @@ def release(name):
     if name == "within":
         return seeded(pm.regress, "ln_wage ~ ttl_exp + tenure", effect="within", epsilon=2)
     if name == "per person":
-        said = {"effect": "own", "epsilon": 3, "delta": 1e-6}
+        said = {"effect": "per_person", "epsilon": 3, "delta": 1e-6}
         return seeded(pm.regress, "ln_wage ~ tenure", **said)
     if name == "curve":
         bins = {"time": "year", "bins": [1968, 1975, 1982, 1989], "bounds": (0, 4)}
@@ -376,7 +376,7 @@ def test_names_of_any_length_and_kind():
 @pytest.mark.parametrize("entry", REGISTRY, ids=lambda entry: entry.name)
 def test_every_estimator_prints_in_80_columns(entry):
     budget, relation, dimension = entry.budgets[-1], entry.relations[0], entry.dimensions[-1]
-    known = {"persons": 600} if relation == REPLACE_ONE else {"n_design": 600}
+    known = {"persons": 600} if relation == REPLACE_ONE else {"n_guess": 600}
     plan = planned(entry.make(1.0), budget, dimension=dimension, relation=relation, **known)
     check(str(plan))
     values = np.random.default_rng(3).normal(3.0, 1.0, (600, dimension))

@@ -132,7 +132,7 @@ def tried(seed):
         pm.Budget(epsilon=epsilon, delta=pick(g, 1e-12, 1e-6, 0.01)),
         pm.Budget(rho=epsilon),
     )
-    public = {"persons": n} if relation == REPLACE_ONE else {"persons": None, "n_design": n}
+    public = {"persons": n} if relation == REPLACE_ONE else {"persons": None, "n_guess": n}
     case = f"seed {seed}: {estimator!r}, {budget}, n={n}, d={d}, {relation}"
 
     def late(*_):

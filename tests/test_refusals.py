@@ -24,7 +24,7 @@ from privmean.signatures import replacement
 NOWHERE = "there-is-no-such-table.parquet"
 RIGHT = {
     "mean": {"values": ["x"]},
-    "regression": {"formula": "y ~ a", "effect": "own"},
+    "regression": {"formula": "y ~ a", "effect": "per_person"},
     "curve": {"value": "y", "time": "t", "bins": [0, 1, 2]},
     "variance": {"value": "x", "within": [0.01, 10.0]},
     "quantile": {"value": "x", "q": [0.25, 0.5]},
@@ -42,8 +42,8 @@ TERMS = [
     ({"epsilon": 1.0, "neighbors": "both"}, "neighbors"),
     ({"epsilon": 1.0, "neighbors": "zero-out"}, "neighbors"),
     ({"epsilon": 1.0, "level": 95}, "level"),
-    ({"epsilon": 1.0, "n_design": 7}, "n_design"),
-    ({"epsilon": 1.0, "neighbors": "add-remove", "n_design": 0}, "n_design"),
+    ({"epsilon": 1.0, "n_guess": 7}, "n_design"),
+    ({"epsilon": 1.0, "neighbors": "add-remove", "n_guess": 0}, "n_design"),
     ({"epsilon": 1.0, "epsilom": 2.0}, "epsilom"),
 ]
 # words that are wrong for one question
@@ -61,15 +61,15 @@ WORDS = [
     ("mean", {"assume": "covariance 1,x"}, "assume"),
     (
         "mean",
-        {"assume": "bounded-moment order=3 bound=1", "estimand": "records", "cap": 3},
+        {"assume": "bounded-moment order=3 bound=1", "estimand": "records", "max_records": 3},
         "method",
     ),
     ("mean", {"estimand": "person"}, "estimand"),
     ("mean", {"estimand": "records"}, "cap"),
-    ("mean", {"cap": 5}, "cap"),
+    ("mean", {"max_records": 5}, "cap"),
     ("mean", {"resolution": 0.3}, "resolution"),
-    ("mean", {"related": -1.0}, "related"),
-    ("mean", {"related": "random-effects within_sd=1 records=3 group=g"}, "related"),
+    ("mean", {"clustering": -1.0}, "related"),
+    ("mean", {"clustering": "random-effects within_sd=1 records=3 group=g"}, "related"),
     ("mean", {"valuess": "y"}, "valuess"),
     ("regression", {"formula": "y ~"}, "formula"),
     ("regression", {"formula": "y + a"}, "formula"),
@@ -88,7 +88,7 @@ WORDS = [
     ("regression", {"assume": "1,-1"}, "assume"),
     ("regression", {"assume": "errors residual_sd=-1"}, "residual_sd"),
     ("regression", {"assume": "bounded-moment order=3 bound=1"}, "assume"),
-    ("regression", {"related": 0.0}, "related"),
+    ("regression", {"clustering": 0.0}, "related"),
     ("curve", {"bins": [0, 2, 1]}, "bins"),
     ("curve", {"bins": [1]}, "bins"),
     ("curve", {"bins": "early,late"}, "bins"),
@@ -96,7 +96,7 @@ WORDS = [
     ("curve", {"assume": "bounded-moment order=3 bound=1"}, "assume"),
     ("curve", {"method": "magic"}, "method"),
     ("curve", {"resolution": 3.0}, "resolution"),
-    ("curve", {"related": 0.0}, "related"),
+    ("curve", {"clustering": 0.0}, "related"),
     ("variance", {"within": [10.0, 0.01]}, "smallest"),
     ("variance", {"within": [0.0, 10.0]}, "smallest"),
     ("variance", {"method": "pairs"}, "method"),
@@ -106,7 +106,7 @@ WORDS = [
     ("quantile", {"q": [0.5, 1.5]}, "q"),
     ("quantile", {"q": "low"}, "q"),
     ("quantile", {"bounds": [8.0, 0.0]}, "bounds"),
-    ("quantile", {"related": 0.0}, "related"),
+    ("quantile", {"clustering": 0.0}, "related"),
     ("quantile", {"resolution": 0.3}, "resolution"),
 ]
 
@@ -187,10 +187,10 @@ def test_bounds_in_an_array_are_bounds():
     with pytest.raises(pm.ArgumentError, match="bounds"):
         pm.mean(values, bounds=limits, method=pm.DefaultMean(), **terms)
     with pytest.raises(pm.ArgumentError, match="assume"):
-        pm.Regression("y ~ a", effect="own", assume=limits, method=pm.PrivateScale())
+        pm.Regression("y ~ a", effect="per_person", assume=limits, method=pm.PrivateScale())
     assert pm.plan(
-        pm.Regression("y ~ a", effect="own", assume=limits), persons=600, epsilon=1.0
-    ).losses
+        pm.Regression("y ~ a", effect="per_person", assume=limits), n=600, epsilon=1.0
+    ).events
 
 
 @pytest.mark.parametrize("kind", RIGHT)
@@ -290,12 +290,14 @@ def test_no_old_name_is_its_own_replacement():
 SAME = [
     ("mean", {}, {"epsilon": 2.0}),
     ("mean", {"values": ["x", "y"]}, {"epsilon": 4.0, "delta": 1e-6}),
-    ("mean", {"assume": "0,8", "estimand": "records", "cap": 3}, {"rho": 0.5, "level": 0.9}),
+    ("mean", {"assume": "0,8", "estimand": "records", "max_records": 3}, {"rho": 0.5,
+    "level": 0.9}),
     ("mean", {"method": "default target=mean"}, {"epsilon": 2.0, "neighbors": "add-remove"}),
     ("mean", {"assume": "bounded-moment order=4 bound=2 range=-9,9"}, {"epsilon": 2.0}),
-    ("mean", {"method": "winsorized", "assume": "sub-gaussian sd=1.2", "related": 2.0},
+    ("mean", {"method": "winsorized", "assume": "sub-gaussian sd=1.2", "clustering": 2.0},
      {"epsilon": 2.0, "delta": 1e-6}),
-    ("mean", {"related": "random-effects group=g group_sd=0.2 within_sd=0.5 records=2 person_sd=1"},
+    ("mean",
+    {"clustering": "random-effects group=g group_sd=0.2 within_sd=0.5 records=2 person_sd=1"},
      {"epsilon": 2.0, "delta": 1e-6}),
     ("regression", {}, {"epsilon": 4.0}),
     ("regression", {"effect": "pooled"}, {"epsilon": 8.0, "delta": 1e-6}),
@@ -306,10 +308,10 @@ SAME = [
      {"epsilon": 4.0, "delta": 1e-6}),
     ("curve", {}, {"epsilon": 4.0}),
     ("curve", {"assume": "0,8", "bins": [0.0, 1.5, 4.0]}, {"rho": 0.5, "neighbors": "add-remove",
-                                                       "n_design": 500}),
+                                                       "n_guess": 500}),
     ("quantile", {}, {"epsilon": 2.0}),
     ("quantile", {"bounds": [0.0, 8.0]},
-     {"rho": 0.5, "neighbors": "add-remove", "n_design": 500}),
+     {"rho": 0.5, "neighbors": "add-remove", "n_guess": 500}),
     ("variance", {}, {"epsilon": 2.0}),
     ("variance", {"method": "coinpress", "center": 3.0}, {"rho": 0.5}),
 ]  # fmt: skip
@@ -385,7 +387,7 @@ def test_arrays_and_machines_that_are_none_are_refused():
     with pytest.raises(pm.ArgumentError, match="must be an array of one or two dimensions"):
         pm.mean(np.zeros((2, 2, 2)), epsilon=1.0)
     with pytest.raises(pm.ArgumentError, match="is not a pm.Resources object"):
-        pm.Table(NOWHERE, person="p", machine=3)
+        pm.Table(NOWHERE, person="p", resources=3)
 
 
 def test_messages_quote_no_data_and_are_one_line():

@@ -89,7 +89,7 @@ def test_a_plan_is_made_of_public_numbers_alone(case):
     with pytest.raises(dataclasses.FrozenInstanceError):
         first.budget = None
     assert first.estimator
-    assert first.why
+    assert first.rationale
     assert first.describe()
 
 
@@ -97,9 +97,9 @@ def test_a_plan_is_made_of_public_numbers_alone(case):
 def test_the_worst_bill_is_within_the_budget(case):
     _, budget, relation, _ = case
     plan = plan_of(case)
-    assert plan.losses
-    assert within(plan.losses, budget)
-    assert Guarantee.of(budget, relation, plan.losses).verify()
+    assert plan.events
+    assert within(plan.events, budget)
+    assert Guarantee.of(budget, relation, plan.events).verify()
 
 
 def distribution_of(curve, value_discretization_interval):
@@ -156,7 +156,7 @@ def delta_by_dp_accounting(bill, epsilon):
 def test_the_bill_recomputed_by_other_means(case):
     """Pure bills by a sum of ratios, rho by a sum of squares, the rest by dp-accounting."""
     _, budget, _, _ = case
-    bill = plan_of(case).losses
+    bill = plan_of(case).events
     pure = [loss.pure for loss in bill]
     # a choice whose loss has range epsilon has a quarter of the zCDP of epsilon (its exact law)
     half = [
@@ -274,7 +274,7 @@ def test_one_strange_person_changes_little_and_raises_nothing(case, kind):
     assert second.status != FAILED
     assert np.all(np.abs(first.estimate - second.estimate) < 1.0)
     if case[2] == REPLACE_ONE:
-        assert first.persons == second.persons == PERSONS
+        assert first.n == second.n == PERSONS
 
 
 @every_case
@@ -297,7 +297,7 @@ def test_half_of_the_persons_null(case):
     # pairs with a null count as pairs without a spread: there a private failure is the answer
     assert release.status != FAILED or case[0].ordered
     if case[2] == REPLACE_ONE:
-        assert release.persons == PERSONS
+        assert release.n == PERSONS
 
 
 @pytest.mark.parametrize("entry", REGISTRY, ids=lambda entry: entry.name)
@@ -356,7 +356,7 @@ def test_under_add_remove_the_number_of_persons_is_not_read(case):
     for table in (values, np.vstack([values, values[:1]])):
         noise = Recorded(1)
         release = plan_of(case).release(people_of(case, table), noise)
-        asked.append((noise.asked[0], release.guarantee.public, release.persons))
+        asked.append((noise.asked[0], release.guarantee.public, release.n))
     assert asked[0][:2] == asked[1][:2]
     assert "persons" not in " ".join(asked[0][1])
 

@@ -82,16 +82,16 @@ def test_every_way_of_asking_for_persons_ends():
     with limit(60):
         for persons in (1, 2, 4, 8, 9, 11):
             with pytest.raises(pm.InfeasibleError, match="would do"):
-                pm.plan(question, persons=persons, epsilon=1.0)
-        few = pm.required_n(question, error=0.3, guess_sd=1.0, epsilon=1.0)
+                pm.plan(question, n=persons, epsilon=1.0)
+        few = pm.required_n(question, target_error=0.3, guess_sd=1.0, epsilon=1.0)
         assert persons_for_error(pm.HeavyTailedMean(moment), 10.0, pm.Budget(epsilon=1.0)) <= few
         with pytest.raises(pm.ArgumentError, match="not reached"):
-            pm.required_n(pm.Mean(), error=1e-9, guess_sd=1.0, epsilon=1.0)
+            pm.required_n(pm.Mean(), target_error=1e-9, guess_sd=1.0, epsilon=1.0)
         plan = planned(DefaultMean(), pm.Budget(epsilon=1.0), persons=3000)
         with pytest.raises(pm.ArgumentError, match="not reached"):
             plan.persons_needed(1e-90, 1.0)
         with pytest.raises(pm.InfeasibleError, match="would do"):
-            pm.plan(narrow, persons=3, epsilon=1.0, delta=1e-6)
+            pm.plan(narrow, n=3, epsilon=1.0, delta=1e-6)
 
 
 def test_two_persons_and_a_moment_from_the_command_line(tmp_path, capsys):

@@ -98,21 +98,21 @@ def test_an_assumption_is_refused_or_planned_with(instance, name):
             continue
         for question in questions(changed):
             with contextlib.suppress(PrivmeanError):  # ArgumentError or Infeasible
-                pm.plan(question(), persons=3000, epsilon=1.0, delta=1e-6)
+                pm.plan(question(), n=3000, epsilon=1.0, delta=1e-6)
 
 
 def questions(assumption):
     """What makes questions that rest on it."""
-    own = partial(pm.Regression, "y ~ x", effect="own")
+    own = partial(pm.Regression, "y ~ x", effect="per_person")
     if isinstance(assumption, pm.WorkingErrors):
         return [partial(own, assume=assumption)]
     if isinstance(assumption, pm.RandomEffects):
-        return [partial(pm.Mean, "x", related=assumption)]
+        return [partial(pm.Mean, "x", clustering=assumption)]
     if isinstance(assumption, pm.Exchangeable | pm.AR1):
         return [partial(own, time="t", working=assumption)]
     if isinstance(assumption, pm.RecordWeights):
         heavy = pm.HeavyTailedMean(MOMENT, weights=assumption)
-        return [partial(pm.Mean, "x", estimand="records", cap=12, method=heavy)]
+        return [partial(pm.Mean, "x", estimand="records", max_records=12, method=heavy)]
     return [partial(pm.Mean, columns, assume=assumption) for columns in ("x", ("x", "y"))]
 
 
@@ -189,7 +189,14 @@ def test_weights_are_refused_on_the_command_line(ratings, tmp_path, wrong):
 
 
 def test_weights_are_made_of_text(ratings):
-    words = ["--method", "heavy-tailed weights=cap:12", "--estimand", "records", "--cap", "12"]
+    words = [
+        "--method",
+        "heavy-tailed weights=cap:12",
+        "--estimand",
+        "records",
+        "--max-records",
+        "12",
+    ]
     found = shell(*mean(ratings, *words))
     assert (found.exit_code, found.stderr) == (0, "")
     assert "weighted by a public function of their records" in found.stdout

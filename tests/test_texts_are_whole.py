@@ -36,7 +36,7 @@ QUESTIONS = {
     "mean": (pm.mean, "v", {}),
     "mean within bounds": (pm.mean, "v", {"bounds": (0, 100)}),
     "bounds that nobody reaches": (pm.mean, "v", {"bounds": (1000, 2000)}),
-    "mean over records": (pm.mean, "v", {"estimand": "records", "cap": 2}),
+    "mean over records": (pm.mean, "v", {"estimand": "records", "max_records": 2}),
     "two columns": (pm.mean, ["v", "x"], {}),
     "a concentration": (pm.mean, "v", {"assume": pm.SubGaussian(sd=10.0), "delta": 1e-6}),
     "groups": (pm.mean, "v", KEYS),

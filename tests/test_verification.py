@@ -65,7 +65,7 @@ def _grouped():
     effects = pm.RandomEffects(
         group_sd=0.1, within_sd=1.0, records=RECORDS, group_sizes=(N // 20,) * 20, person_sd=1.0
     )
-    return pm.mean(people("y"), related=effects, epsilon=1.0, delta=1e-6)
+    return pm.mean(people("y"), clustering=effects, epsilon=1.0, delta=1e-6)
 
 
 def _curve():
@@ -73,7 +73,7 @@ def _curve():
 
 
 def _regression():
-    return pm.regress(table(), "y ~ x", effect="own", person="person", epsilon=4.0)
+    return pm.regress(table(), "y ~ x", effect="per_person", person="person", epsilon=4.0)
 
 
 def _design():
@@ -85,7 +85,7 @@ def _design():
 
 KINDS = {
     "mean": _mean,
-    "add-remove": lambda: _mean(neighbors="add-remove", n_design=400),
+    "add-remove": lambda: _mean(neighbors="add-remove", n_guess=400),
     "zCDP": lambda: _mean(epsilon=None, rho=0.5, bounds=(-10, 20)),
     "columns": lambda: pm.mean(people("x", "y"), epsilon=2.0, delta=1e-6),
     "charged": _charged,
@@ -235,7 +235,8 @@ def test_engines_and_charges_are_stated(tmp_path):
     for number, made in enumerate((
         pm.mean(people("y"), epsilon=1.0, ledger=ledger),
         pm.variance(people("y"), epsilon=1.0, within=(0.1, 10.0), ledger=ledger),
-        pm.regress(table(), "y ~ x", effect="own", person="person", epsilon=3.0, ledger=ledger),
+        pm.regress(table(), "y ~ x", effect="per_person", person="person", epsilon=3.0,
+        ledger=ledger),
         pm.curve(table(), "y", time="t", bins=[0, 1, 3], person="person", epsilon=2.0,
                  ledger=ledger),
     ), 1):  # fmt: skip
@@ -470,7 +471,7 @@ def test_the_command_line_from_keys_to_verification(tmp_path, capsys):
     effects = "random-effects group=group group_sd=.1 within_sd=1 person_sd=1 records=3"
     commands = (
         ["mean", str(file), "--value", "y"],
-        ["mean", str(file), "--value", "y", "--related", effects, "--delta", "1e-6"],
+        ["mean", str(file), "--value", "y", "--clustering", effects, "--delta", "1e-6"],
         ["mean", str(file), "--value", "y", "--value", "x", "--delta", "1e-6"],
         ["regress", str(file), "y ~ x", "--effect", "own"],
         ["curve", str(file), "--value", "y", "--time", "t", "--bins", "0,1,3"],

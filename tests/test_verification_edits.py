@@ -181,7 +181,7 @@ TABLE = {
 }
 PEOPLE = pm.Table(TABLE, person="who")
 PURE, MIXED, ZCDP = {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.3}
-AWAY = {"neighbors": "add-remove", "n_design": SIZE}
+AWAY = {"neighbors": "add-remove", "n_guess": SIZE}
 GENUINE = {
     f"{name}, {budget}, {relation}": (ask, {**terms, **more})
     for budget, terms in (("pure", PURE), ("approximate", MIXED), ("zCDP", ZCDP))
@@ -225,7 +225,7 @@ GENUINE |= {
         "quantiles": lambda **said: pm.quantile(PEOPLE, "x", [0.1, 0.5, 0.99], **said),
         "variance": lambda **said: pm.variance(PEOPLE, "x", **said),
         "no variance": lambda **said: pm.variance(PEOPLE, "one", **said),
-        "own coefficients": lambda **said: pm.regress(PEOPLE, "x ~ t", effect="own", **said),
+        "own coefficients": lambda **said: pm.regress(PEOPLE, "x ~ t", effect="per_person", **said),
         "pooled": lambda **said: pm.regress(PEOPLE, "x ~ t", effect="pooled", **said),
         "not_identified": lambda **said: pm.regress(PEOPLE, "x ~ one", effect="pooled", **said),
     }.items()

@@ -91,13 +91,13 @@ class Column(NamedTuple):
     estimate: float
     limits: tuple[float, float]
     alpha: float
-    persons: float | None
+    n: float | None
 
 
 def column_of(stored: Stored, place: int, row: Stored) -> Column | None:
     """The column of a row; None where one of its numbers is not known."""
     interval, noise = mapped(stored["interval"]), mapped(stored["noise_interval"])
-    region = items(noise.get("region")) or items(interval.get("region"))
+    region = items(noise.get("clip_bounds")) or items(interval.get("clip_bounds"))
     ends = numbers(region[place]) if place < len(region) else []
     low, high, estimate = (number(row[name]) for name in ("noise_lower", "noise_upper", "estimate"))
     level = number(interval.get("level"))
@@ -107,7 +107,7 @@ def column_of(stored: Stored, place: int, row: Stored) -> Column | None:
     if low is None or high is None or estimate is None or least is None or most is None:
         return None
     name = f"{text(row['group'])} {text(row['term'])}".strip()
-    persons = number(row["persons"])
+    persons = number(row["n"])
     return Column(name, low, high, estimate, (least, most), 1 - level, persons)
 
 
@@ -168,8 +168,8 @@ def _half(
     unit = math.sqrt(width) / loss.mu if gaussian else float(1 / loss.pure)
     exact, divisor = True, max(count, 1.0)
     scales: tuple[float, ...] = (abs(1 - theta) * unit, abs(theta) * unit, abs(1 + theta) * unit)
-    if guarantee.relation == REPLACE_ONE:
-        persons = number(stored.get("persons"))
+    if guarantee.neighbors == REPLACE_ONE:
+        persons = number(stored.get("n"))
         if persons is None:
             return None
         scales, divisor = (2 * unit,), persons
@@ -213,7 +213,7 @@ def _unlike(
         )
     if single:
         for name in ("interval", "noise_interval"):
-            parts = numbers(mapped(mapped(stored[name])["parts"]).get("noise", []))
+            parts = numbers(mapped(mapped(stored[name])["half_widths"]).get("noise", []))
             if place < len(parts) and not _part_fits(parts[place], half, size, exact=exact):
                 yield f"the part of the noise in the {name} is not that of its account"
 
@@ -235,7 +235,7 @@ def least_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
         column = column_of(stored, place, row)
         if column is None or read_status(row["status"]) == POINT_MASS:
             continue
-        persons = column.persons if column.persons is not None else number(stored.get("persons"))
+        persons = column.n if column.n is not None else number(stored.get("n"))
         if persons is None:
             continue
         if column.alpha not in moved:
@@ -268,7 +268,7 @@ def group_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
     most = number(mapped(stored["plan"]).get("groups a person counts fully in"))
     if len(units) != 1 or most is None or not (gaussian or all(loss.pure for loss in entries)):
         return None
-    replaced = guarantee.relation == REPLACE_ONE
+    replaced = guarantee.neighbors == REPLACE_ONE
     unit = units.pop() * most * ((math.sqrt(2) if gaussian else 2.0) if replaced else 1.0)
     # with public groups a replaced person stays in one: the sum has noise, the count may have none
     public = MEMBERSHIP in guarantee.public
@@ -276,10 +276,10 @@ def group_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
     centers = zip(numbers(noise["lower"]), numbers(noise["upper"]), strict=True)
     for place, (row, ends) in enumerate(zip(own_rows(stored), centers, strict=True)):
         column = column_of(stored, place, row)
-        if column is None or column.persons is None or read_status(row["status"]) == POINT_MASS:
+        if column is None or column.n is None or read_status(row["status"]) == POINT_MASS:
             continue
         low, high = column.limits
-        room = COUNT_ROOM * unit / max(column.persons, 1e-300)
+        room = COUNT_ROOM * unit / max(column.n, 1e-300)
         if not (high > low and 0 < room < 0.5):
             continue
         center = (float(ends[0] or 0.0) + float(ends[1] or 0.0)) / 2
@@ -291,11 +291,11 @@ def group_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
             if gaussian
             else laplace_quantile(tail, scales)
         )
-        wanted = half * (high - low) / 2 / column.persons
+        wanted = half * (high - low) / 2 / column.n
         least = wanted
         if public:
             fewest = normal_quantile(tail) / math.sqrt(2) if gaussian else math.log(0.5 / tail)
-            least = min(wanted, unit * fewest * (high - low) / 2 / column.persons)
+            least = min(wanted, unit * fewest * (high - low) / 2 / column.n)
         found = (column.high - column.low) / 2
         names.append(column.name)
         if not least * (1 - room) <= found <= wanted * (1 + room) + ROOM * wanted:
@@ -313,7 +313,7 @@ def error_parts(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
     if stored.get("estimator") not in (BOUNDED, DEFAULT) or len(rows) != 1:
         return None
     interval = mapped(stored["interval"])
-    parts, level = mapped(interval["parts"]), number(interval["level"])
+    parts, level = mapped(interval["half_widths"]), number(interval["level"])
     noise, sampling = (numbers(parts.get(name, [])) for name in ("noise", "sampling"))
     error, name = number(rows[0]["std_error"]), f"{rows[0]['group']} {rows[0]['term']}".strip()
     if not (len(noise) == len(sampling) == 1) or level is None or not 0 < level < 1:

@@ -57,7 +57,7 @@ class Plan(released.Plan, Protocol):
         ...
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case bill."""
         ...
 
@@ -65,7 +65,7 @@ class Plan(released.Plan, Protocol):
         """Predicted errors at a guessed standard deviation between persons."""
         ...
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         """Refuse people that lack what the plan asks of them; reads public facts only."""
         ...
 
@@ -101,7 +101,7 @@ class PlanBase(HasOutput):
         most plans either bill the same lines whatever they find or say nothing."""
         return False
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         """Any people of its shape will do."""
 
     def release(self: Plan, people: PersonTable, noise: Noise | None = None) -> Release:
@@ -123,8 +123,8 @@ class WrapperPlan(PlanBase):
         return self.inner.estimator
 
     @property
-    def why(self) -> str:
-        return self.inner.why
+    def rationale(self) -> str:
+        return self.inner.rationale
 
     @property
     def public(self) -> tuple[str, ...]:
@@ -137,8 +137,8 @@ class WrapperPlan(PlanBase):
     def describe(self) -> dict[str, Any]:
         return self.inner.describe()
 
-    def accepts(self, people: PersonTable) -> None:
-        self.inner.accepts(people)
+    def check_table(self, people: PersonTable) -> None:
+        self.inner.check_table(people)
 
     def run(self, curator: Curator) -> Outcome:
         return self.inner.run(curator)
@@ -162,12 +162,12 @@ def execute(
     _check(plan, people)
     entry = None
     if ledger is not None:
-        worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses, unit=plan.unit)
+        worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.events, unit=plan.unit)
         entry = ledger.charge(worst, label=label or plan.estimator, about=about)
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws, paid)
     outcome = plan.run(curator)
     promise = Guarantee.of(
-        plan.budget, plan.budget.neighbors, curator.bill, unit=plan.unit, public=plan.public
+        plan.budget, plan.budget.neighbors, curator.events, unit=plan.unit, public=plan.public
     )
     return Release(
         estimate=outcome.shown,
@@ -187,11 +187,11 @@ class SharedStep(Protocol[T_co]):
     """One look at people whose answer several plans work from: priced beforehand, drawn once."""
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """Its lines: every run asks them all."""
         ...
 
-    def take(self, curator: Curator) -> T_co: ...
+    def run(self, curator: Curator) -> T_co: ...
 
 
 def run_step(
@@ -203,8 +203,8 @@ def run_step(
 ) -> T:
     """What a step shows; whoever runs it has charged its lines."""
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
-    found = step.take(curator)
-    if curator.bill != step.losses:
+    found = step.run(curator)
+    if curator.events != step.events:
         raise PrivmeanError(
             "internal: a step asked for other mechanism calls than it was charged for"
         )
@@ -221,7 +221,7 @@ def _check(plan: Plan, people: PersonTable) -> None:
             f"must match the number of columns of the plan, {width}",
             "plan with dimension=len(people.columns)",
         )
-    persons = plan.shape.persons
+    persons = plan.shape.n
     if persons is not None and people.size() != persons:
         raise ArgumentError(
             "people",
@@ -229,4 +229,4 @@ def _check(plan: Plan, people: PersonTable) -> None:
             f"does not match the plan for n={persons}",
             "plan again",
         )
-    plan.accepts(people)
+    plan.check_table(people)

@@ -147,7 +147,7 @@ ASKED: tuple[tuple[Any, Budget], ...] = tuple(
         (pm.Mean("x", assume=(0, 8)), Budget(epsilon=1.0, neighbors=relation)),
         (pm.Mean("x"), Budget(epsilon=30.0, neighbors=relation)),
         (
-            pm.Mean("x", assume=(0, 8), estimand="records", cap=3),
+            pm.Mean("x", assume=(0, 8), estimand="records", max_records=3),
             Budget(epsilon=1.0, delta=1e-6, neighbors=relation),
         ),
     )
@@ -193,7 +193,7 @@ def compared(
     shown = Compared()
     replayer = Replayer(people, tape, shown)
     with (boundary or Boundary()).watched():
-        if plan.shape.persons is not None and people.size() != plan.shape.persons:
+        if plan.shape.n is not None and people.size() != plan.shape.n:
             found.violated("reading", "the roster follows values")
             return
         try:

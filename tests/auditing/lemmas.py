@@ -99,7 +99,7 @@ def box_grid(full: bool) -> int:
         for k, value in enumerate(some.tolist()):
             if full and k % 13:
                 continue
-            (sums,) = ArrayPersonTable(np.array([[value]]), ONE).box_sums([box])
+            (sums,) = ArrayPersonTable(np.array([[value]]), ONE).interval_sums([box])
             assert sums is not None
             assert abs(sums.z) <= box.steps
             assert sums.zz == sums.z**2
@@ -193,7 +193,7 @@ def joint(kind: Answers, steps: int) -> tuple[Fraction, int]:
     """The largest l1 cost in scales over all pairs of persons, and the number of pairs."""
     box: Any = SimpleNamespace(steps=steps)
     absent = int(kind.absent * steps)
-    every = [kind.integers(box, sums) for sums in persons(steps, kind.cap, absent)]
+    every = [kind.integers(box, sums) for sums in persons(steps, kind.max_records, absent)]
     if kind.apart:  # at the middle, with the largest square; where people may differ, nowhere else
         far = IntervalSums(1, 0, 0, 0, steps * steps, 1, 0, 1, 0, steps * steps)
         nowhere = next(persons(steps, None))

@@ -125,9 +125,11 @@ def neighbours(rows: Rows, relation: str, tape: Transcript, seed: int) -> Iterat
     octaves = np.concatenate([logs, np.nextafter(logs, 0), -logs, np.nextafter(-logs, 0)])
 
     def records() -> Integers | None:
-        if rows.cap is None:
+        if rows.max_records is None:
             return None
-        pick = rng.choice([1, 1, 2, rows.cap - 1, rows.cap, rows.cap + 1, 2**40], d)
+        pick = rng.choice(
+            [1, 1, 2, rows.max_records - 1, rows.max_records, rows.max_records + 1, 2**40], d
+        )
         return np.where(rng.random(d) < 0.15, 0, np.maximum(pick, 0)).astype(np.int64)
 
     def row() -> Floats:
@@ -222,10 +224,10 @@ class Recorded:
             return made
         budget = plan.budget
         found.seen |= {*of_answers(made.tape.answers), *of_release(made.outcome)}
-        bill = Guarantee.of(budget, budget.neighbors, curator.bill)
+        bill = Guarantee.of(budget, budget.neighbors, curator.events)
         if not bill.verify():
             found.violated(where, "what was asked costs more than the budget")
-        if not Guarantee.of(budget, budget.neighbors, plan.losses).verify():
+        if not Guarantee.of(budget, budget.neighbors, plan.events).verify():
             found.violated(where, "the plan's bill is above the budget")
         inspected(made.tape.answers, where, found)
         return made
@@ -281,14 +283,14 @@ def every_case() -> Iterator[Case]:
 
 def table_of(subject: Subject, kind: str, dimension: int, seed: int) -> Rows:
     """The table of a case."""
-    return table(kind, subject.persons, dimension, subject.cap, seed)
+    return table(kind, subject.n, dimension, subject.max_records, seed)
 
 
 def shape_of(rows: Rows, relation: Relation) -> PublicShape:
     """What is public of these rows; under add-remove, a guess of their number."""
     n = rows.count
     public = relation == REPLACE_ONE
-    return PublicShape(rows.columns, n if public else None, None if public else n, rows.cap)
+    return PublicShape(rows.columns, n if public else None, None if public else n, rows.max_records)
 
 
 def run(case: Case, runs: int, seed: int) -> Findings:

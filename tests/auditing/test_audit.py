@@ -50,7 +50,7 @@ def test_every_subject_can_be_planned(subject):
     rows = table_of(subject, "normal", subject.dimensions[0], 0)
     for relation in subject.relations:
         budget = budget_of(subject.budgets[-1], relation)
-        assert plan_of(subject.made, budget, shape_of(rows, relation)).losses
+        assert plan_of(subject.made, budget, shape_of(rows, relation)).events
 
 
 @pytest.mark.parametrize("number", range(0, len(SUBJECTS), 3))
@@ -232,7 +232,7 @@ QUESTIONS_ASKED = {
     "arms": pm.Compare("y", arms="arm"),
     "pooled": pm.Regression("y ~ x"),
     "levels": pm.Regression("y ~ x + C(g, levels=['a', 'b'])", effect="within"),
-    "own": pm.Regression("y ~ x", effect="own"),
+    "own": pm.Regression("y ~ x", effect="per_person"),
     "quantile": pm.Quantile("y"),
 }
 

@@ -107,11 +107,11 @@ def shift(mechanism, exact, other):
 def test_moved_is_what_the_draws_cost(name):
     mechanism, exact, other = ADDED[name]
     shares = mechanism.moved(exact, other)
-    assert len(shares) == len(mechanism.losses)
+    assert len(shares) == len(mechanism.events)
     assert all(share > 0 for share in shares)
     if len(shares) > 1:  # by column: what they cost together
-        total = sum(loss.pure for loss in mechanism.losses)
-        costs = zip(shares, mechanism.losses, strict=True)
+        total = sum(loss.pure for loss in mechanism.events)
+        costs = zip(shares, mechanism.events, strict=True)
         expected = float(sum(share * loss.pure for share, loss in costs) / total)
     else:
         expected = float(shares[0])

@@ -67,7 +67,7 @@ class Asks:
 
     @property
     def losses(self):
-        return self.counts.losses * len(self.limits)
+        return self.counts.events * len(self.limits)
 
     @property
     def counts(self):

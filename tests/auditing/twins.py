@@ -121,7 +121,7 @@ def twin_class(base: type, twin: str) -> type:
         },
         "threshold 1 % low": {
             "threshold": property(lambda self: lowered(_whole(self, base).threshold)),
-            "losses": property(lambda self: _whole(self, base).losses),
+            "losses": property(lambda self: _whole(self, base).events),
         },
     }
     return type(base.__name__, (base,), broken[twin])
@@ -157,7 +157,7 @@ class Both:
 
     @property
     def losses(self) -> Any:
-        return self.step.losses
+        return self.step.events
 
     def moved(self, exact: Any, other: Any) -> Any:
         shares = self.step.moved(exact, other)
@@ -201,7 +201,7 @@ class Breaking:
 
     @property
     def bill(self) -> Any:
-        return self.curator.bill
+        return self.curator.events
 
     def ask(self, mechanism: Any, exact: Any) -> Any:
         if name_of(mechanism) != self.name:
@@ -265,7 +265,7 @@ class TwinPlan:
 
     @property
     def losses(self) -> Any:
-        return self.plan.losses
+        return self.plan.events
 
     def run(self, curator: Any) -> Outcome:
         twin = Breaking(curator, **self.breaking) if self.breaking else curator
@@ -302,7 +302,7 @@ def applies(twin: str, mechanism: Any) -> bool:
     if isinstance(step, PROCEDURES):
         return twin in ("one answer unbilled", "noise from elsewhere", "limits from private values")
     if twin == "threshold 1 % low":
-        return any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.losses)
+        return any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.events)
     if twin in ("noise from floats", "drawn again on failure"):
         kind = type(step).__name__
         choice = kind in ("Choice", "Exponential", "NoisyArgmax", "FirstBelow")

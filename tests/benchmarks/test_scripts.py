@@ -44,7 +44,7 @@ SMALL = {
     "groups_edges": "--runs 2",
     "groups_heaps": "--runs 2",
     "groups_speed": "--records 10000 --persons 1000 --groups 5 --runs 1",
-    "larger_than_memory": "--quick --records 10000 --persons 1000 --memory 1GB",
+    "larger_than_memory": "--quick --records 10000 --persons 1000 --memory-limit 1GB",
     "local_frequency": "--quick",
     "local_timing": "",
     "many_columns": "--runs 2",
@@ -57,7 +57,7 @@ SMALL = {
     "reproduce": "none",
     "spark": "--quick --records 10000 --persons 100 --repeats 1",
     "streams_pictures": "",
-    "text_speed": "--before {src} --records 1000 --repeats 1",
+    "text_speed": "--baseline {src} --records 1000 --repeats 1",
     "two_servers": "--runs 2 --persons 2000",
 }
 

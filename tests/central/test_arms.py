@@ -159,8 +159,8 @@ def test_a_replaced_person_moves_every_answer_by_what_is_billed(new, nulls):
 
     curator = Curator(one, Zero())
     plan.run(curator)
-    assert sum(item.pure for item in curator.bill) == 2
-    assert sum(item.pure for item in plan.losses) == 2
+    assert sum(item.pure for item in curator.events) == 2
+    assert sum(item.pure for item in plan.events) == 2
     plan.run(Replayed())
     for (mechanism, exact), other in zip(first, second, strict=True):
         assert all(share <= 1 for share in mechanism.moved(exact, other))
@@ -220,15 +220,15 @@ def test_the_command(tmp_path, capsys):
 
 
 def test_the_plan_tells_the_chance_to_see_an_effect(capsys):
-    known = ["plan", "--persons", "1000", "--arms", "treated", "--epsilon", "1", "--json"]
+    known = ["plan", "--n", "1000", "--arms", "treated", "--epsilon", "1", "--json"]
     told = {}
     for membership in ("private", "public"):
-        said = ["--sizes", "400,600", "--effect", "0.3", "--membership", membership]
+        said = ["--group-sizes", "400,600", "--effect", "0.3", "--membership", membership]
         assert run([*known, *said]) == 0
         told[membership] = json.loads(capsys.readouterr().out)
         assert 0.5 < told[membership]["power"] < 1
     question = pm.Compare("value", arms="treated", membership="public")
-    plan = pm.plan(question, persons=1000, epsilon=1)
+    plan = pm.plan(question, n=1000, epsilon=1)
     assert plan.power(0.3, {"1": 400, "0": 600}, 1.0) == told["public"]["power"]
     assert plan.difference(1.0, [400, 600]) == told["public"]["predicted"]
     assert plan.power(0.3, 1000, 1.0) > plan.power(0.3, [200, 800], 1.0)

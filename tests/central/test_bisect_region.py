@@ -45,7 +45,7 @@ def test_a_person_moves_scores_by_one_and_the_bill_says_what_that_costs():
         assert set(gone) <= {0, -1}
     assert 2 in seen
     assert mechanism.scale == 2
-    assert mechanism.losses[0].pure == 1
+    assert mechanism.events[0].pure == 1
     assert asked(X, relation=ADD_REMOVE)[0].scale == 1
 
 

@@ -30,7 +30,7 @@ class OnlySums:
         return self.inner.size()
 
     def box_sums(self, boxes):
-        return self.inner.box_sums(boxes)
+        return self.inner.interval_sums(boxes)
 
 
 def uniform(seed, n=1000, d=1):
@@ -77,7 +77,7 @@ def test_add_remove_plans_do_not_depend_on_persons():
     ]
     assert plans[0] == plans[1] == plans[2]
     release = plans[0].release(OnlySums(uniform(3) / 5), SimulatedNoise(1))
-    assert abs(release.persons - 1000) < 60
+    assert abs(release.n - 1000) < 60
     with pytest.raises(ArgumentError, match="n_design"):
         plans[0].predict(1.0)
 
@@ -133,7 +133,7 @@ def test_noise_scale_is_that_of_the_width():
     errors = np.array([plan.release(people, noise).estimate[0] for _ in range(4000)]) - x.mean()
     statistics_kit.assert_mean(errors, 0.0, slack=1e-5)
     statistics_kit.assert_variance(errors, 2 * (4 / 100) ** 2, kurtosis=6.0)
-    assert plan.losses[0].pure == Fraction(1)
+    assert plan.events[0].pure == Fraction(1)
 
 
 def test_noise_that_fills_the_bounds_is_refused_before_anything_is_spent():

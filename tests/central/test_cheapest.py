@@ -35,8 +35,8 @@ def test_choice_from_public_numbers(budget, persons, dimension, name):
     assert plan.name == name
     assert plan.predicted[name] == min(plan.predicted.values())
     assert plan.predict(2.0)["rmse"] == plan.inner.predict(2.0)["rmse"]
-    assert Guarantee.of(budget, REPLACE_ONE, plan.losses).verify()
-    assert name in plan.why
+    assert Guarantee.of(budget, REPLACE_ONE, plan.events).verify()
+    assert name in plan.rationale
     assert plan.describe()["predicted by method"] == plan.predicted
 
 
@@ -54,7 +54,7 @@ def test_candidates_that_the_numbers_rule_out_are_left_out():
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_mean_of_several_columns_says_what_ran_and_why(neighbors):
     x = np.random.default_rng(3).normal([0, 5, 50], [1, 2, 3], (6000, 3))
-    guess = {"n_design": 6000} if neighbors == "add-remove" else {}
+    guess = {"n_guess": 6000} if neighbors == "add-remove" else {}
     release = pm.mean(x, epsilon=2, neighbors=neighbors, noise=pm.SimulatedNoise(1), **guess)
     assert "cheapest by predicted error" in release.details() or "no other" in release.details()
     assert np.abs(release.estimate - x.mean(axis=0)).max() < 0.5
@@ -62,7 +62,8 @@ def test_mean_of_several_columns_says_what_ran_and_why(neighbors):
     assert release.to_dict()["plan"]["predicted by method"]
     named = pm.mean(x, epsilon=2, method="default", noise=pm.SimulatedNoise(1))
     assert (
-        named.plan.why == planned(DefaultMean(), Budget(epsilon=2.0), persons=6000, dimension=3).why
+        named.plan.rationale
+        == planned(DefaultMean(), Budget(epsilon=2.0), persons=6000, dimension=3).rationale
     )
 
 

@@ -78,7 +78,7 @@ def test_a_person_moves_every_score_by_one_at_most_and_in_both_directions():
 def test_the_noise_of_a_choice_is_that_of_scores_that_move_both_ways(relation):
     mechanism = choice("limits", Fraction(1, 8), relation)
     assert mechanism.scale == 2 / Fraction(1, 8)
-    assert mechanism.losses[0].pure == Fraction(1, 8)
+    assert mechanism.events[0].pure == Fraction(1, 8)
 
 
 def test_pairs_are_about_zero_or_narrow_and_their_limits_in_order():
@@ -120,12 +120,12 @@ def test_no_path_spends_more_than_epsilon_and_the_last_stage_gets_something(rela
                 plan = planned(estimator, budget, persons=known, relation=relation)
                 curator = TrustedCurator(people(draw(g, n)), SimulatedNoise(g))
                 outcome = plan.run(curator)
-                spent = sum((loss.pure for loss in curator.bill), Fraction(0))
+                spent = sum((loss.pure for loss in curator.events), Fraction(0))
                 assert spent <= 1
                 if outcome.status not in ("failed", "point_mass"):
                     assert spent == 1
                     assert outcome.shares["mean and square"] > 0.08
-                most = max(most, len(curator.bill))
+                most = max(most, len(curator.events))
     assert most >= 9  # several cells, limits again, limits moved
 
 

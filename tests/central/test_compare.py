@@ -36,7 +36,7 @@ def test_two_arms_have_an_effect_an_interval_and_a_p_value():
     frame = trial()
     plain = pm.compare(frame, "y", arms="arm", person="who", epsilon=2, noise=SimulatedNoise(1))
     change = pm.compare(
-        frame, "y", arms="arm", before="b", person="who", epsilon=2, noise=SimulatedNoise(1)
+        frame, "y", arms="arm", baseline="b", person="who", epsilon=2, noise=SimulatedNoise(1)
     )
     for release in (plain, change):
         effect = release.effect
@@ -87,7 +87,7 @@ def test_a_third_arm_and_persons_of_both_arms_are_no_error():
         )
     )
     release = pm.compare(
-        more, "y", arms="arm", before="b", person="who", epsilon=2, noise=SimulatedNoise(1)
+        more, "y", arms="arm", baseline="b", person="who", epsilon=2, noise=SimulatedNoise(1)
     )
     assert release.effect.status == "ok"
 
@@ -109,7 +109,7 @@ def test_tails_that_limits_cut_make_no_effect(membership):
     """Arms of very different sizes and one law with a heavy tail: the limits are the same."""
     public = membership == "public"
     question = pm.Compare("y", arms="arm", membership=membership)
-    budget = Budget(epsilon=1.0, neighbors=question.usual_neighbors)
+    budget = Budget(epsilon=1.0, neighbors=question.default_neighbors)
     plan = question.estimator(1, None, budget).plan(
         budget, PublicShape(("y",), 3000 if public else None)
     )
@@ -212,7 +212,7 @@ def test_the_command(tmp_path, capsys):
     path = tmp_path / "t.csv"
     trial().write_csv(path)
     known = ["compare", str(path), "--person", "who", "--value", "y", "--epsilon", "2", "--json"]
-    assert run([*known, "--arms", "arm", "--before", "b"]) == 0
+    assert run([*known, "--arms", "arm", "--baseline", "b"]) == 0
     stored = json.loads(capsys.readouterr().out)
     assert stored["contrasts"][0]["contrast"] == "1 - 0"
     assert stored["p_value"] < 0.01

@@ -55,11 +55,11 @@ def exact(x):
     curator = TrustedCurator(people(x), noise)
     count = _count_again(curator, 0, PLACE, LIMITS, wallet)
     assert count.scale == float(noise.scale) / PARTS
-    (line,) = curator.bill
+    (line,) = curator.events
     assert (line.scale, line.sensitivity) == (noise.scale, PARTS)
     assert wallet.left + line.sensitivity / line.scale == 1  # exact
     assert wallet.left == pytest.approx(1 - AGAIN)
-    return round(count.persons * PARTS), count
+    return round(count.n * PARTS), count
 
 
 def test_one_person_moves_the_second_count_by_at_most_its_sensitivity():
@@ -72,7 +72,7 @@ def test_one_person_moves_the_second_count_by_at_most_its_sensitivity():
     _, count = exact(rest)
     # a person below counts as much as its excess can be worth, and is in the count
     assert count.weight == math.ceil(PARTS * 6 / 30) / PARTS
-    assert count.persons == 1 + count.weight
+    assert count.n == 1 + count.weight
 
 
 def test_the_second_count_stays_below_its_price_and_a_twin_does_not():
@@ -91,7 +91,7 @@ def test_the_second_count_stays_below_its_price_and_a_twin_does_not():
             else:
                 source = noise
             curator = TrustedCurator(people(x), source)
-            found.append(_count_again(curator, 0, PLACE, LIMITS, wallet).persons)
+            found.append(_count_again(curator, 0, PLACE, LIMITS, wallet).n)
         return np.array(found), float(Fraction(5, 2) - wallet.left)
 
     near = [0.0] * 20
@@ -179,7 +179,7 @@ def test_one_side_is_counted_from_its_edge():
         for count in (OutsideCount(limits, 100, 5.0), near)
     ]
     old, new = (item.reaches(0.0, 1.0)[0] for item in wide)
-    assert new * near.persons == pytest.approx(old * 100)
+    assert new * near.n == pytest.approx(old * 100)
     assert new * near.scale == pytest.approx(old * 5.0 / math.sqrt(2))
 
 
@@ -191,7 +191,7 @@ def test_persons_before_the_limits_are_taken_off_where_these_move():
     curator = TrustedCurator(people(x), Silent(0))
     wide = widened(curator, 0, place, wallet, 0.2, False, 2900.0)
     (count,) = wide.counts
-    assert (count.persons, count.beyond) == (27, 6)
+    assert (count.n, count.beyond) == (27, 6)
     assert wide.limits[1] == pytest.approx(8 * SNUG)  # 6 - 5: not worth a step
     assert first_step(place, 27 - 5, wallet.left)[1] > 20  # and a twin that forgets them moves
     many = widened(

@@ -199,11 +199,11 @@ def test_replacing_one_person_moves_two_cells_and_one_box():
             added = people(np.append(base, value)).log_counts(0, origin)
             assert np.abs(added - before).sum() == 1
     box = ClipInterval(-1.5, 2.25)
-    (before,) = start.box_sums([box])
+    (before,) = start.interval_sums([box])
     for value in NEIGHBOURS:
         other = base.copy()
         other[17] = value
-        (after,) = people(other).box_sums([box])
+        (after,) = people(other).interval_sums([box])
         assert abs(after.z - before.z) <= 2 * box.steps
         gap = abs(after.z - before.z)
         assert abs(after.zz - before.zz) <= gap * (2 * box.steps - gap)
@@ -216,7 +216,7 @@ class Spy:
 
     def __init__(self, inner, extra=0):
         self.inner, self.extra, self.asked = inner, extra, []
-        self.columns, self.cap = inner.columns, inner.cap
+        self.columns, self.cap = inner.columns, inner.max_records
 
     def size(self):
         self.asked.append("size")
@@ -231,7 +231,7 @@ class Spy:
 
     def box_sums(self, boxes):
         self.asked.append("box_sums")
-        return self.inner.box_sums(boxes)
+        return self.inner.interval_sums(boxes)
 
     def beyond(self, column, lower, upper):
         self.asked.append("beyond")
@@ -266,14 +266,14 @@ def test_add_remove_reads_the_number_of_persons_through_one_noisy_count():
     assert spy.asked.count("size") == 1
     two = plan.release(Spy(inner, extra=25), Shifted(5, 25))
     assert np.array_equal(one.estimate, two.estimate)
-    assert one.persons == two.persons
-    assert one.persons != len(draws(8))
+    assert one.n == two.n
+    assert one.n != len(draws(8))
     assert one.to_dict()["diagnostics"] == two.to_dict()["diagnostics"]
     assert one.guarantee.relation == ADD_REMOVE
     assert "number of persons" not in one.guarantee.public
     with pytest.raises(ArgumentError, match="n_design"):
         plan.predict(1.0)
-    guessed = planned(estimator, budget, persons=None, n_design=4000, relation=ADD_REMOVE)
+    guessed = planned(estimator, budget, persons=None, n_guess=4000, relation=ADD_REMOVE)
     assert guessed.predict(1.0)["rmse"] > 1 / math.sqrt(4000)
 
 
@@ -438,7 +438,7 @@ def test_nulls_are_left_out_when_seen_and_count_next_to_the_others_when_few():
 def test_plans_read_public_numbers_only_and_refuse_by_them():
     estimator = DefaultMean()
     plan = planned(estimator, Budget(epsilon=1.0, delta=1e-6), persons=4000)
-    assert sum((loss.pure for loss in plan.losses), Fraction(0)) == 1
+    assert sum((loss.pure for loss in plan.events), Fraction(0)) == 1
     assert plan.describe()["rounds at most"] == 8
     assert "epsilon a choice after a new start" not in plan.describe()
     words = "share of a second count beyond, if a tail falls off slowly"
@@ -454,13 +454,13 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
     with pytest.raises(InfeasibleError, match="is too small to divide"):
         planned(estimator, Budget(epsilon=1e-6), persons=10**10, dimension=3)
     tiny = planned(estimator, Budget(epsilon=1e-5), persons=10**9)
-    assert sum((loss.pure for loss in tiny.losses), Fraction(0)) == tiny.budget.pure_epsilon()
+    assert sum((loss.pure for loss in tiny.events), Fraction(0)) == tiny.budget.pure_epsilon()
     with pytest.raises(ArgumentError, match="plan again"):
         plan.release(people(draws(1, 3999)), SimulatedNoise(0))
     with pytest.raises(ArgumentError):
         DefaultMean(target="median")
     with pytest.raises(ArgumentError):
-        DefaultMean(excess=0)
+        DefaultMean(excess_ratio=0)
     few = planned(estimator, Budget(epsilon=1.0), persons=300)
     assert any(
         "400" in item for item in few.release(people(draws(2, 300)), SimulatedNoise(1)).assumptions

@@ -85,7 +85,9 @@ def test_add_remove_histogram_stage():
 def test_last_stage_stays_below_its_own_epsilon_and_a_twin_does_not():
     epsilon, runs = Fraction(2), 12_000
     box = ClipInterval(-1.0, 1.0)
-    neighbours = [people(np.append(np.zeros(9), value)).box_sums([box])[0] for value in (1, -1)]
+    neighbours = [
+        people(np.append(np.zeros(9), value)).interval_sums([box])[0] for value in (1, -1)
+    ]
     for source, caught in ((SimulatedNoise, False), (Half, True)):
         hits = []
         for seed, sums in enumerate(neighbours):

@@ -255,10 +255,10 @@ def test_they_stand_next_to_the_mean_of_what_was_seen_and_never_at_a_limit():
 
 def test_sums_with_them_are_those_of_persons_at_that_value():
     box, x = ClipInterval(0.0, 8.0), [1.0, 7.5, math.nan, 100.0, math.nan]
-    (sums,) = people(x).box_sums([box])
+    (sums,) = people(x).interval_sums([box])
     at = missing_step(replace(PLACE, typical=2.0), box, REPLACE_ONE)
     found = with_missing(sums, 2, at)
-    (filled,) = people(np.where(np.isnan(x), 2.0, x)).box_sums([box])
+    (filled,) = people(np.where(np.isnan(x), 2.0, x)).interval_sums([box])
     assert (found.z, found.zz, found.above) == (filled.z, filled.zz, filled.above)
     assert found.present == found.w == 3
 

@@ -43,7 +43,7 @@ def change_costs(relation, multiples=None):
         x, m = (list(item) for item in rest)
         if value is not None:
             x, m = [*x, value], [*m, records]
-        (sums,) = people(x, m).box_sums([BOX])
+        (sums,) = people(x, m).interval_sums([BOX])
         return answers.integers(BOX, sums)
 
     states = [exact(v, r) for v in VALUES for r in (1, 2, 4, 5, 900)]
@@ -86,7 +86,7 @@ def test_the_spread_of_a_ratio_is_read_from_the_release(relation):
     u, z = np.minimum(m, CAP) / CAP, (np.clip(x, -2, 5) - BOX.middle) / BOX.radius
     mechanism = ClippedSums("sums", relation, epsilon=Fraction(10**6), cross=True)
     (found,) = drawn_sums(
-        mechanism, [BOX], people(x, m).box_sums([BOX]), SimulatedNoise(1), cap=CAP
+        mechanism, [BOX], people(x, m).interval_sums([BOX]), SimulatedNoise(1), cap=CAP
     )
     for theta in (-0.9, 0.0, 0.4, 1.0):
         value, scales = found.spread(theta)

@@ -60,7 +60,7 @@ def cost(mechanism, exact, other):
     if isinstance(mechanism, NoisyCounts):
         return Fraction(int(np.abs(exact - other).sum())) / mechanism.scale
     s, total = mechanism.sums, Fraction(0)
-    kind = s.answers(mechanism.cap)
+    kind = s.answers(mechanism.max_records)
     for box, one, two in zip(mechanism.boxes, exact, other, strict=True):
         scales = zip(kind.units(box.steps), kind.multiples_at(box.steps), strict=True)
         for a, b, (unit, multiple) in zip(one, two, scales, strict=True):

@@ -85,7 +85,7 @@ def test_the_bill_of_every_path_is_what_was_drawn_and_within_the_budget(path):
     if shown.any():
         assert math.isclose(total, plan.mu**2, rel_tol=1e-9)  # nothing is left
     assert total <= plan.mu**2 * (1 + 1e-12)
-    assert sum(item.answers for item in ran) <= sum(item.answers for item in plan.losses)
+    assert sum(item.answers for item in ran) <= sum(item.answers for item in plan.events)
     assert found.guarantee.verify()
     # every draw has the deviation of a loss on the bill, recomputed from the draw alone
     looks = {sd for size, sd in noise.calls if size == CELLS}
@@ -219,7 +219,9 @@ def test_every_target_of_many_columns_is_honoured():
         found["clipped"].interval(target="mean")
     assert "persons cut" not in found["clipped"].diagnostics
     # a stronger assumption shortens the interval, a weaker one makes it longer
-    wide = planned(DefaultMean(target="mean", excess=3.0), BUDGET, persons=len(x), dimension=8)
+    wide = planned(
+        DefaultMean(target="mean", excess_ratio=3.0), BUDGET, persons=len(x), dimension=8
+    )
     assert wide.release(people, SimulatedNoise(1)).rows()[0].upper > found["mean"].rows()[0].upper
 
 

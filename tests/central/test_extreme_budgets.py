@@ -39,7 +39,7 @@ def test_released_or_refused_in_words(method, budget):
             given["bounds"] = [(0, 10), (0, 10)]
         if "covariance" in given:
             given["covariance"] = np.ones(columns)
-        for more in ({}, {"neighbors": "add-remove", "n_design": 800}):
+        for more in ({}, {"neighbors": "add-remove", "n_guess": 800}):
             ledger = pm.Ledger(**budget)
             try:
                 release = pm.mean(
@@ -69,4 +69,4 @@ def test_a_plan_whose_bill_breaks_the_budget_is_infeasible():
         )
     question = pm.Mean(assume=pm.Covariance(np.ones(1)), method="anisotropic")
     with pytest.raises(pm.InfeasibleError):
-        pm.plan(question, persons=3000, **budget)
+        pm.plan(question, n=3000, **budget)

@@ -112,8 +112,8 @@ def test_columns_that_stand_stay(case):
     (line,) = [item for item in text.splitlines() if item.split()[:1] == ["c0"]]
     assert line.split()[1] == "-", "no estimate"
     assert f"\n{line.split()[-1]}  failed: No estimate was found" in text
-    if release.persons is not None:
-        assert release.persons > PERSONS / 2, "counted in a column that stands"
+    if release.n is not None:
+        assert release.n > PERSONS / 2, "counted in a column that stands"
 
 
 # --- a variance, and what serves others ---------------------------------------------------------

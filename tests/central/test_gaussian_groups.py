@@ -43,7 +43,7 @@ def test_the_bill_keeps_the_budget_on_every_path(relation, budget):
     many = pairs_of(groups=14, most=14, weights=GroupWeights(12, True))
     plan = plan_for(many, relation, **budget)
     assert plan.gaussian
-    worst = pm.Guarantee.of(plan.budget, relation, plan.losses)
+    worst = pm.Guarantee.of(plan.budget, relation, plan.events)
     assert worst.verify()
     for seed in range(3):
         release = plan.release(many, SimulatedNoise(seed))

@@ -76,7 +76,7 @@ def test_nothing_raises_after_the_charge(kind, way):
 @pytest.mark.parametrize("kind", ["alike in each group", "one far group"])
 def test_groups_are_recentred_in_finite_units_alone(kind, monkeypatch):
     units = []
-    usual = ArrayPairTable.centred_counts
+    usual = ArrayPairTable.centered_counts
 
     def kept(self, asked, column=0):
         units.append(asked)

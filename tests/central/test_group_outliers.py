@@ -188,7 +188,7 @@ def test_a_count_beyond_the_limits_of_groups_holds_whom_they_leave_out():
     rng = np.random.default_rng(4)
     pairs = apart(rng.standard_normal)
     units = CenteredSums((0, 2, 3), tuple(CENTERS[[0, 2, 3]].tolist()), (1.0, 1.0, 0.5))
-    cells = pairs.centred_counts(units)
+    cells = pairs.centered_counts(units)
     known = np.isin(pairs.group, [0, 2, 3])
     scale = np.array([1.0, 0, 1.0, 0.5, 0, 0])[pairs.group]
     v = ((pairs.values[0] - CENTERS[pairs.group]) * scale)[known]
@@ -207,7 +207,7 @@ def test_a_count_of_pairs_where_masses_were_paid_for_is_found_out():
     )
     units = CenteredSums((0, 1, 2), (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     step = NoisyCounts.at("beyond", Fraction(1, 2), ADD_REMOVE, pairs.weights.mass)
-    mass = [as_counts(int(p.centred_counts(units).sum())) for p in (pairs, out)]
+    mass = [as_counts(int(p.centered_counts(units).sum())) for p in (pairs, out)]
     assert Fraction(99, 100) < step.moved(*mass)[0] <= 1
     each = [as_counts(len(p.group) * pairs.weights.mass) for p in (pairs, out)]
     assert step.moved(*each)[0] > 1

@@ -185,9 +185,9 @@ def test_rows_come_in_the_order_that_was_asked():
     [
         {"keys": None, "other": True},
         {"keys": "a"}, {"keys": []}, {"keys": ["a", "a"]}, {"keys": [1, "1"]},
-        {"max_groups": 0}, {"rule": "first"}, {"rule": "mode", "max_groups": 2},
+        {"max_groups": 0}, {"rule": "first"}, {"rule": "most_frequent", "max_groups": 2},
         {"contrasts": ["a - q"]}, {"by": []}, {"by": ["key", "key"]}, {"estimand": "records"},
-        {"bounds": (0, 1)}, {"method": "winsorized"}, {"related": 2.0}, {"membership": "secret"},
+        {"bounds": (0, 1)}, {"method": "winsorized"}, {"clustering": 2.0}, {"membership": "secret"},
         {"other": "yes"}, {"shrink": 1}, {"keys": [*KEYS, "other"], "other": True},
         {"max_groups": 2, "by": None}, {"by": "nothing"}, {"by": "who"},
     ],
@@ -280,7 +280,7 @@ PATHS = {
 def test_the_bill_of_every_path_is_epsilon_exactly_or_less(path, relation):
     pairs = pairs_of(**PATHS[path])
     plan = plan_for(pairs, relation=relation)
-    worst = Guarantee.of(plan.budget, relation, plan.losses)
+    worst = Guarantee.of(plan.budget, relation, plan.events)
     assert sum(item.pure for item in worst.mechanisms) == 2
     release = plan.release(pairs, SimulatedNoise(3))
     bill = release.guarantee.mechanisms
@@ -344,7 +344,7 @@ def test_one_person_moves_every_answer_by_what_is_billed(path):
     assert len(replay.other) == len(asked)
     costs = []
     for (mechanism, exact), other in zip(asked, replay.other, strict=True):
-        (loss,) = mechanism.losses
+        (loss,) = mechanism.events
         if hasattr(mechanism, "steps"):
             cost = mechanism.moved(exact, other)[0] * loss.pure
         else:
@@ -379,7 +379,7 @@ def pairs_without_the_first(pairs):
     rows = slice(groups, None)
     return ArrayPairTable(
         pairs.columns, pairs.keys, pairs.weights, pairs.group[rows], (pairs.values[0][rows],),
-        pairs.weight[rows], pairs.mass[rows], pairs.persons - 1, pairs.known - 1,
+        pairs.weight[rows], pairs.mass[rows], pairs.n - 1, pairs.known - 1,
     )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def test_one_person_moves_every_answer_by_what_is_billed(weights, relation):
     estimator = pm.GroupMeans(one.keys, weights)
     budget = Budget(epsilon=2.0, neighbors=relation)
     plan = estimator.plan(budget, shape_of(one, relation, None))
-    assert sum(item.pure for item in plan.losses) <= 2
+    assert sum(item.pure for item in plan.events) <= 2
     others = [frame.filter(pl.col("who") != 7)]
     if relation == REPLACE_ONE:
         new = pl.DataFrame(
@@ -129,7 +129,7 @@ def test_one_person_moves_every_answer_by_what_is_billed(weights, relation):
     for other in others:
         roster = list(range(1500))
         two = read_pairs(asked, Table(other, person="who", roster=roster)).collect()
-        costs = replayed(plan, one, replace(two, persons=one.persons))
+        costs = replayed(plan, one, replace(two, persons=one.n))
         assert max(costs) <= 1
         assert sum(costs) > 1
 

@@ -19,7 +19,7 @@ PERSONS = 1000
 
 def cells(values):
     people = ArrayPersonTable(np.asarray(values, dtype=float)[:, None], ("a",))
-    (sums,) = people.box_sums([ClipInterval(-1.0, 1.0)])
+    (sums,) = people.interval_sums([ClipInterval(-1.0, 1.0)])
     return octave_counts(people.log_counts(0, 0.0), sums.present)
 
 

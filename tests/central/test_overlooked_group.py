@@ -59,14 +59,14 @@ def test_what_rounds_say_that_they_miss():
     assert find_overlooked([1.1 * SD] * 3, 10.0) is None
     found = find_overlooked([3 * SD] * 3, 10.0)
     assert (found.rounds, found.certain) == (0, CERTAIN)
-    assert found.persons == pytest.approx(3 * SD - SD / math.sqrt(3))
+    assert found.n == pytest.approx(3 * SD - SD / math.sqrt(3))
     # the first two held everybody: those missed were beside the value then
     assert find_overlooked([0.0, 0.0, 5 * SD, 5 * SD], 10.0).rounds == 2
     assert find_overlooked([0.0, 0.0, 5 * SD], 10.0) is None  # wait for another round
     assert find_overlooked([0.0, 2.5 * SD, 2.5 * SD], 10.0) is None  # in doubt where they were
     assert find_overlooked([0.0, 2.5 * SD, 2.5 * SD], 10.0, least=50.0).rounds == 0
     last = find_overlooked([0.0, 0.0], 10.0, least=50.0)
-    assert (last.persons, last.rounds, last.certain) == (50.0, 0, MORE_CERTAIN)
+    assert (last.n, last.rounds, last.certain) == (50.0, 0, MORE_CERTAIN)
 
 
 def passed(x, rounds=3, noise=None):
@@ -86,13 +86,13 @@ def test_one_person_moves_the_question_by_one_and_it_is_asked_once():
     def away(value):
         done, curator, edge = passed([1.0] * 400 + [0.0] * 150 + [value])
         start = done.start(1.0, 0.0, sees=10.0)
-        (line,) = curator.bill
+        (line,) = curator.events
         assert (line.name, line.sensitivity) == ("far from the origin", 1)
         assert done.away[1] == float(line.scale)
         assert done.wallet.left + line.sensitivity / line.scale == 1  # exact
         again = done.start(1.0, 0.0, sees=10.0)
         assert again is None
-        assert len(curator.bill) == 1
+        assert len(curator.events) == 1
         return done.away[0], start, edge
 
     inside, start, edge = away(1.0)
@@ -106,13 +106,13 @@ def test_one_person_moves_the_question_by_one_and_it_is_asked_once():
 def test_nobody_far_away_and_nothing_is_gone_back_to():
     done, curator, _ = passed([1.0] * 550)
     assert done.start(1.0, 0.0, sees=10.0) is None
-    assert len(curator.bill) == 1
+    assert len(curator.events) == 1
     large, curator, _ = passed([1.0] * 400 + [0.0] * 150)
     assert large.start(1.0, 0.0, sees=0.1) == 1.0  # the next look shows them from here
-    assert not curator.bill
+    assert not curator.events
     early, curator, _ = passed([1.0] * 400 + [0.0] * 150, rounds=2)
     assert early.start(1.0, 0.0, sees=10.0) is None
-    assert not curator.bill
+    assert not curator.events
 
 
 def ones(g, n):

@@ -88,11 +88,11 @@ def test_one_person_moves_common_keys_by_epsilon_and_own_keys_by_those_paid_for(
 
 def test_scales_do_not_depend_on_the_keys_that_are_touched():
     step = step_for(kept=8)
-    before = (step.scale, step.threshold, step.losses)
+    before = (step.scale, step.threshold, step.events)
     for touched in (10, 11, 500):
         exact = {(f"k{g}",): (0, 0, 0) for g in range(touched)}
         step.draw(exact, SimulatedNoise(1))
-        assert (step.scale, step.threshold, step.losses) == before
+        assert (step.scale, step.threshold, step.events) == before
 
 
 def test_a_key_of_one_person_is_shown_with_probability_at_most_delta():
@@ -175,7 +175,7 @@ def test_nothing_else_depends_on_which_keys_are_hidden():
     one, two = asked(records(ten)), asked(records(eleven))
     assert one.guarantee.mechanisms == two.guarantee.mechanisms  # scales to the last bit
     assert one.columns == two.columns
-    assert one.plan.losses == two.plan.losses
+    assert one.plan.events == two.plan.events
 
 
 def test_private_keys_need_a_delta_and_texts_that_part_in_one_way():

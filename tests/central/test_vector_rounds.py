@@ -40,10 +40,10 @@ def test_a_replaced_person_moves_two_shells_by_one_and_the_bill_says_so():
     g = np.random.default_rng(2)
     rows = g.normal(size=(60, 4)) * g.choice([1e-9, 0.3, 1.0, 1e4, 1e30], size=(60, 1))
     edges = (2 * SHELLS).tolist()
-    one = np.array([people(row[None]).shell_counts(edges) for row in rows])
+    one = np.array([people(row[None]).norm_counts(edges) for row in rows])
     assert (one.sum(axis=1) == 1).all()
     assert (np.abs(one[:, None] - one[None]).sum(axis=2) <= 2).all()
-    assert (people(rows).shell_counts(edges) == one.sum(axis=0)).all()
+    assert (people(rows).norm_counts(edges) == one.sum(axis=0)).all()
     loss = norm_counts(0.1).loss
     assert math.isclose(float(loss.sensitivity / loss.scale), 0.1, rel_tol=1e-9)
 

@@ -41,7 +41,7 @@ def people(values, **more):
 
 
 def plan(estimator=NORMAL, budget=APPROXIMATE, n=2000, d=1, relation=REPLACE_ONE):
-    size = {"persons": n} if relation == REPLACE_ONE else {"n_design": n}
+    size = {"persons": n} if relation == REPLACE_ONE else {"n_guess": n}
     return planned(estimator, budget, dimension=d, relation=relation, **size)
 
 
@@ -102,7 +102,7 @@ def test_the_release_can_be_checked_from_itself(way):
         assert again.delta == 0
     assert stored["secure"] is False
     assert "SIMULATED" in release.summary()
-    assert (release.persons == 2000) == (relation == REPLACE_ONE)
+    assert (release.n == 2000) == (relation == REPLACE_ONE)
 
 
 def test_exact_noise_end_to_end():
@@ -201,7 +201,7 @@ def test_public_fallback():
     release = backed.release(people(spread), SimulatedNoise(9))
     assert release.status == "outliers_unchecked"
     assert abs(release.estimate[0] - 3) < 15
-    assert len(release.guarantee.mechanisms) == len(backed.losses)
+    assert len(release.guarantee.mechanisms) == len(backed.events)
 
 
 @pytest.mark.parametrize("epsilon", [9.0, 3.0])
@@ -235,7 +235,7 @@ def test_add_remove_never_asks_for_the_number_of_persons():
     release = made.release(data, SimulatedNoise(11))
     release.summary()
     release.to_dict()
-    assert abs(release.persons - 1700) < 60
+    assert abs(release.n - 1700) < 60
     assert abs(release.estimate[0] - values.mean()) < 0.2
     with pytest.raises(AssertionError, match="was read"):
         plan(n=1700).release(data, SimulatedNoise(11))
@@ -329,7 +329,7 @@ def test_a_threshold_too_low_cannot_be_billed(monkeypatch):
     honest = stable_histogram.laplace_threshold
     monkeypatch.setattr(stable_histogram, "laplace_threshold", lambda *a: honest(*a) - 1)
     with pytest.raises(ArgumentError, match="tail of the noise"):
-        plan().losses  # noqa: B018
+        plan().events  # noqa: B018
 
 
 def test_exact_and_simulated_noise_agree_in_law():

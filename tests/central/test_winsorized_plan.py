@@ -26,7 +26,7 @@ APPROXIMATE = Budget(epsilon=1.0, delta=1e-6)
 
 
 def plan(estimator=NORMAL, budget=APPROXIMATE, n=5000, d=1, relation=REPLACE_ONE):
-    size = {"persons": n} if relation == REPLACE_ONE else {"n_design": n}
+    size = {"persons": n} if relation == REPLACE_ONE else {"n_guess": n}
     return planned(estimator, budget, dimension=d, relation=relation, **size)
 
 
@@ -53,9 +53,9 @@ def test_one_column_spends_epsilon_exactly_by_basic_composition(
         return
     budget = Budget(epsilon=epsilon, delta=delta)
     made = plan(estimator, budget, 40_000, relation=relation)
-    assert sum((loss.pure for loss in made.losses), Fraction(0)) == budget.pure_epsilon()
-    assert all(loss.mu == 0 for loss in made.losses)
-    assert sum(loss.added_delta for loss in made.losses) in (0.0, delta)
+    assert sum((loss.pure for loss in made.events), Fraction(0)) == budget.pure_epsilon()
+    assert all(loss.mu == 0 for loss in made.events)
+    assert sum(loss.added_delta for loss in made.events) in (0.0, delta)
     assert sum(share for _, share in made.stages.shares) == pytest.approx(1.0)
 
 
@@ -64,9 +64,9 @@ def test_one_column_spends_epsilon_exactly_by_basic_composition(
 @pytest.mark.parametrize("estimator", [NORMAL, RANGED, WinsorizedMean(Bounded(0.0, 9.0))])
 def test_several_columns_stay_within_the_budget(estimator, d, relation):
     made = plan(estimator, n=30_000, d=d, relation=relation)
-    pure = sum((loss.pure for loss in made.losses), Fraction(0))
-    mu = math.sqrt(sum(loss.mu**2 for loss in made.losses))
-    added = sum(loss.added_delta for loss in made.losses)
+    pure = sum((loss.pure for loss in made.events), Fraction(0))
+    mu = math.sqrt(sum(loss.mu**2 for loss in made.events))
+    added = sum(loss.added_delta for loss in made.events)
     if made.stages.kind == "gaussian":
         assert pure == 0
         assert gaussian_delta(mu, 1.0) + added <= 1e-6
@@ -79,7 +79,7 @@ def test_several_columns_stay_within_the_budget(estimator, d, relation):
 
         assert d <= 24
         total, grid = None, {"value_discretization_interval": 1e-4}
-        for loss in made.losses:
+        for loss in made.events:
             if isinstance(loss, Laplace):
                 one = pld.from_laplace_mechanism(float(loss.spread / loss.pure), **grid)
                 one = one.self_compose(loss.spread)
@@ -94,9 +94,9 @@ def test_several_columns_stay_within_the_budget(estimator, d, relation):
 
 def test_the_cheapest_composition_depends_on_the_columns():
     basic, composed, gaussian = (plan(n=40_000, d=d) for d in (2, 8, 30))
-    assert sum(loss.pure for loss in basic.losses) == 1
+    assert sum(loss.pure for loss in basic.events) == 1
     assert composed.stages.kind == "laplace"
-    assert sum(loss.pure for loss in composed.losses) > Fraction(21, 20)
+    assert sum(loss.pure for loss in composed.events) > Fraction(21, 20)
     assert gaussian.stages.kind == "gaussian"
     assert isinstance(gaussian.stages.location, GaussianStableHistogram)
 
@@ -256,4 +256,4 @@ def test_facts_hold_no_data():
 def test_bills_of_composed_laplace_noise_keep_their_promise(columns):
     budget = Budget(epsilon=1.0, delta=1e-6)
     plan = planned(WinsorizedMean(UnknownScale()), budget, persons=20_000, dimension=columns)
-    assert Guarantee.of(budget, "replace-one", plan.losses).verify()
+    assert Guarantee.of(budget, "replace-one", plan.events).verify()

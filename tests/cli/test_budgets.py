@@ -24,7 +24,7 @@ COMMANDS = {
         "curve", "TABLE", "--person", "p", "--value", "v", "--time", "a", "--bins", "-9,0,9",
         "--bounds", "0", "6",
     ],
-    "plan": ["plan", "--persons", "1000", "--bounds", "0", "1"],
+    "plan": ["plan", "--n", "1000", "--bounds", "0", "1"],
     "stream": [
         "stream", "--person", "p", "--value", "v", "--max-participations", "1",
         "--min-separation", "1", "--steps", "4", "--bounds", "0", "6", "--format", "jsonl",

@@ -301,20 +301,20 @@ def test_covariance_is_a_number_numbers_or_a_file(capsys, table, tmp_path):
 def test_plan_reads_nothing_and_prints_the_persons_needed(capsys):
     status, out, err = call(
         capsys,
-        *["plan", "--persons", "2000", "--epsilon", "1", "--guess-sd", "0.5"],
-        *["--error", "0.02", "--json"],
+        *["plan", "--n", "2000", "--epsilon", "1", "--guess-sd", "0.5"],
+        *["--target-error", "0.02", "--json"],
     )
     assert (status, err) == (0, "")
     result = json.loads(out)
     assert result["predicted"]["rmse"] > 0.5 / 2000**0.5
-    assert result["persons_needed"] > (0.5 / 0.02) ** 2
-    status, out, _ = call(capsys, "plan", "--persons", "2000", "--epsilon", "1")
+    assert result["required_n"] > (0.5 / 0.02) ** 2
+    status, out, _ = call(capsys, "plan", "--n", "2000", "--epsilon", "1")
     assert status == 0
     assert " error  sampling   noise\n" in out
 
 
 def test_plan_of_too_few_persons_says_how_many_are_needed(capsys):
-    status, out, err = call(capsys, "plan", "--persons", "20", "--epsilon", "1")
+    status, out, err = call(capsys, "plan", "--n", "20", "--epsilon", "1")
     assert (status, out) == (2, "")
     assert "Provide at least 150 people" in err
 
@@ -365,11 +365,11 @@ def test_help_lists_the_commands(capsys):
 
 def test_reading_may_be_limited(capsys, table, tmp_path):
     job = ["mean", table, "--person", "student", "--value", "score", "--epsilon", "1"]
-    limits = ["--memory", "200MB", "--threads", "1", "--spill", str(tmp_path)]
+    limits = ["--memory-limit", "200MB", "--threads", "1", "--temp-directory", str(tmp_path)]
     status, _, err = call(capsys, *job, *limits)
     assert (status, err) == (0, "")
     assert list(tmp_path.iterdir()) == []
-    status, _, err = call(capsys, *job, "--memory", "much")
+    status, _, err = call(capsys, *job, "--memory-limit", "much")
     assert status == 2
     assert "is not a size. Give one such as '4GB'" in err
 

@@ -96,7 +96,7 @@ simultaneous = true
         ("x",), by=("key",), keys=("north, far", "south"), max_groups=2, contrasts=("all pairs",),
         simultaneous=True,
     )  # fmt: skip
-    assert question.usual_neighbors == "add-remove"
+    assert question.default_neighbors == "add-remove"
 
 
 def test_one_ledger_takes_means_and_means_by_group_where_both_say_one_relation(

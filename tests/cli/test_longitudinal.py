@@ -63,8 +63,8 @@ def test_variance(table, capsys):
     assert 0.05 < found["estimate"][0] < 1.0  # 1/5, within two octaves
     more = ["--method", "coinpress", "--center", "0", "--neighbors", "add-remove"]
     assert run(["variance", table, *arguments, "--epsilon", "9", *more]) == 2
-    assert "--n-design" in capsys.readouterr().err
-    more += ["--n-design", "600", "--json"]
+    assert "--n-guess" in capsys.readouterr().err
+    more += ["--n-guess", "600", "--json"]
     assert run(["variance", table, *arguments, "--epsilon", "9", *more]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["guarantee"]["relation"] == "add-remove"
@@ -90,7 +90,7 @@ def test_curve_and_its_picture(table, capsys, tmp_path):
         ["curve", "--person", "who", "--value", "y", "--time", "t", "--bins", "0,2,5",
          "--epsilon", "4", "--bounds", "0", "4"],
         ["mean", "--person", "who", "--value", "y", "--epsilon", "4", "--delta", "1e-6",
-         "--related", "random-effects group=t group_sd=1 within_sd=1 records=5"],
+         "--clustering", "random-effects group=t group_sd=1 within_sd=1 records=5"],
     ],
 )  # fmt: skip
 def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch, job):
@@ -102,19 +102,19 @@ def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch,
             made.append((machine, Path(self.spill).parent))
 
     monkeypatch.setattr(tables, "Engine", Recorded)
-    limits = ["--memory", "300MB", "--threads", "1", "--spill", str(tmp_path)]
+    limits = ["--memory-limit", "300MB", "--threads", "1", "--temp-directory", str(tmp_path)]
     ledger = tmp_path / "ledger.json"
     pm.Ledger(ledger, epsilon=20, delta=1e-5)
     name, *rest = job
     status = run([name, table, *rest, *limits])
-    assert status == (2 if "--related" in job else 0)  # persons here are in several groups
+    assert status == (2 if "--clustering" in job else 0)  # persons here are in several groups
     # a regression reads its table again after the charge
-    assert len(made) == 1 + ("--related" in job or name == "regress")
+    assert len(made) == 1 + ("--clustering" in job or name == "regress")
     for machine, spill in made:
         assert (machine["memory_limit"], machine["threads"]) == ("300MB", 1)
         assert spill == tmp_path
     capsys.readouterr()
-    assert run([name, table, *rest, "--ledger", str(ledger), "--memory", "much"]) == 2
+    assert run([name, table, *rest, "--ledger", str(ledger), "--memory-limit", "much"]) == 2
     assert "is not a size. Give one such as '4GB'" in capsys.readouterr().err
     assert pm.Ledger.open(ledger).entries == ()
 
@@ -130,7 +130,7 @@ def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch,
         ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--method", "foo"],
         ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--level", "7"],
         ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--neighbors", "bad"],
-        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--n-design", "7"],
+        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--n-guess", "7"],
         ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--ledger", "no"],
         ["regress", "no.csv", *REGRESS, "--scales", "x"],
         ["curve", "no.csv", "--person", "a", "--value", "y", "--time", "t", "--bins", "0,b"],
@@ -162,7 +162,7 @@ def schools(tmp_path_factory):
 
 MEAN = ["--person", "who", "--value", "y", "--epsilon", "1", "--delta", "1e-6"]
 EFFECTS = "random-effects group=school group_sd=0.5 within_sd=1 records=4"
-GROUP = ["--related", EFFECTS]
+GROUP = ["--clustering", EFFECTS]
 
 
 def test_mean_of_persons_in_groups(schools, capsys):
@@ -175,10 +175,10 @@ def test_mean_of_persons_in_groups(schools, capsys):
     assert run(["mean", schools, *MEAN, *GROUP]) == 0
     assert "40 groups (effectively 40)" in capsys.readouterr().out
     for more, word in (
-        (["--group", "school"], "--related"),
+        (["--group", "school"], "--clustering"),
         ([*GROUP, "--bounds", "0", "20"], "related"),
         ([*GROUP, "--method", "default"], "related"),
-        (["--related", "random-effects group=school group_sd=0.5"], "within_sd"),
+        (["--clustering", "random-effects group=school group_sd=0.5"], "within_sd"),
     ):
         assert run(["mean", "no.csv", *MEAN, *more]) == 2
         assert word in capsys.readouterr().err
@@ -197,7 +197,7 @@ def test_sizes_of_groups(schools, tmp_path):
 
 
 def test_add_remove_on_the_command_line(table, capsys):
-    design = ["--neighbors", "add-remove", "--n-design", "500"]
+    design = ["--neighbors", "add-remove", "--n-guess", "500"]
     assert run(["regress", table, *REGRESS, *design, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["guarantee"]["relation"] == "add-remove"

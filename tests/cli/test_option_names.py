@@ -53,13 +53,13 @@ def test_a_round_names_what_is_wrong(tmp_path, option, value):
     given = {"--lower": 0, "--upper": 1, f"--{option}": value}
     words = [word for pair in given.items() for word in pair]
     out = tmp_path / "round.json"
-    result = shell("collect", "round", out, "--epsilon", "1", "--persons", "100", *words)
+    result = shell("collect", "round", out, "--epsilon", "1", "--n", "100", *words)
     assert result.exit_code == 2
     assert f"privmean: --{option}=" in result.stderr
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path):
-    words = ["--lower", 0, "--upper", 1, "--epsilon", 1, "--persons", 100]
+    words = ["--lower", 0, "--upper", 1, "--epsilon", 1, "--n", 100]
     round_ = tmp_path / "round.json"
     assert shell("collect", "round", round_, *words).exit_code == 0
     assert "/dev/full: the disk is full" in shell("collect", "round", "/dev/full", *words).stderr

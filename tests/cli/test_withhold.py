@@ -67,7 +67,7 @@ def test_a_spread_that_few_persons_cannot_pay_for(tmp_path, monkeypatch):
         assert result.exit_code == 0, result.stderr
         return len(result.stdout.splitlines()), " ".join(result.stderr.split())
 
-    lines, said = withheld("--persons", "5")
+    lines, said = withheld("--n", "5")
     assert lines == 20
     assert "3 of them use the public bounds, because 5 persons are too few" in said
     lines, said = withheld()
@@ -78,4 +78,4 @@ def test_a_spread_that_few_persons_cannot_pay_for(tmp_path, monkeypatch):
     ).levels[0]
     assert f"needs {needed.averages:,} averages, at most one per person" in said
     assert "5 people have come" in said
-    assert "give --persons, or leave out --spread" in said
+    assert "give --n, or leave out --spread" in said

@@ -123,8 +123,8 @@ def answers(people):
         "uniform tiny": people.uniform_counts(1, 1e-300),
         "pairs": people.pair_counts(0, -45, 41).tolist(),
         "pairs narrow": people.pair_counts(1, -2, 2).tolist(),
-        "boxes": people.box_sums([x, y]),
-        "one box": people.box_sums([None, x]),
+        "boxes": people.interval_sums([x, y]),
+        "one box": people.interval_sums([None, x]),
         "beyond": [
             people.beyond(0, -1.0, 2.5),
             people.beyond(0, -3.0, 2.5),
@@ -134,13 +134,13 @@ def answers(people):
         "ball coarse": people.ball_sums(L2Ball((0.0, 0.0), 1.0, 0.25)),
         "ball and sizes": people.ball_sums(L2Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes"),
         "in units": units.ball_sums(L2Ball((0.0, 0.0), 2.0, 2.0**-18), "squares"),
-        "tails in units": [opened.tail_sums(cut) for cut in CUTS],
-        "shells in units": units.shell_counts(SHELLS).tolist(),
-        "one in units": people.standardized([None, UNITS[0]]).shell_counts(SHELLS).tolist(),
-        "in box": people.count_in_box([x, ClipInterval(-1.0, 1.0)]),
+        "tails in units": [opened.clipped_row_sums(cut) for cut in CUTS],
+        "shells in units": units.norm_counts(SHELLS).tolist(),
+        "one in units": people.standardized([None, UNITS[0]]).norm_counts(SHELLS).tolist(),
+        "in box": people.count_in_interval([x, ClipInterval(-1.0, 1.0)]),
         "in ball": people.count_in_ball((0.0, 0.1), 4.0),
         "part": part.size(),
-        "part boxes": part.box_sums([x, y]),
+        "part boxes": part.interval_sums([x, y]),
         "part of part": part.part(0, 2).pair_counts(0, -20, 20).tolist(),
     }
 
@@ -151,7 +151,7 @@ def expected(rows, cap=None, resolution=2.0**-40):
 
     def boxes(persons, chosen):
         return [
-            None if box is None else reference.box_sums(
+            None if box is None else reference.interval_sums(
                 [v[j] for _, v, _ in persons], [c[j] for _, _, c in persons], cap, box
             )
             for j, box in enumerate(chosen)
@@ -190,12 +190,12 @@ def expected(rows, cap=None, resolution=2.0**-40):
         "ball coarse": reference.ball_sums(values, L2Ball((0.0, 0.0), 1.0, 0.25)),
         "ball and sizes": reference.ball_sums(values, L2Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes"),
         "in units": reference.ball_sums(units, L2Ball((0.0, 0.0), 2.0, 2.0**-18), "squares"),
-        "tails in units": [reference.tail_sums(opened, cut) for cut in CUTS],
-        "shells in units": reference.shell_counts(units, SHELLS),
-        "one in units": reference.shell_counts(
+        "tails in units": [reference.clipped_row_sums(opened, cut) for cut in CUTS],
+        "shells in units": reference.norm_counts(units, SHELLS),
+        "one in units": reference.norm_counts(
             [[reference.in_units(v[1], UNITS[0])] for v in values], SHELLS
         ),
-        "in box": reference.count_in_box(values, [x, ClipInterval(-1.0, 1.0)]),
+        "in box": reference.count_in_interval(values, [x, ClipInterval(-1.0, 1.0)]),
         "in ball": reference.count_in_ball(values, (0.0, 0.1), 4.0),
         "part": len(part),
         "part boxes": boxes(part, [x, y]),

@@ -146,7 +146,7 @@ def table(rng: random.Random) -> Table:
     arrow = pa.table([ids, *arrays], names=["who", *(f"x{j}" for j in range(width))])
     resolution = 2.0**-40 if rng.random() < 0.4 else 2.0 ** rng.randint(-100, 100)
     cap = rng.choice((None, None, 1, 3, 2**20))
-    options = {} if cap is None else {"estimand": "records", "cap": cap}
+    options = {} if cap is None else {"estimand": "records", "max_records": cap}
     rows = list(zip(who, *(items for _, items in columns), strict=True))
     return Table(
         rows, arrow, options | {"resolution": resolution}, resolution, cap, rng.random() < 0.1
@@ -175,11 +175,13 @@ def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterato
             shape = (len(found.people), found.width)
             rows = [[math.nan if v is None else v for v in row] for row in found.values]
             counts = np.array([c for _, _, c in found.people], dtype=np.int64).reshape(shape)
-            kept = None if found.cap is None else counts
+            kept = None if found.max_records is None else counts
             columns = tuple(named["values"])
             yield (
                 home,
-                ArrayPersonTable(np.array(rows, float).reshape(shape), columns, kept, found.cap),
+                ArrayPersonTable(
+                    np.array(rows, float).reshape(shape), columns, kept, found.max_records
+                ),
             )
         elif home == "array":
             held = [row for row in found.rows if row[0] is not None]
@@ -350,12 +352,15 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
         ),
         Question(
             "box_sums",
-            lambda p: [None if item is None else vars(item) for item in p.box_sums(boxes)],
+            lambda p: [None if item is None else vars(item) for item in p.interval_sums(boxes)],
             lambda: [
                 None
                 if box is None
-                else reference.box_sums(
-                    [row[k] for row in values], [c[k] for _, _, c in found.people], found.cap, box
+                else reference.interval_sums(
+                    [row[k] for row in values],
+                    [c[k] for _, _, c in found.people],
+                    found.max_records,
+                    box,
                 )
                 for k, box in enumerate(boxes)
             ],
@@ -370,8 +375,8 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
         ),
         Question(
             "count_in_box",
-            lambda p: p.count_in_box(limits),
-            lambda: reference.count_in_box(values, limits),
+            lambda p: p.count_in_interval(limits),
+            lambda: reference.count_in_interval(values, limits),
         ),
         *_rows(found, width, numbers, rng),
     ]
@@ -397,8 +402,8 @@ def _rows(found: Table, width: int, numbers: Numbers, rng: random.Random) -> lis
         ),
         Question(
             "shell_counts",
-            lambda p: p.shell_counts(edges).tolist(),
-            lambda: reference.shell_counts(values, edges),
+            lambda p: p.norm_counts(edges).tolist(),
+            lambda: reference.norm_counts(values, edges),
         ),
         Question(
             "count_in_ball",

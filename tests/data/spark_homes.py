@@ -147,7 +147,7 @@ def dirty(session) -> int:
         ]
         kind = "string" if isinstance(ids, list) else "long"
         frame = session.createDataFrame(rows, f"who {kind}, x double, y double")
-        options = {} if cap is None else {"estimand": "records", "cap": cap}
+        options = {} if cap is None else {"estimand": "records", "max_records": cap}
         people = pm.read(frame, person="who", values=["x", "y"], **options)
         found, expected = tables.plain(tables.answers(people)), tables.expected(rows, cap)
         differ = [question for question, answer in expected.items() if found[question] != answer]
@@ -210,7 +210,7 @@ def plans():
             people, epsilon=1.0, bounds=(-50.0, 50.0), noise=pm.SimulatedNoise(7)
         ),
         "add-remove": lambda people: pm.mean(
-            people, **budget, neighbors="add-remove", n_design=3000, noise=pm.SimulatedNoise(8)
+            people, **budget, neighbors="add-remove", n_guess=3000, noise=pm.SimulatedNoise(8)
         ),
         "heavy-tailed": lambda people: pm.mean(
             people, **budget, moment=pm.BoundedMoment(order=4, bound=20.0),
@@ -243,7 +243,7 @@ def agree(session, name: str, path: Path, columns: list[str], cap: int | None = 
     """The number of plans on which the homes differ, or rows reached the driver."""
     options = {"person": "person_id", "values": columns}
     if cap is not None:
-        options |= {"estimand": "records", "cap": cap}
+        options |= {"estimand": "records", "max_records": cap}
     wrong = 0
     with results_counted(session) as counted:
         homes = {
@@ -303,14 +303,14 @@ def comparisons():
         "one group a person": lambda s, n: pm.mean(s, "x", keys=GROUPS, noise=n, **by),
         "several": lambda s, n: pm.mean(s, "x", keys=GROUPS, max_groups=2, noise=n, **by),
         "other": lambda s, n: pm.mean(
-            s, "x", keys=GROUPS[:3], other=True, max_groups=2, noise=n, **by
+            s, "x", keys=GROUPS[:3], other_group=True, max_groups=2, noise=n, **by
         ),
         "private keys": lambda s, n: pm.mean(s, "x", delta=1e-6, max_groups=2, noise=n, **by),
         "public groups": lambda s, n: pm.mean(
             s, "x", keys=GROUPS, membership="public", max_groups=2, noise=n, **by
         ),
         "two values": lambda s, n: pm.mean(s, ["x", "y"], keys=GROUPS, noise=n, **by),
-        "arms": lambda s, n: pm.compare(s, "x", before="y", noise=n, **arms),
+        "arms": lambda s, n: pm.compare(s, "x", baseline="y", noise=n, **arms),
         "public arms": lambda s, n: pm.compare(s, "x", membership="public", noise=n, **arms),
         "the same persons twice": lambda s, n: pm.compare(s, "x", pair=["g1", "g2"], noise=n, **by),
     }

@@ -26,7 +26,7 @@ def engine_rows(ids, matrix, cap, resolution):
 
 
 def same(ids, matrix, cap=None, resolution=2.0**-40):
-    estimand = {} if cap is None else {"estimand": "records", "cap": cap}
+    estimand = {} if cap is None else {"estimand": "records", "max_records": cap}
     found = pm.read(matrix, person=ids, resolution=resolution, **estimand)
     expected = engine_rows(np.asarray(ids), matrix, cap, resolution)
     assert found.engine == "numpy"
@@ -104,7 +104,7 @@ def test_who_groups_follows_from_types_and_arguments_alone():
 def test_nobody_and_nothing():
     empty = pm.read(np.zeros((0, 2)), person=np.zeros(0, dtype=int))
     assert empty.values.shape == (0, 2)
-    nulls = pm.read(np.full((3, 1), math.nan), person=[4, 4, 2], estimand="records", cap=3)
+    nulls = pm.read(np.full((3, 1), math.nan), person=[4, 4, 2], estimand="records", max_records=3)
     assert np.isnan(nulls.values).all()
     assert nulls.counts.tolist() == [[0], [0]]
     masked = np.ma.MaskedArray([7, 8, 7], mask=[False, True, False])

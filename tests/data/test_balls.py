@@ -241,8 +241,8 @@ def test_shells_and_units_are_those_of_each_row_alone():
         for x in rows.T:
             total = total + np.where(np.isnan(x), 0.0, x) ** 2
         expected = np.bincount(np.searchsorted(edges, np.sqrt(total)), minlength=16)
-    assert people.shell_counts(edges).tolist() == expected.tolist()
-    assert people.part(1, 3).shell_counts(edges).sum() == len(rows[1::3])
+    assert people.norm_counts(edges).tolist() == expected.tolist()
+    assert people.part(1, 3).norm_counts(edges).sum() == len(rows[1::3])
 
 
 def test_cut_rows_among_rows_well_inside_are_those_of_the_definition():
@@ -255,7 +255,7 @@ def test_cut_rows_among_rows_well_inside_are_those_of_the_definition():
         three = [L2Ball((0.0,) * width, radius * part, step) for part in (1.0, 1.25, 1 / 3)]
         limits = generator.uniform(radius / 4, radius, width)
         cut = ClippedRows(*three, tuple((-limits).tolist()), tuple((limits * 1.5).tolist()))
-        found = ArrayPersonTable(rows, tuple(map(str, range(width)))).tail_sums(cut)
+        found = ArrayPersonTable(rows, tuple(map(str, range(width)))).clipped_row_sums(cut)
         totals, present = balls._cut_totals(rows, cut)
         assert [list(found.z), list(found.besides), list(found.tails)] == totals
         assert found.present == present == len(rows)

@@ -72,12 +72,12 @@ def test_chunks_and_threads_do_not_show(monkeypatch, workers):
     people = ArrayPersonTable(values, ("x", "y"))
     assert people.log_counts(1, 0.25).tolist() == reference.log_counts(values[:, 1].tolist(), 0.25)
     plain = [None if math.isnan(v) else v for v in values[:, 0].tolist()]
-    fields = reference.box_sums(plain, [1] * len(plain), None, box)
-    assert vars(people.box_sums([box, None])[0]) == fields
+    fields = reference.interval_sums(plain, [1] * len(plain), None, box)
+    assert vars(people.interval_sums([box, None])[0]) == fields
     counts = generator.integers(0, 2**20, (1234, 2))
     weighted = ArrayPersonTable(values, ("x", "y"), counts, 2**20)
-    fields = reference.box_sums(plain, counts[:, 0].tolist(), 2**20, box)
-    assert vars(weighted.box_sums([box, None])[0]) == fields
+    fields = reference.interval_sums(plain, counts[:, 0].tolist(), 2**20, box)
+    assert vars(weighted.interval_sums([box, None])[0]) == fields
 
 
 @pytest.mark.parametrize("first", ["log_counts", "beyond", "box_sums", "other column"])
@@ -99,12 +99,12 @@ def test_extremes_of_chunks_hide_nobody(monkeypatch, first, odd):
             if first == "log_counts":
                 people.log_counts(0, 1.0)
             elif first == "box_sums":
-                people.box_sums([ClipInterval(-20.0, 20.0), None])
+                people.interval_sums([ClipInterval(-20.0, 20.0), None])
             elif first == "other column":
                 people.log_counts(1, 1.0)
             above, below = int(value > 3), int(value < -2)
             assert people.beyond(0, -2.0, 3.0) == (below, above)
-            (sums, _) = people.box_sums([ClipInterval(-2.0, 3.0), None])
+            (sums, _) = people.interval_sums([ClipInterval(-2.0, 3.0), None])
             known = 550 - math.isnan(value)
             assert (sums.present, sums.below, sums.above) == (known, below, above)
 
@@ -112,7 +112,7 @@ def test_extremes_of_chunks_hide_nobody(monkeypatch, first, odd):
 def test_square_sums_are_exact_at_the_largest_grid_points():
     box = ClipInterval(0.0, 1.99999999)  # a widest grid: 2^20 steps to either side
     values = np.where(np.arange(200_000) % 2, 1e9, -1e9)
-    sums = ArrayPersonTable(values[:, None], ("x",)).box_sums([box])[0]
+    sums = ArrayPersonTable(values[:, None], ("x",)).interval_sums([box])[0]
     ends = [reference.on_box(v, box) for v in (-1e9, 1e9)]
     assert ends == [-(2**20), 2**20]
     assert sums.z == 100_000 * sum(ends)
@@ -137,7 +137,7 @@ def test_nothing_is_written_into_the_caller_s_array():
     copy = values.copy()
     people = ArrayPersonTable(values, ("x",))
     people.log_counts(0, 0.0)
-    people.box_sums([tables.BOXES[0]])
+    people.interval_sums([tables.BOXES[0]])
     assert values.tobytes() == copy.tobytes()
 
 

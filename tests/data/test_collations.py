@@ -97,7 +97,9 @@ def answers(source):
     roster = ["abc0", "ABC0", "äbc1", "nobody", "NOBODY"]
     return {
         "persons": values_of(pm.read(source, person="who", values="v")),
-        "records": values_of(pm.read(source, person="who", values="v", estimand="records", cap=2)),
+        "records": values_of(
+            pm.read(source, person="who", values="v", estimand="records", max_records=2)
+        ),
         "roster": values_of(pm.read(source, person="who", values="v", roster=roster)),
         "private keys": pairs_of(source, "g", None),
         "private keys, one group": pairs_of(source, "g", None, weights=GroupWeights()),

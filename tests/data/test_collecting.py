@@ -55,7 +55,7 @@ def test_collected_rows_keep_nulls_counts_and_the_order_of_the_roster(home):
     who = np.array([7, 3, 7, 5, 3, 9])
     columns = {"who": who, "x": [1.0, 2.0, 4.0, np.nan, 2.5, -0.0], "y": [np.nan] * 5 + [1e300]}
     source = pl.DataFrame(columns) if home == "polars" else pl.DataFrame(columns).to_arrow()
-    people = pm.read(source, person="who", values=["x", "y"], estimand="records", cap=9)
+    people = pm.read(source, person="who", values=["x", "y"], estimand="records", max_records=9)
     found = people.collect()
     nan = np.nan
     expected = [[2.25, nan], [nan, nan], [2.5, nan], [0.0, 2.0**40]]
@@ -69,7 +69,7 @@ def test_collected_rows_keep_nulls_counts_and_the_order_of_the_roster(home):
 def test_a_method_that_needs_the_rows_says_so(caplog, neighbors):
     caplog.set_level("INFO", "privmean")
     people = pm.read(table(4000), person="who", values=["x", "y"])
-    known = {"n_design": 4000} if neighbors == "add-remove" else {}
+    known = {"n_guess": 4000} if neighbors == "add-remove" else {}
     pm.mean(
         people, epsilon=1.0, delta=1e-6, neighbors=neighbors, covariance=np.eye(2) * 5,
         method="anisotropic", noise=pm.SimulatedNoise(1), **known,
@@ -109,7 +109,7 @@ def test_only_aggregates_leave_an_engine(monkeypatch, home, columns):
     people = pm.read(source, person="who", values=columns)
     budget = {"epsilon": 2.0, "delta": 1e-6, "noise": pm.SimulatedNoise(2)}
     pm.mean(people, **budget)
-    pm.mean(people, **budget, neighbors="add-remove", n_design=3000)
+    pm.mean(people, **budget, neighbors="add-remove", n_guess=3000)
     pm.mean(people, **budget, concentration=pm.SubGaussian(sd=3.0))
     pm.mean(people, **budget, moment=pm.BoundedMoment(order=4, bound=10.0))
     assert len(seen) > 4

@@ -104,7 +104,7 @@ KEYS = {"by": "key", "keys": ["a", "b", "c"]}
 QUESTIONS = {
     "mean": (pm.mean, "yes", {}),
     "rare": (pm.mean, "rare", {}),
-    "over records": (pm.mean, "yes", {"estimand": "records", "cap": 2}),
+    "over records": (pm.mean, "yes", {"estimand": "records", "max_records": 2}),
     "two Boolean columns": (pm.mean, ["yes", "rare"], {}),
     "one of two columns": (pm.mean, ["yes", "num"], {}),
     "one of four columns": (pm.mean, ["yes", "num", "t", "side"], {"delta": 1e-6}),
@@ -182,10 +182,10 @@ def test_a_regression_takes_its_boolean_variables_as_bounded():
     n = 3000
     flag = g.random(n) < 0.4
     frame = pl.DataFrame({"who": np.arange(n), "y": 2.0 * flag + g.normal(0, 1, n), "flag": flag})
-    asked = pm.Regression("y ~ flag").prepared(Table(frame, person="who"))
+    asked = pm.Regression("y ~ flag").with_public_facts(Table(frame, person="who"))
     assert asked.bounds == {"flag": (0.0, 1.0)}
     given = pm.Regression("y ~ flag", bounds={"flag": (0, 2)})
-    assert given.prepared(Table(frame, person="who")).bounds == {"flag": (0, 2)}
+    assert given.with_public_facts(Table(frame, person="who")).bounds == {"flag": (0, 2)}
     release = pm.regress(frame, "y ~ flag", person="who", epsilon=2.0, noise=SimulatedNoise(2))
     assert release.rows()[1].lower < 2 < release.rows()[1].upper
     response = pm.regress(frame, "flag ~ y", person="who", epsilon=2.0, noise=SimulatedNoise(2))

@@ -33,7 +33,7 @@ def test_a_date_out_of_range_is_no_key(day, capfd):
     days[7] = day
     for source in sources(frame(days, pl.Date)):
         found = pm.mean(source, "x", person="p", by="d", keys=["2019-04-14"], epsilon=50)
-        assert abs(found.rows()[0].persons - PEOPLE) < 20
+        assert abs(found.rows()[0].n - PEOPLE) < 20
         private = pm.mean(source, "x", person="p", by="d", epsilon=1, delta=1e-6)
         assert [row.group for row in private.rows()] == ["2019-04-14"]
         assert pm.group_sizes(frame(np.full(PEOPLE, DAY), pl.Date), person="p", group="d")

@@ -49,7 +49,7 @@ def compare(rows, which, **options):
             found = tables.plain(tables.answers(people if whole else people.collect()))
             for question, answer in reference.items():
                 assert found[question] == answer, (name, question)
-            sums = people.box_sums(list(tables.BOXES))
+            sums = people.interval_sums(list(tables.BOXES))
             assert [vars(item) for item in sums] == reference["boxes"], name
 
 
@@ -68,7 +68,7 @@ def test_text_ids_every_source(rows):
 @few(5)
 @given(rows_of(ints), st.integers(1, 5))
 def test_weights_of_the_record_mean(rows, cap):
-    compare(rows, ("array", "polars", "relation"), estimand="records", cap=cap)
+    compare(rows, ("array", "polars", "relation"), estimand="records", max_records=cap)
 
 
 @few(5)

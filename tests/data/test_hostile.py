@@ -147,7 +147,7 @@ def test_how_text_is_written_is_the_caller_s_to_say(tmp_path):
     path.write_bytes("'Jos;é';1,5;-9\nb;NA;2,5\n\n".encode("latin-1"))
     written = {
         "delimiter": ";", "quote": "'", "decimal": ",", "encoding": "latin-1", "header": False,
-        "null_words": ["NA", "-9"],
+        "na_values": ["NA", "-9"],
     }  # fmt: skip
     people = pm.read(path, person="1", values=["2", "3", "7"], **written)
     assert people.frame.to_native().order("p").fetchall() == [

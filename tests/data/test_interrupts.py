@@ -42,7 +42,7 @@ def test_other_errors_are_left_as_they_are():
 
 READS = {
     "means": lambda path: pm.read(path, person="who", values="x"),
-    "persons of a plan": lambda path: pm.Table(path, person="who").persons([("values", "x")]),
+    "persons of a plan": lambda path: pm.Table(path, person="who").count_people([("values", "x")]),
     "sizes of groups": lambda path: pm.group_sizes(path, person="who", group="town"),
     "a fixed design": lambda path: timed_responses(path, "year", "x", {}, {}),
 }

@@ -85,7 +85,7 @@ def test_a_value_that_is_none_is_missing(odd):
         rows = pm.mean([3.0] * (PEOPLE - 1) + [NOTHING[odd]], bounds=(0, 8), epsilon=1)
     assert sorted(found, key=math.isnan)[0] == 3.0
     assert sum(map(math.isnan, found)) == 1
-    assert rows.persons == PEOPLE
+    assert rows.n == PEOPLE
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
@@ -109,7 +109,7 @@ def test_one_value_does_not_decide_whether_a_call_fails(odd):
             found = pm.mean(values, bounds=(0, 8), epsilon=1)
         else:
             found = pm.mean(source, "x", person="p", bounds=(0, 8), epsilon=1)
-        assert found.persons == PEOPLE
+        assert found.n == PEOPLE
 
 
 def test_ids_are_texts_and_equal_numbers_are_one_person():
@@ -131,7 +131,7 @@ def test_keys_of_a_list(keys):
     table["g"][5] = object()
     found = pm.mean(table, "x", person="p", by="g", keys=[1, 2], epsilon=50)
     assert [row.group for row in found.rows()] == ["1", "2"]
-    assert [round(row.persons, -1) for row in found.rows()] == [1000, 1000]
+    assert [round(row.n, -1) for row in found.rows()] == [1000, 1000]
 
 
 @pytest.mark.parametrize("given", [["a"], pd.Series(["a"]), pl.Series(["a"]), pa.array(["a"])])

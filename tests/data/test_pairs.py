@@ -106,8 +106,8 @@ def answers(people):
         people.log_counts(0, 0.3).tolist(),
         people.beyond(0, -1.0, 2.0),
         people.group_sums(BOXES + BOXES[: len(people.keys) - 4]),
-        people.centred_counts(centred).tolist(),
-        people.centred_counts(CenteredSums((), (), ())).sum(),
+        people.centered_counts(centred).tolist(),
+        people.centered_counts(CenteredSums((), (), ())).sum(),
     )
 
 

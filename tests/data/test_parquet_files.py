@@ -54,7 +54,7 @@ def test_one_record_does_not_refuse_a_folder(tmp_path, last):
     pq.write_table(first, tmp_path / "2020.parquet")
     pq.write_table(second, tmp_path / "2021.parquet")
     found = pm.mean(tmp_path, "x", person="p", bounds=(0, 8), epsilon=1)
-    assert found.persons == 2 * HALF
+    assert found.n == 2 * HALF
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(KINDS, 2)))
@@ -111,7 +111,7 @@ def test_keys_of_whole_numbers_and_doubles(tmp_path):
         table = pa.table({"p": ids, "x": IDS[:HALF] % 5 * 1.0, "g": keys})
         pq.write_table(table, tmp_path / f"{name}.parquet")
     found = pm.mean(tmp_path, "x", person="p", by="g", keys=[1, 2], epsilon=50)
-    assert [round(row.persons, -1) for row in found.rows()] == [HALF, HALF]
+    assert [round(row.n, -1) for row in found.rows()] == [HALF, HALF]
 
 
 def test_a_column_that_some_files_lack_is_refused_by_name(tmp_path):

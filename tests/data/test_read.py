@@ -40,7 +40,7 @@ def test_one_row_a_person_the_mean_of_own_records():
 def test_persons_whose_records_are_all_missing_stay():
     people = pm.read(SMALL, person="who", values="x")
     assert people.size() == 3
-    assert people.box_sums([ClipInterval(0, 10)])[0].present == 2
+    assert people.interval_sums([ClipInterval(0, 10)])[0].present == 2
 
 
 def test_a_public_roster_adds_null_persons_and_leaves_others_out():
@@ -48,9 +48,9 @@ def test_a_public_roster_adds_null_persons_and_leaves_others_out():
         people = pm.read(source, person="who", values="x", roster=["z", "a", "a", "c"])
         assert values(people) == [[3.0], [None], [None]]
         weighted = pm.read(
-            source, person="who", values="x", roster=("z", "a"), estimand="records", cap=1
+            source, person="who", values="x", roster=("z", "a"), estimand="records", max_records=1
         )
-        assert weighted.box_sums([ClipInterval(0, 10)])[0].w == 1
+        assert weighted.interval_sums([ClipInterval(0, 10)])[0].w == 1
     ids, x = np.array([3, 1, 3]), np.array([1.0, 2.0, 3.0])
     assert values(pm.read(x, person=ids, roster=range(1, 4))) == [[2.0], [None], [2.0]]
 
@@ -67,15 +67,15 @@ def test_a_roster_of_the_wrong_type_is_refused_without_a_look_at_records():
 
 
 def test_the_estimand_is_chosen_and_the_cap_with_it():
-    people = pm.read(SMALL, person="who", values="x", estimand="records", cap=5)
-    assert people.cap == 5
-    assert people.box_sums([ClipInterval(0, 10)])[0].w == 3
+    people = pm.read(SMALL, person="who", values="x", estimand="records", max_records=5)
+    assert people.max_records == 5
+    assert people.interval_sums([ClipInterval(0, 10)])[0].w == 3
     with pytest.raises(pm.ArgumentError, match="cap"):
         pm.read(SMALL, person="who", values="x", estimand="records")
     with pytest.raises(pm.ArgumentError, match="cap"):
-        pm.read(SMALL, person="who", values="x", cap=5)
+        pm.read(SMALL, person="who", values="x", max_records=5)
     with pytest.raises(pm.ArgumentError, match="cap"):
-        pm.read(SMALL, person="who", values="x", estimand="records", cap=2**21)
+        pm.read(SMALL, person="who", values="x", estimand="records", max_records=2**21)
     with pytest.raises(pm.ArgumentError, match="estimand"):
         pm.read(SMALL, person="who", values="x", estimand="rows")
 
@@ -146,7 +146,7 @@ def test_broken_lines_of_text_files_never_raise(tmp_path):
         lines.write_bytes(b'{"who": "ok", "x": 1}\n' + junk)
         for path in (csv, lines):
             people = pm.read(path, person="who", values="x")
-            assert people.part(0, 1).box_sums([ClipInterval(-5, 5)])[0].present >= 1
+            assert people.part(0, 1).interval_sums([ClipInterval(-5, 5)])[0].present >= 1
 
 
 def test_short_lines_keep_their_person(tmp_path):
@@ -178,8 +178,8 @@ def test_folders_and_patterns_of_parquet_files(tmp_path):
     one = pm.read(tmp_path / "one [1].parquet", person="who", values="x")
     assert values(one) == [[3.0], [1.0], [None]]
     for source in (tmp_path, str(tmp_path / "**" / "*.parquet")):
-        people = pm.read(source, person="who", values="y", estimand="records", cap=9)
-        assert people.box_sums([ClipInterval(0, 9)])[0].w == 8
+        people = pm.read(source, person="who", values="y", estimand="records", max_records=9)
+        assert people.interval_sums([ClipInterval(0, 9)])[0].w == 8
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_empty_tables_and_one_person(tmp_path, persons):
         people = pm.read(source, person="who", values="x")
         assert people.size() == persons
         assert people.log_counts(0, 0.0).sum() == persons
-        assert people.box_sums([ClipInterval(0, 10)])[0].present == persons
+        assert people.interval_sums([ClipInterval(0, 10)])[0].present == persons
         assert people.pair_counts(0, -5, 5).sum() == 0
         assert people.matrix().shape == (persons, 1)
         assert people.part(0, 2).size() == persons
@@ -288,8 +288,8 @@ def test_arrays():
     assert values(pm.read(masked)) == [[1.0], [None], [3.0]]
     people = pm.read(np.array([1.0, 2.0, 4.0]), person=np.array(["b", "a", "b"]))
     assert values(people) == [[2.0], [2.5]]
-    weighted = pm.read(np.array([1.0, math.nan]), estimand="records", cap=3)
-    assert weighted.box_sums([ClipInterval(0, 4)])[0].w == 1
+    weighted = pm.read(np.array([1.0, math.nan]), estimand="records", max_records=3)
+    assert weighted.interval_sums([ClipInterval(0, 4)])[0].w == 1
 
 
 @pytest.mark.parametrize(
@@ -329,8 +329,8 @@ def test_people_do_not_show_their_rows():
     table = frame(who=["secret-name"], x=[12345.5])
     for people in (
         pm.read(table, person="who", values="x"),
-        pm.read(table.to_arrow(), person="who", values="x", estimand="records", cap=77),
-        pm.read(np.array([12345.5]), estimand="records", cap=77),
+        pm.read(table.to_arrow(), person="who", values="x", estimand="records", max_records=77),
+        pm.read(np.array([12345.5]), estimand="records", max_records=77),
     ):
         assert "12345" not in repr(people)
         assert "secret" not in repr(people)

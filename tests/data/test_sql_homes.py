@@ -79,7 +79,7 @@ def arrow_of(rows):
 )
 def test_the_hostile_table_gives_the_same_integers(engine, ids, cap, size):
     rows = rows_of(list(ids), size, 4)
-    options = {} if cap is None else {"estimand": "records", "cap": cap}
+    options = {} if cap is None else {"estimand": "records", "max_records": cap}
     people = pm.read(
         sql_tables.put(engine, arrow_of(rows)), person="who", values=["x", "y"], **options
     )
@@ -117,10 +117,10 @@ def test_public_numbers_of_any_size_raise_nothing(engine):
             sums = people.ball_sums(ball)
             assert (sums.z, sums.present) == reference.ball_sums(values, ball)[:2], size
             box = random_tables.Box(-size, size) if size > 1e-290 else None
-            (asked, _) = people.box_sums([box, None])
+            (asked, _) = people.interval_sums([box, None])
             if box:
                 counts = [1] * len(first)
-                assert vars(asked) == reference.box_sums(first, counts, None, box), size
+                assert vars(asked) == reference.interval_sums(first, counts, None, box), size
 
 
 def totals_of(points):
@@ -356,7 +356,7 @@ def test_an_address_reads_like_the_table_and_tells_no_password(engine, monkeypat
     monkeypatch.setenv("PGPASSWORD", "geheim")
     for name in ("visits", "public.visits"):
         table = pm.Table(f"{address}#{name}", person="who")
-        assert table.persons() == 300
+        assert table.count_people() == 300
         assert pm.mean(table, "x", assume=(0, 7), epsilon=1.0).status == "ok"
     assert table.name.endswith("visits by who")
     wrong = {
@@ -409,10 +409,10 @@ def test_a_session_that_may_write_nothing_reads_one_state_of_the_records(engine,
             table = ibis.postgres.from_connection(link).table("shared")
             assert asked(table) == asked(free)
             people = pm.read(table, person="who", values="x", roster=range(200))
-            before = people.size(), people.box_sums([random_tables.Box(0.0, 7.0)])
+            before = people.size(), people.interval_sums([random_tables.Box(0.0, 7.0)])
             execute("INSERT INTO shared SELECT 1, 5, 'a' FROM generate_series(1, 50)")
             people._cache.clear()
-            assert (people.size(), people.box_sums([random_tables.Box(0.0, 7.0)])) == before
+            assert (people.size(), people.interval_sums([random_tables.Box(0.0, 7.0)])) == before
             del people, table
             gc.collect()
             assert link.info.transaction_status == psycopg.pq.TransactionStatus.IDLE

@@ -114,7 +114,7 @@ def test_numbers(word, value):
 
 
 def test_a_decimal_comma():
-    form = TextFormat(";", decimal=",", null_words=("-9",))
+    form = TextFormat(";", decimal=",", na_values=("-9",))
     words = ["1,5", "-1,5e3", "1.5", "1.234,5", "1,2,3", " -9 "]
     assert [number(word, form) for word in words] == [1.5, -1500.0, None, None, None, None]
 
@@ -124,7 +124,7 @@ def test_a_decimal_comma():
     [
         {"delimiter": ""}, {"delimiter": "||"}, {"delimiter": "\n"}, {"delimiter": "§"},
         {"delimiter": "1"}, {"delimiter": '"'}, {"delimiter": 3}, {"quote": "a"}, {"quote": None},
-        {"decimal": ";"}, {"header": "yes"}, {"null_words": "NA"}, {"null_words": [1]},
+        {"decimal": ";"}, {"header": "yes"}, {"na_values": "NA"}, {"na_values": [1]},
         {"encoding": "none"}, {"encoding": 3}, {"encoding": "utf-16"}, {"encoding": "gbk"},
         {"encoding": "utf-7"}, {"encoding": "cp037"}, {"encoding": "raw_unicode_escape"},
     ],

@@ -60,7 +60,7 @@ CALLS = {
     "regress": lambda t: pm.regress(t, "x ~ d", epsilon=1),
     "levels": lambda t: pm.regress(t, "x ~ C(d, levels=(1, 2))", epsilon=1),
     "curve": lambda t: pm.curve(t, "x", time="d", bins=(0, 1, 2), epsilon=1),
-    "before": lambda t: pm.compare(t, "x", arms="g", levels=(0, 1), before="d", epsilon=1),
+    "before": lambda t: pm.compare(t, "x", arms="g", levels=(0, 1), baseline="d", epsilon=1),
     "keys": lambda t: pm.mean(t, "x", by=("d", "g"), keys=[("cold", "1.5")], epsilon=1),
     "roster": lambda t: pm.mean(
         pm.Table(t.source, person="g", roster=["a"]), "x", bounds=(0, 8), epsilon=1

@@ -61,7 +61,7 @@ def answers(source, resolution=2.0**-40):
         people.size(),
         people.log_counts(0, 0.0).tolist(),
         dict(sorted(people.uniform_counts(0, 0.25).items())),
-        people.box_sums([box]),
+        people.interval_sums([box]),
         people.ball_sums(ball),
         people.collect().values.tobytes(),
     )
@@ -299,7 +299,7 @@ def test_a_column_named_as_a_question_makes_no_people_of_a_frame(frame):
     """As a frame of Spark Connect, which answers every name with a column."""
     made = frame({"who": [1, 2, 3, 4], "log_counts": [1.0, 2.0, 3.0, 4.0]})
     release = pm.mean(made, "log_counts", person="who", epsilon=9.0, bounds=(0, 5))
-    assert release.persons == 4
+    assert release.n == 4
 
 
 def test_a_frame_that_answers_every_name_is_no_people():

@@ -90,7 +90,7 @@ def test_neighbours_attain_the_price_and_never_pass_it():
     values = list(product(range(4), repeat=2))
     costs = [mechanism.moved(a, b)[0] for a in values for b in values]
     assert max(costs) == 1
-    assert mechanism.losses[0].pure == Fraction(1, 3)
+    assert mechanism.events[0].pure == Fraction(1, 3)
     cheap = NoisyShare(3, 1, Fraction(1, 3))  # a twin that forgets the second sum
     assert max(cheap.moved(a, b)[0] for a in values for b in values) > 1
 
@@ -139,11 +139,9 @@ def test_the_commands_refuse_without_repeating_a_share(tmp_path):
     bad = shell("two-servers", "noise", place, input="[123456, 'x']")
     assert bad.exit_code == 2
     assert "123456" not in bad.stderr
-    assert (
-        shell("two-servers", "task", "--bounds", "3", "--epsilon", 1, "--persons", 2).exit_code == 2
-    )
-    made = shell("two-servers", "task", "--bounds", "0:1", "--epsilon", 1, "--persons", 2)
-    assert Task.from_json(made.stdout).persons == 2
+    assert shell("two-servers", "task", "--bounds", "3", "--epsilon", 1, "--n", 2).exit_code == 2
+    made = shell("two-servers", "task", "--bounds", "0:1", "--epsilon", 1, "--n", 2)
+    assert Task.from_json(made.stdout).n == 2
 
 
 # --- two processes --------------------------------------------------------------------------------

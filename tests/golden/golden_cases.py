@@ -169,7 +169,7 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
     columns = ("x", "y")
     effects = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0)
     grouped = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0, range=near)
-    weighted = pm.HeavyTailedMean(moment, weights=pm.RecordWeights(cap=6, critical=4.0))
+    weighted = pm.HeavyTailedMean(moment, weights=pm.RecordWeights(max_records=6, critical=4.0))
     published = AsPublished(pm.SubGaussian(sd=1.2))
     edges = (0.0, 2.0, 4.0, 8.0)
     found: dict[str, tuple[Any, tuple[Budget, ...]]] = {}
@@ -185,22 +185,22 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
     found |= {
         "mean, weights": (pm.Mean(("x",), "records", 6, method=weighted), ANY),
         "mean, nothing, records of two columns": (pm.Mean(columns, "records", 4), ANY),
-        "mean, related": (pm.Mean(("x",), related=4.0), (MIXED,)),
-        "mean, related, bounds": (pm.Mean(("x",), assume=(0, 8), related=4.0), (MIXED,)),
-        "mean, random effects": (pm.Mean(("x",), related=effects), (MIXED,)),
-        "mean, random effects, range": (pm.Mean(("x",), related=grouped), ANY),
+        "mean, related": (pm.Mean(("x",), clustering=4.0), (MIXED,)),
+        "mean, related, bounds": (pm.Mean(("x",), assume=(0, 8), clustering=4.0), (MIXED,)),
+        "mean, random effects": (pm.Mean(("x",), clustering=effects), (MIXED,)),
+        "mean, random effects, range": (pm.Mean(("x",), clustering=grouped), ANY),
         "mean, as published": (pm.Mean(("x",), method=published), (MIXED,)),
         "mean, cover": (pm.Mean(("x",), method=pm.PureCover(moment, work=4e6)), (PURE,)),
     }
     formula = "y ~ a + b"
-    errors = pm.WorkingErrors(0.5, 1.0, range=near)
+    errors = pm.WorkingErrors(0.5, 1.0, coefficient_bounds=near)
     found |= {
         "regression, sub-Gaussian": (
-            pm.Regression("y ~ a", effect="own", assume=pm.SubGaussian(2.0)),
+            pm.Regression("y ~ a", effect="per_person", assume=pm.SubGaussian(2.0)),
             (MIXED,),
         ),
         "regression, errors": (
-            pm.Regression(formula, effect="own", threshold=0.1, assume=errors),
+            pm.Regression(formula, effect="per_person", threshold=0.1, assume=errors),
             ANY,
         ),
         "curve": (pm.Curve("y", "time", edges), ANY),
@@ -310,7 +310,9 @@ def twelve(about: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
         "mean": lambda t, **x: pm.mean(t, value, **pure, **x),
         "mean, bounds": lambda t, **x: pm.mean(t, value, bounds=near, **pure, **x),
         "mean, two columns": lambda t, **x: pm.mean(t, [value, other], **mixed, **x),
-        "mean, records": lambda t, **x: pm.mean(t, value, estimand="records", cap=4, **zcdp, **x),
+        "mean, records": lambda t, **x: pm.mean(
+            t, value, estimand="records", max_records=4, **zcdp, **x
+        ),
         "mean by group": lambda t, **x: pm.mean(
             t, value, by=group, keys=keys, contrasts=[f"{keys[1]} - {keys[0]}"], **pure, **x
         ),
@@ -496,7 +498,7 @@ def estimated(make: Callable[[], Any]) -> dict[str, Any]:
         "interval": release.interval().to_dict(),
         "noise_interval": release.noise_interval().to_dict(),
         "guarantee": release.guarantee.to_dict(),
-        "plan": {"why": release.plan.why, **release.plan.describe()},
+        "plan": {"why": release.plan.rationale, **release.plan.describe()},
         "secure": release.secure,
         **release.findings(),
     }

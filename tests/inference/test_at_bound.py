@@ -30,8 +30,8 @@ def table(size=1500):
 
 QUESTIONS = {
     "mean": (pm.mean, {}),
-    "mean, private n": (pm.mean, {"neighbors": "add-remove", "n_design": 1000}),
-    "mean over records": (pm.mean, {"estimand": "records", "cap": 2}),
+    "mean, private n": (pm.mean, {"neighbors": "add-remove", "n_guess": 1000}),
+    "mean over records": (pm.mean, {"estimand": "records", "max_records": 2}),
     "mean, rho": (pm.mean, {"rho": 0.2}),
     "curve": (pm.curve, {"time": "t", "bins": [0, 1, 2]}),
     "smoothed curve": (pm.curve, {"time": "t", "bins": [0, 1, 2], "smooth": 0.5}),

@@ -140,7 +140,7 @@ def test_persons_without_a_value_beside_the_middle_cost_exactly_epsilon(absent, 
 
 
 def test_persons_without_a_value_stand_inside_of_the_limits_and_count_fully():
-    for words in ({"absent": Fraction(1)}, {"absent": Fraction(1, 2), "cap": 3}):
+    for words in ({"absent": Fraction(1)}, {"absent": Fraction(1, 2), "max_records": 3}):
         with pytest.raises(ValueError, match="stand"):
             Answers(REPLACE_ONE, **words)
     with pytest.raises(ValueError, match="stand"):
@@ -193,7 +193,7 @@ def gaussian_table(columns, k, mu, rows):
         made = mechanism.gaussian(Answers(REPLACE_ONE), [k] * columns)
         table.append([x << b for x, b in zip(flat, made.bits, strict=True)])
         assert made.draw(flat, noise) == tuple(table[-1])
-    return np.array(table, float), np.array(noise.scales), mechanism.losses[0].mu
+    return np.array(table, float), np.array(noise.scales), mechanism.events[0].mu
 
 
 def spent(table, scales):

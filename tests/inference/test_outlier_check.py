@@ -122,8 +122,8 @@ def test_far_persons_leave_the_sums(relation):
     near = np.array([-1.0, 0.0, 0.7, 2.0, 5.0, -12.9, 14.0, np.nan])
     far = np.array([-13.1, 14.1, np.inf, -1e300])
     people = ArrayPersonTable(np.concatenate([near, far])[:, None], ("v",))
-    apart = set_outliers_aside(people, 0, people.box_sums([box])[0], box, relation)
-    rest = ArrayPersonTable(near[:, None], ("v",)).box_sums([box])[0]
+    apart = set_outliers_aside(people, 0, people.interval_sums([box])[0], box, relation)
+    rest = ArrayPersonTable(near[:, None], ("v",)).interval_sums([box])[0]
     assert (apart.far, apart.limits) == (4, (-13.0, 14.0))
     assert apart.sums.z == rest.z
     if relation == REPLACE_ONE:

@@ -31,7 +31,7 @@ ASKED = {
     "columns": lambda: pm.mean(TABLE, ["x", "z"], epsilon=2.0, **NOISE),
     "variance": lambda: pm.variance(TABLE, "x", epsilon=1.0, **NOISE),
     "pooled": lambda: pm.regress(TABLE, "x ~ z", epsilon=4.0, **NOISE),
-    "own": lambda: pm.regress(TABLE, "x ~ z", effect="own", epsilon=4.0, **NOISE),
+    "own": lambda: pm.regress(TABLE, "x ~ z", effect="per_person", epsilon=4.0, **NOISE),
     "groups": lambda: pm.mean(TABLE, "x", by="arm", keys=[0, 1], epsilon=1.0, **NOISE),
     "arms": lambda: pm.compare(TABLE, "x", arms="arm", epsilon=1.0, **NOISE),
     "public": lambda: pm.compare(

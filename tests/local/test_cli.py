@@ -35,7 +35,7 @@ def report(folder, name, *words, code=0):
 
 def test_from_a_round_to_an_estimate(tmp_path):
     made = run("round", tmp_path / "round.json", "--epsilon", 0.5, "--epsilon", 1,
-               "--persons", 500, "--lower", 0, "--upper", 10, "--title", "Sleep")  # fmt: skip
+               "--n", 500, "--lower", 0, "--upper", 10, "--title", "Sleep")  # fmt: skip
     round_ = Round.from_json((tmp_path / "round.json").read_text())
     assert round_.digest.hex() in made
     out = tmp_path / "reports.bin"
@@ -67,7 +67,7 @@ def test_from_a_round_to_an_estimate(tmp_path):
 
 
 def test_tickets(tmp_path):
-    run("round", tmp_path / "round.json", "--epsilon", 1, "--persons", 9, "--items", 5, "--issued")
+    run("round", tmp_path / "round.json", "--epsilon", 1, "--n", 9, "--items", 5, "--issued")
     issue = ("tickets", "--round", tmp_path / "round.json", "--secret-file", tmp_path / "key")
     lines = run(*issue, "--count", 3).split()
     assert len(lines) == 3
@@ -84,7 +84,7 @@ def test_tickets(tmp_path):
 
 
 def test_every_kind_of_round(tmp_path):
-    base = ("--epsilon", 1, "--persons", 100)
+    base = ("--epsilon", 1, "--n", 100)
     for kind in (
         ("--radius", 2, "--dimension", 3),
         ("--items", 20, "--mechanism", "subset"),
@@ -117,14 +117,14 @@ BOUNDS = ("--lower", 0, "--upper", 1)
 )
 def test_a_round_that_nobody_meant_is_not_written(tmp_path, words, said):
     file = tmp_path / "round.json"
-    assert said in run("round", file, "--epsilon", 1, "--persons", 9, *words, code=2)
+    assert said in run("round", file, "--epsilon", 1, "--n", 9, *words, code=2)
     assert not file.exists()
 
 
 def test_wrong_words_are_refused_before_anything_is_spent(tmp_path):
     file, plain, odd = (tmp_path / name for name in ("round.json", "plain.json", "odd"))
     for path, more in ((file, ["--issued"]), (plain, [])):
-        run("round", path, "--epsilon", 1, "--persons", 9, *BOUNDS, *more)
+        run("round", path, "--epsilon", 1, "--n", 9, *BOUNDS, *more)
     odd.write_bytes(b"\xff\xfe")
     issue = ("tickets", "--secret-file", tmp_path / "key", "--count")
     for count in (0, -3):
@@ -156,12 +156,12 @@ def test_wrong_words_are_refused_before_anything_is_spent(tmp_path):
 
 
 def test_errors_of_the_client(tmp_path):
-    run("round", tmp_path / "round.json", "--epsilon", 1, "--persons", 9, "--lower", 0,
+    run("round", tmp_path / "round.json", "--epsilon", 1, "--n", 9, "--lower", 0,
         "--upper", 1)  # fmt: skip
     common = ("report", "0.5", "--epsilon", 1, "--ledger", tmp_path / "l", "--limit", 1)
     assert "where to" in run(*common, code=2)
     assert "does not answer" in run(*common, "--server", "http://127.0.0.1:9", code=2)
-    run("round", tmp_path / "two.json", "--epsilon", 1, "--persons", 9, "--lower", 0, "--upper", 1)
+    run("round", tmp_path / "two.json", "--epsilon", 1, "--n", 9, "--lower", 0, "--upper", 1)
     run(*common, "--round", tmp_path / "round.json", "--out", tmp_path / "o")
     spent = run(*common, "--round", tmp_path / "two.json", "--out", tmp_path / "o", code=2)
     assert "ledger has epsilon=0 left" in spent
@@ -193,7 +193,7 @@ def sent(folder, name, *words, stdin=None, env=None, code=0, out="reports"):
 
 def test_the_value_comes_from_a_file_the_environment_or_standard_input(tmp_path):
     """Five homes of one value, and one of them is the command line."""
-    run("round", tmp_path / "round.json", "--epsilon", 1, "--persons", 99, "--lower", 0,
+    run("round", tmp_path / "round.json", "--epsilon", 1, "--n", 99, "--lower", 0,
         "--upper", 10, "--mechanism", "laplace")  # fmt: skip
     round_ = Round.from_json((tmp_path / "round.json").read_text())
     values = []
@@ -232,7 +232,7 @@ def test_the_value_comes_from_a_file_the_environment_or_standard_input(tmp_path)
 
 
 def test_the_ticket_comes_from_a_file_or_the_environment(tmp_path):
-    run("round", tmp_path / "round.json", "--epsilon", 1, "--persons", 9, "--items", 5, "--issued")
+    run("round", tmp_path / "round.json", "--epsilon", 1, "--n", 9, "--items", 5, "--issued")
     key = tmp_path / "key"
     issue = ("tickets", "--round", tmp_path / "round.json", "--secret-file", key)
     first, second = run(*issue, "--count", 2).split()

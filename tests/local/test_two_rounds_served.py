@@ -40,7 +40,7 @@ def test_two_rounds_by_commands(tmp_path, both):
     (tmp_path / "token").write_text(ADMIN + "\n")
     said = run(
         "two-rounds", "plan", plan, "--lower", 0, "--upper", 1000, "--tau", 8, "--epsilon", 2,
-        "--persons", 6000, "--title", "Weight", *(["--both"] if both else []),
+        "--n", 6000, "--title", "Weight", *(["--both"] if both else []),
     )  # fmt: skip
     with serving(
         tmp_path, [], f"sqlite:///{tmp_path}/r.db", public=False,
@@ -118,9 +118,9 @@ def test_a_plan_is_the_same_in_every_process():
 
 def test_a_curve_by_commands(tmp_path):
     round_file, reports = tmp_path / "curve.json", tmp_path / "reports.bin"
-    run("round", round_file, "--lower", 0, "--upper", 1, "--epsilon", 2, "--persons", 3000,
+    run("round", round_file, "--lower", 0, "--upper", 1, "--epsilon", 2, "--n", 3000,
         "--points", "0:1:11")  # fmt: skip
-    run("round", tmp_path / "bad.json", "--lower", 0, "--upper", 1, "--epsilon", 2, "--persons", 30,
+    run("round", tmp_path / "bad.json", "--lower", 0, "--upper", 1, "--epsilon", 2, "--n", 30,
         "--points", "0:1:x", code=2)  # fmt: skip
     from privmean.local.round import Round
 

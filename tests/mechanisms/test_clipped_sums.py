@@ -35,7 +35,7 @@ def people(rows, records=None, cap=None):
 
 
 def integers(answers, rows, records=None):
-    (sums,) = people(rows, records, answers.cap).box_sums([BOX])
+    (sums,) = people(rows, records, answers.max_records).interval_sums([BOX])
     return answers.integers(BOX, sums)
 
 
@@ -113,7 +113,7 @@ def test_released_sums_have_the_stated_noise(relation, cap, kind):
     data = people(rows, records, cap)
     loss = {"epsilon": Fraction(1, 2)} if kind == "laplace" else {"mu": 0.5}
     mechanism = ClippedSums("sums", relation, 1, **loss)
-    sums = data.box_sums([BOX])
+    sums = data.interval_sums([BOX])
     noise = SimulatedNoise(3)
     made = [drawn_sums(mechanism, [BOX], sums, noise, cap=cap)[0] for _ in range(1500)]
     clipped = np.clip(np.array(rows[:4]), BOX.lower, BOX.upper)
@@ -141,9 +141,9 @@ def test_released_sums_have_the_stated_noise(relation, cap, kind):
 
 def test_bill_of_both_laws():
     laplace = ClippedSums("sums", REPLACE_ONE, 3, epsilon=Fraction(1, 7))
-    assert [loss.pure for loss in laplace.losses] == [Fraction(1, 7)] * 3
+    assert [loss.pure for loss in laplace.events] == [Fraction(1, 7)] * 3
     gaussian = ClippedSums("sums", REPLACE_ONE, 3, mu=0.3)
-    (loss,) = gaussian.losses
+    (loss,) = gaussian.events
     assert loss.mu <= 0.3 * (1 + 1e-12)
     assert loss.answers == 9
     assert loss.scale >= 2**20
@@ -151,7 +151,7 @@ def test_bill_of_both_laws():
 
 def test_exact_noise_end_to_end():
     mechanism = ClippedSums("sums", REPLACE_ONE, 1, epsilon=Fraction(50))
-    (made,) = drawn_sums(mechanism, [BOX], people([1.0] * 40).box_sums([BOX]), ExactNoise())
+    (made,) = drawn_sums(mechanism, [BOX], people([1.0] * 40).interval_sums([BOX]), ExactNoise())
     assert made.weight == pytest.approx(40, abs=3)
     assert made.value == pytest.approx(40 * (1.0 - BOX.middle) / BOX.radius, abs=2)
 
@@ -170,7 +170,7 @@ def test_distinguishing_two_extreme_persons(broken, caught):
     noise, draws = SimulatedNoise(9), 6000
     hits = []
     for value in (5.0, -2.0):
-        sums = people([value, 1.0, 1.0]).box_sums([BOX])
+        sums = people([value, 1.0, 1.0]).interval_sums([BOX])
         made = (drawn_sums(mechanism, [BOX], sums, noise)[0].value for _ in range(draws))
         hits.append(sum(v > 1.0 - 2e-1 for v in made))
     bound = epsilon_lower_bound(*hits, draws)

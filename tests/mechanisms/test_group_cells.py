@@ -120,7 +120,7 @@ def test_noise_has_the_scale_that_is_billed():
     counts = np.minimum(np.floor(rate), 5).astype(int)
     law = np.append(np.exp(-np.arange(5.0)) - np.exp(-np.arange(1.0, 6.0)), np.exp(-5.0))
     assert_law(counts, lambda k: np.where((k >= 0) & (k < 6), law[np.clip(k, 0, 5)], 0.0))
-    assert step.losses[0].pure == Fraction(1, 3)
+    assert step.events[0].pure == Fraction(1, 3)
     assert step.scale == 2 / step.effective
 
 

@@ -71,7 +71,7 @@ STRENGTHS = st.floats(-40, 8).map(lambda power: 2.0**power)
 @given(STRENGTHS, st.lists(st.floats(0, 300).map(lambda k: 2.0**k), min_size=1, max_size=5))
 def test_any_gaussian_sums_that_are_made_can_be_drawn_as_billed(mu, sds):
     mechanism = GaussianSums("x", tuple(sds), mu)
-    (loss,) = mechanism.losses
+    (loss,) = mechanism.events
     assert loss.drawn <= LARGEST_SCALE
     assert loss.scale == min(sd for _, sd in mechanism.drawn)
     for fine, bits, (coarse, sd) in zip(sds, mechanism.bits, mechanism.drawn, strict=True):
@@ -97,10 +97,10 @@ def test_any_joint_laplace_sums_that_are_made_can_be_drawn(epsilon, answers):
 def test_clipped_sums_of_any_box_can_be_drawn_as_billed(loss, relation, gaussian, power):
     strength = {"mu": loss} if gaussian else {"epsilon": Fraction(loss)}
     mechanism = ClippedSums("x", relation, 1, **strength)
-    assert all(item.drawn <= LARGEST_SCALE for item in mechanism.losses)
+    assert all(item.drawn <= LARGEST_SCALE for item in mechanism.events)
     box = ClipInterval(-1.0 * 2.0**power, 1.7 * 2.0**power)
     people = ArrayPersonTable(np.array([[0.3], [2.0]]), ("a",))
-    (found,) = drawn_sums(mechanism, [box], people.box_sums([box]), ExactNoise())
+    (found,) = drawn_sums(mechanism, [box], people.interval_sums([box]), ExactNoise())
     assert math.isfinite(found.value)
 
 
@@ -114,7 +114,7 @@ def test_pure_vector_sums_are_refused_where_they_are_billed(law):
         for power in range(-40, 8):
             sums = made(2.0**power, dimension)
             try:
-                assert sums.losses
+                assert sums.events
             except InfeasibleError:
                 assert power < -24
                 continue
@@ -164,4 +164,4 @@ def test_noise_with_its_own_lattice_is_no_obstacle():
 def test_many_columns_at_the_smallest_pure_budget_are_refused_before_the_charge():
     """A millionth of epsilon=1e-6 a column is a loss that no mechanism draws."""
     with pytest.raises(InfeasibleError):
-        pm.plan(pm.Mean(assume=(0, 1)), persons=10**6, columns=2 * 10**6, epsilon=1e-6)
+        pm.plan(pm.Mean(assume=(0, 1)), n=10**6, columns=2 * 10**6, epsilon=1e-6)

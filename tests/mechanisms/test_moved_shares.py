@@ -31,7 +31,7 @@ def changed(*pairs):
 
 SUMS = WeightedSums("points", np.array([[3], [3], [1]]), epsilon=ONE).over(ClipInterval(-1.0, 1.0))
 FLAT = np.array([1.0, 1.0, 0.0])
-BLOCK = LatticeSums((Gaussian("block", 10.0, 2.0**22, 3, relation="replace-one"),))
+BLOCK = LatticeSums((Gaussian("block", 10.0, 2.0**22, 3, neighbors="replace-one"),))
 CASES = {  # mechanism, exact, one person replaced, two persons replaced
     "quantile": (NoisyQuantile("r", 0.5, Counting(0.1)), BASE, changed((0, 9.0)),
                  changed((0, 9.0), (1, 9.0))),
@@ -55,7 +55,7 @@ CASES = {  # mechanism, exact, one person replaced, two persons replaced
 def test_one_person_costs_no_more_than_the_loss_and_two_do(name):
     mechanism, exact, one, two = CASES[name]
     shares = mechanism.moved(exact, one)
-    assert len(shares) == len(mechanism.losses)
+    assert len(shares) == len(mechanism.events)
     assert 0 < max(shares) <= 1
     assert all(share == 0 for share in mechanism.moved(exact, exact))
     assert max(mechanism.moved(exact, two)) > 1

@@ -49,8 +49,8 @@ def test_exact_loss(epsilon):
     singles = [(1, 0, 0), (0, 1, 0), (0, 0, -1)]
     swap = NoisyArgmax.of(Fraction(epsilon), REPLACE_ONE)
     single = NoisyArgmax.of(Fraction(epsilon), ADD_REMOVE)
-    assert sum(loss.pure for loss in swap.losses) == Fraction(epsilon)
-    assert sum(loss.pure for loss in single.losses) == Fraction(epsilon)
+    assert sum(loss.pure for loss in swap.events) == Fraction(epsilon)
+    assert sum(loss.pure for loss in single.events) == Fraction(epsilon)
     assert worst_loss(float(swap.scale), swaps) <= epsilon * (1 + 1e-9)
     assert worst_loss(float(single.scale), singles) <= epsilon * (1 + 1e-9)
     # twins: the noise of the other relation, and 10 % less noise
@@ -96,7 +96,7 @@ def test_bins_cover_the_range_and_clamp():
 def test_gaussian_form(relation, moved):
     mechanism = GaussianArgmax.of(0.4, 3, relation)
     assert mechanism.sd == pytest.approx(math.sqrt(3 * moved) / 0.4)
-    (loss,) = mechanism.losses
+    (loss,) = mechanism.events
     assert loss.mu == pytest.approx(0.4, rel=1e-12)
     assert loss.mu <= 0.4
     assert loss.scale >= 2**20
@@ -116,7 +116,7 @@ def test_empty_bins_are_not_taken_for_occupied_ones(cells):
     seen = sum(mechanism.draw(empty, noise) is not None for _ in range(draws))
     assert_rate_at_most(seen, draws, 0.01)
     assert all(mechanism.draw(full, noise) == cells // 2 for _ in range(50))
-    assert mechanism.losses == mechanism.argmax.losses
+    assert mechanism.events == mechanism.argmax.events
 
 
 def test_neighbours_move_a_seen_argmax_by_its_whole_loss_at_most():

@@ -56,7 +56,7 @@ def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(beside
     reaches = tuple(unit.reach for unit in UNITS)
     sums = RowSums("rows", radius, reaches, 0.4, besides)
     sds = [Fraction(sd) for sd in sums.mechanism.sds]
-    (loss,) = sums.mechanism.losses
+    (loss,) = sums.mechanism.events
     assert math.isclose(float(loss.sensitivity / loss.scale), 0.4, rel_tol=1e-9)
     assert loss.answers == 6
     found = []

@@ -36,7 +36,7 @@ def test_a_replaced_person_of_either_arm_moves_no_more_than_is_billed(sizes, ste
                 arms[1] = (own, *rest[1]) if arm == 1 else (0, *rest[1])
                 tables.append(step.exact([sums_of(item, steps) for item in arms]))
             (cost,) = step.moved(*tables)
-            (billed,) = step.losses
+            (billed,) = step.events
             assert billed.pure == Fraction(1, 2)
             costs.append(cost)
     assert max(costs) <= 1

@@ -118,11 +118,11 @@ def test_exact_loss_of_every_pair_of_counts(epsilon, delta, relation):
 
 def test_losses_state_two_counts_and_the_threshold():
     histogram = StableHistogram.of(Fraction(1, 2), 1e-6, REPLACE_ONE)
-    noise, threshold = histogram.losses
+    noise, threshold = histogram.events
     assert noise.pure == Fraction(1, 2)
     assert noise.spread == 2
     assert threshold.added_delta == 1e-6
-    single = StableHistogram.of(Fraction(1, 2), 1e-6, ADD_REMOVE).losses[0]
+    single = StableHistogram.of(Fraction(1, 2), 1e-6, ADD_REMOVE).events[0]
     assert (single.pure, single.spread, single.scale) == (Fraction(1, 2), 1, 2)
 
 
@@ -183,7 +183,7 @@ def test_gaussian_threshold(columns):
     share = 1e-6 / columns
     assert tail_above(mechanism.threshold - one, steps) <= share
     assert tail_above(mechanism.threshold - one - 2, steps) > share
-    noise, threshold = mechanism.losses
+    noise, threshold = mechanism.events
     assert noise.mu == pytest.approx(0.5, rel=1e-12)
     assert noise.mu <= 0.5
     assert noise.answers == 2 * columns

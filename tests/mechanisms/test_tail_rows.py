@@ -34,7 +34,7 @@ def tails(radius, part, mu=0.4, units=UNITS):
 def exact_of(mechanism, values, units=UNITS):
     names = tuple("abcdefgh"[: len(units)])
     people = ArrayPersonTable(np.atleast_2d(values), names)
-    return people.standardized([u.opened for u in units]).tail_sums(mechanism.cut)
+    return people.standardized([u.opened for u in units]).clipped_row_sums(mechanism.cut)
 
 
 @pytest.mark.parametrize("part", [0.5, 0.75, 0.95])
@@ -42,7 +42,7 @@ def exact_of(mechanism, values, units=UNITS):
 def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(radius, part):
     g = np.random.default_rng(3)
     mechanism = tails(radius, part)
-    (loss,) = mechanism.losses
+    (loss,) = mechanism.events
     assert math.isclose(float(loss.sensitivity / loss.scale), 0.4, rel_tol=1e-9)
     assert loss.answers == 9
     found = [exact_of(mechanism, row) for row in g.choice(FAR, size=(120, 3))]

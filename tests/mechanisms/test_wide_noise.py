@@ -89,9 +89,9 @@ def test_many_columns_and_a_large_cap_are_released(neighbors):
         rng.normal(3, 1, (6000, 12)),
         person=np.repeat(np.arange(2000), 3),
         estimand="records",
-        cap=1000,
+        max_records=1000,
     )
-    options = {} if neighbors == "replace-one" else {"n_design": 2000}
+    options = {} if neighbors == "replace-one" else {"n_guess": 2000}
     release = pm.mean(
         people,
         epsilon=20,

@@ -122,7 +122,7 @@ def test_value_square_number_and_tail_move_within_the_loss(excess):
     units, multiples = answers.units(box.steps), answers.multiples_at(box.steps)
     sums = {}
     for name, row in ATTACKS.items():
-        s = ArrayPersonTable(np.vstack([rest, row]), ("i", "a")).box_sums([box] * 2)[1]
+        s = ArrayPersonTable(np.vstack([rest, row]), ("i", "a")).interval_sums([box] * 2)[1]
         exact = answers.integers(box, s)
         sums[name] = [
             x / unit / float(m) for x, unit, m in zip(exact, units, multiples, strict=True)
@@ -140,7 +140,7 @@ def test_a_person_added_moves_cells_and_scores_within_the_loss(name):
     data = [ArrayPersonTable(x, ("i", "a")) for x in (rest, np.vstack([rest, ATTACKS[name]]))]
     cells = []
     for people in data:
-        s, k = people.box_sums([box] * 2)[1], box.steps
+        s, k = people.interval_sums([box] * 2)[1], box.steps
         cells.append((
             s.zz + 2 * k * s.z + k * k * s.present,
             2 * (k * k * s.present - s.zz),
@@ -149,7 +149,7 @@ def test_a_person_added_moves_cells_and_scores_within_the_loss(name):
     moved = sum(abs(a - b) for a, b in zip(*cells, strict=True))
     assert moved <= 4 * box.steps**2
     assert moved == (0 if np.isnan(ATTACKS[name][1]) else 4 * box.steps**2)
-    plan = planned(PrivateScale(), Budget(epsilon=8.0), relation=ADD_REMOVE, n_design=30)
+    plan = planned(PrivateScale(), Budget(epsilon=8.0), relation=ADD_REMOVE, n_guess=30)
     scores = []
 
     class Watch(SimulatedNoise):
@@ -171,7 +171,7 @@ def test_add_remove_pays_and_does_not_show_the_number():
     table = {"who": who, "x": x, "y": 1 + 0.5 * x + 0.3 * rng.normal(size=len(who))}
     settings = {"person": "who", "neighbors": "add-remove", "noise": SimulatedNoise(3)}
     release = pm.regress(
-        table, "y ~ x", effect="own", epsilon=4.0, n_design=1000, level=0.999999, **settings
+        table, "y ~ x", effect="per_person", epsilon=4.0, n_guess=1000, level=0.999999, **settings
     )
     assert release.guarantee.relation == "add-remove"
     assert "roster" not in str(release.guarantee.public)
@@ -181,18 +181,18 @@ def test_add_remove_pays_and_does_not_show_the_number():
     assert lines["x"].lower < 0.5 < lines["x"].upper
     json.dumps(release.to_dict(), allow_nan=False)
     limits = pm.regress(
-        table, "y ~ x", effect="own", epsilon=4.0, n_design=1000, assume=(-2, 2), **settings
+        table, "y ~ x", effect="per_person", epsilon=4.0, n_guess=1000, assume=(-2, 2), **settings
     )
     assert limits.guarantee.relation == "add-remove"
     with pytest.raises(ArgumentError, match="n_design"):
-        pm.regress(table, "y ~ x", effect="own", epsilon=4.0, **settings)
+        pm.regress(table, "y ~ x", effect="per_person", epsilon=4.0, **settings)
     mean = PrivateScale(target="mean")
     with pytest.raises(ArgumentError, match="target"):
         pm.regress(
-            table, "y ~ x", effect="own", epsilon=4.0, n_design=1000, method=mean, **settings
+            table, "y ~ x", effect="per_person", epsilon=4.0, n_guess=1000, method=mean, **settings
         )
     bins = {"time": "x", "bins": (-1, 0, 1), "bounds": (-3, 3)}
-    curve = pm.curve(table, "y", epsilon=4.0, n_design=1000, **bins, **settings)
+    curve = pm.curve(table, "y", epsilon=4.0, n_guess=1000, **bins, **settings)
     assert curve.guarantee.relation == "add-remove"
     assert abs(curve.estimate[1] - 1.23) < 0.3
 
@@ -200,7 +200,11 @@ def test_add_remove_pays_and_does_not_show_the_number():
 def rows_of(source, formula):
     model = read_formula(formula)
     question = pm.Regression(
-        formula, effect="own", threshold=1e-3, records=len(model.terms), scales={"y": 1.0}
+        formula,
+        effect="per_person",
+        threshold=1e-3,
+        min_records=len(model.terms),
+        scales={"y": 1.0},
     )
     return pm.Table(source, person="who").people(question.summary).values
 

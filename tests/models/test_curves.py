@@ -57,7 +57,7 @@ def test_one_response_moves_one_cell_by_at_most_two_radii(value, bandwidth):
 
 def test_the_noise_of_a_cell_has_the_full_budget():
     plan = pm.FixedDesign((-1.0, 1.0), 4).plan(Budget(epsilon=0.5), times=TIMES)
-    assert sum(loss.pure for loss in plan.losses) == 0.5
+    assert sum(loss.pure for loss in plan.events) == 0.5
     zero = np.zeros(400)
     found = np.array([plan.release(zero, SimulatedNoise(s)).estimate for s in range(1500)])
     scale = 2 * 1.0 / (0.5 * 100)
@@ -174,7 +174,7 @@ def test_a_person_in_all_bins_moves_each_by_at_most_its_sensitivity():
     rest = {name: x[table["who"] != 7] for name, x in table.items()}
     swapped = {name: np.concatenate([rest[name], hostile[name]]) for name in rest}
     box = ClipInterval(0.0, 4.0)
-    one, two = (binned_means(item).box_sums([box] * 3) for item in (table, swapped))
+    one, two = (binned_means(item).interval_sums([box] * 3) for item in (table, swapped))
     moved = [abs(a.z - b.z) for a, b in zip(one, two, strict=True)]
     assert all(0 < gap <= 2 * box.steps for gap in moved)
     release = pm.curve(
@@ -243,7 +243,7 @@ def wide():
     [
         {"bounds": (0.0, 4.0), "epsilon": 1.0},
         {"bounds": (0.0, 4.0), "rho": 0.5},
-        {"bounds": (0.0, 4.0), "epsilon": 1.0, "neighbors": "add-remove", "n_design": 3000},
+        {"bounds": (0.0, 4.0), "epsilon": 1.0, "neighbors": "add-remove", "n_guess": 3000},
         {"epsilon": 4.0},
         {"epsilon": 4.0, "delta": 1e-6},
         {"method": pm.PrivateScale(target="mean"), "epsilon": 4.0},
@@ -265,7 +265,7 @@ def test_a_bin_that_holds_nobody_has_no_number(settings, wide):
         said = "ok" if known else "outliers_unchecked"  # at these budgets nobody counts the tails
         assert [row.status for row in rows][2:4] == [said, said]
         assert all(math.isnan(rows[j].estimate + rows[j].std_error) for j in empty)
-        assert abs(rows[2].persons - 2950) < 400
+        assert abs(rows[2].n - 2950) < 400
         assert release.status == "suppressed"
         assert not release.failed
         text = release.summary().splitlines()

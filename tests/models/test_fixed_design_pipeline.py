@@ -22,7 +22,7 @@ def test_one_charge_one_bill_one_level(settings, budget):
     release = plan.release(RESPONSES, SimulatedNoise(1), ledger=ledger, level=0.8)
     (entry,) = ledger.entries
     assert entry.unit == release.guarantee.unit == "response"
-    assert release.guarantee.mechanisms == plan.losses
+    assert release.guarantee.mechanisms == plan.events
     assert release.interval().level == 0.8
     assert release.to_dict()["provenance"]["ledger"]["number"] == 1
     assert len(release.columns) == len(release.rows()) == len(plan.points)

@@ -58,7 +58,7 @@ def test_one_person_moves_the_release_by_at_most_its_loss(money, relation):
     settings = JointBins((0.0, 4.0), AT, 1.0)
     budget = Budget(**money, neighbors=relation)
     plan = plan_of(settings, budget, 51)
-    assert within(plan.losses, budget)
+    assert within(plan.events, budget)
     others = bins_of(np.random.default_rng(0), 50)
     odd = [np.full(5, x) for x in (math.nan, math.inf, -math.inf, 1e300, 0.0, 4.0, 2.0, -1e300)] + [
         np.array([4.0, math.nan, 0.0, 4.0, math.inf])

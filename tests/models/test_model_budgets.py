@@ -33,11 +33,13 @@ MODELS = {
     "coinpress": lambda **given: pm.variance(
         VALUES, smallest=0.01, largest=100.0, method="coinpress", center=5.0, **given
     ),
-    "regression": lambda **given: pm.regress(TABLE, "y ~ x", effect="own", person="who", **given),
-    "limited regression": lambda **given: pm.regress(
-        TABLE, "y ~ x", effect="own", person="who", coefficient_range=(-5, 5), **given
+    "regression": lambda **given: pm.regress(
+        TABLE, "y ~ x", effect="per_person", person="who", **given
     ),
-    "random effects": lambda **given: pm.mean(VALUES, range=(-50, 50), related=EFFECTS, **given),
+    "limited regression": lambda **given: pm.regress(
+        TABLE, "y ~ x", effect="per_person", person="who", coefficient_range=(-5, 5), **given
+    ),
+    "random effects": lambda **given: pm.mean(VALUES, range=(-50, 50), clustering=EFFECTS, **given),
     "curve": lambda **given: pm.curve(TABLE, "y", bounds=(-5, 5), **BINS, **given),
     "curve of any size": lambda **given: pm.curve(TABLE, "y", **BINS, **given),
 }

@@ -64,10 +64,10 @@ def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money):
         again = Watch(people(np.append(others, value)), first.seen)
         plan.run(again)
         for (one, exact, _), (other, moved, _) in zip(first.seen, again.seen, strict=True):
-            assert one.losses == other.losses  # the same question, whatever the data
+            assert one.events == other.events  # the same question, whatever the data
             share = max(one.moved(exact, moved))
             assert share <= 1, (one, float(share))
-            largest[one.losses[0].name] = max(share, largest.get(one.losses[0].name, 0))
+            largest[one.events[0].name] = max(share, largest.get(one.events[0].name, 0))
     assert largest["deviations"] > 0
 
 
@@ -94,11 +94,11 @@ def test_powers_attain_their_loss_and_never_pass_it(settings, relation):
 def test_the_bill_is_the_budget(money, relation):
     budget = Budget(**money, neighbors=relation)
     plan = plan_of(budget)
-    assert within(plan.losses, budget)
+    assert within(plan.events, budget)
     if plan.parts.law == "laplace":
-        assert pure_epsilon(plan.losses) == budget.pure_epsilon()
+        assert pure_epsilon(plan.events) == budget.pure_epsilon()
     release = plan.release(people(np.random.default_rng(0).normal(size=4700)), SimulatedNoise(0))
-    assert list(release.guarantee.mechanisms) == list(plan.losses)
+    assert list(release.guarantee.mechanisms) == list(plan.events)
     assert release.guarantee.verify()
 
 
@@ -207,7 +207,7 @@ def test_the_question_gives_the_deviation_too():
         table, "y", person="who", within=(0.1, 10), epsilon=3.0, noise=SimulatedNoise(1)
     )
     assert near.deviation == math.sqrt(near.estimate[0])
-    assert pm.plan(pm.Variance("y"), epsilon=1.0, persons=4000).predict(1.0)["rmse"] < 0.2
+    assert pm.plan(pm.Variance("y"), epsilon=1.0, n=4000).predict(1.0)["rmse"] < 0.2
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ def test_the_question_gives_the_deviation_too():
         ({"center": 3.0}, "center"),
         ({"method": "coinpress"}, "within"),
         ({"method": "jackknife"}, "method"),
-        ({"within": (1, 2), "related": 2.0}, "related"),
-        ({"related": 0.0}, "related"),
+        ({"within": (1, 2), "clustering": 2.0}, "related"),
+        ({"clustering": 0.0}, "related"),
     ],
 )
 def test_arguments_are_checked_before_data(arguments, name):

@@ -102,7 +102,7 @@ def test_without_noise_it_is_the_equation_of_all_persons(formula):
     [
         ({"effect": "within"}, {"effect": "within"}),
         ({"working": pm.Exchangeable(0.4)}, {"icc": 0.4}),
-        ({"weights": 3}, {"cap": 3}),
+        ({"weights": 3}, {"max_records": 3}),
     ],
 )
 def test_within_exchangeable_and_record_weights(settings, plain):
@@ -119,7 +119,7 @@ def test_the_reference_is_the_equation_too():
     bank = Bank.of(table["who"], {name: x for name, x in table.items() if name != "who"})
     for formula in FORMULAS:
         asked = PanelSums(formula, False)
-        people = bank.people(asked, np.arange(bank.persons))
+        people = bank.people(asked, np.arange(bank.n))
         beta, error = reference(people, asked.design, Weighting())
         want, spread = whole(table, formula)
         assert np.allclose(beta, want, atol=1e-7)
@@ -142,7 +142,7 @@ def test_it_is_what_generalised_estimating_equations_give(name):
     table, formula, (said, how) = made_panel(), formula_of(name), asked_of(name)
     bank = Bank.of(table["who"], {key: x for key, x in table.items() if key != "who"})
     asked = PanelSums(formula, how.within)
-    people = bank.people(asked, np.arange(bank.persons))
+    people = bank.people(asked, np.arange(bank.n))
     beta, spread = reference(people, asked.design, how)
     assert np.allclose(beta, estimate, atol=1e-6)
     assert np.allclose(spread, error, rtol=0.02)
@@ -158,7 +158,7 @@ def test_it_is_what_generalised_estimating_equations_give(name):
 
 def banked(formula, bank, count, budget, seed, noise):
     asked, how = PanelSums(formula, False), Weighting()
-    people = bank.people(asked, np.random.default_rng(seed).integers(0, bank.persons, count))
+    people = bank.people(asked, np.random.default_rng(seed).integers(0, bank.n, count))
     plan = Pooled(asked.design, how).plan(budget, PublicShape(asked.names, count, None))
     return plan.release(people, noise), people, asked
 
@@ -447,8 +447,8 @@ def test_too_little_is_refused_before_anything_is_read():
         ({"scales": {"no": (1, 2)}}, "scales"),
         ({"bounds": {"x": (2, 1)}}, "bounds"),
         ({"bounds": {"x": (1, 2)}, "scales": {"x": (1, 2)}}, "scales"),
-        ({"effect": "own", "only": ["x"]}, "only"),
-        ({"effect": "own", "weights": 4}, "weights"),
+        ({"effect": "per_person", "only": ["x"]}, "only"),
+        ({"effect": "per_person", "weights": 4}, "weights"),
     ],
 )
 def test_arguments_are_checked_before_data(arguments, name):
@@ -474,7 +474,7 @@ def test_public_units_save_their_search():
     every = pm.Regression("y ~ x").estimator(2, None, budget).plan(budget, shape)
     known = pm.Regression("y ~ x", scales={"x": (3, 1)}, bounds={"y": (-9, 9)})
     plan = known.estimator(2, None, budget).plan(budget, shape)
-    assert len(every.losses) - len(plan.losses) == 8
+    assert len(every.events) - len(plan.events) == 8
     release = pm.ask(panel(3000), known, person="who", noise=SimulatedNoise(1), epsilon=3.0)
     assert np.isfinite(release.estimate).all()
 

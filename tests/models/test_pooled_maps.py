@@ -26,7 +26,8 @@ REACH = 2.0**20
 TIMES = (1, 2, 1_000_000)
 WAYS = [
     Weighting(), Weighting(within=True), Weighting(icc=1e-9), Weighting(icc=0.5),
-    Weighting(icc=1 - 2.0**-53), Weighting(cap=1), Weighting(cap=2), Weighting(cap=10**9),
+    Weighting(icc=1 - 2.0**-53), Weighting(max_records=1), Weighting(max_records=2),
+    Weighting(max_records=10**9),
 ]  # fmt: skip
 
 

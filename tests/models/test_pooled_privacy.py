@@ -110,7 +110,7 @@ def people_with(within, hostile):
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("money", [{"epsilon": 100.0}, {"rho": 500.0}])
 @pytest.mark.parametrize(
-    "how", [Weighting(), Weighting(within=True), Weighting(icc=0.5), Weighting(cap=3)]
+    "how", [Weighting(), Weighting(within=True), Weighting(icc=0.5), Weighting(max_records=3)]
 )
 def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money, how):
     """Every mechanism on the road, replayed for each hostile person at fixed earlier outputs."""
@@ -225,7 +225,12 @@ def test_rows_of_odd_persons_are_finite_integers_within_the_ball():
     units = {name: (0.0, 2.0**-20) for name in asked.design.numeric}
     for hostile in HOSTILE.values():
         products = asked.reduce(pm.Table(panel(20, hostile=hostile), person="who")).again(units)
-        for how in (Weighting(), Weighting(within=True), Weighting(icc=0.9), Weighting(cap=1)):
+        for how in (
+            Weighting(),
+            Weighting(within=True),
+            Weighting(icc=0.9),
+            Weighting(max_records=1),
+        ):
             w = person_moments(products, asked.design, how)
             for norm in ("l1", "l2"):
                 z = lattice_matrices(w, 1.0, norm)
@@ -239,7 +244,7 @@ def test_own_maps_are_positive_semidefinite():
         {"a": (1.0, 1.0), "b": (2000.0, 1.0), asked.design.response: (1e6, 1.0)}
     )
     q = len(asked.names) + 1
-    for how in (Weighting(), Weighting(within=True), Weighting(icc=0.99), Weighting(cap=2)):
+    for how in (Weighting(), Weighting(within=True), Weighting(icc=0.99), Weighting(max_records=2)):
         w = person_moments(products, asked.design, how)
         full = np.array([[w[min(i, j), max(i, j)] for j in range(q)] for i in range(q)])
         least = np.linalg.eigvalsh(full.transpose(2, 0, 1)).min(axis=1)
@@ -261,7 +266,7 @@ def test_persons_without_a_record_change_nothing():
     plan.run(first)
     second = Watch(asked.reduce(pm.Table(pl.concat([frame, empty]), person="who")), 1)
     plan.run(second)
-    assert len(first.asked_of) == len(second.asked_of) == len(plan.losses)
+    assert len(first.asked_of) == len(second.asked_of) == len(plan.events)
     for (_, one, _), (_, two, _) in zip(first.asked_of, second.asked_of, strict=True):
         assert np.array_equal(np.asarray(one), np.asarray(two))
 
@@ -274,16 +279,16 @@ def test_the_bill_is_the_budget(money, relation, formula):
     asked = PanelSums(formula, False)
     budget = Budget(**money, neighbors=relation)
     plan = Pooled(asked.design, Weighting()).plan(budget, PublicShape(asked.names, 10**6, None))
-    chosen = [x for x in plan.losses if isinstance(x, Selection)]
+    chosen = [x for x in plan.events if isinstance(x, Selection)]
     if plan.parts.law == "laplace":
-        assert pure_epsilon(plan.losses) == budget.pure_epsilon()
+        assert pure_epsilon(plan.events) == budget.pure_epsilon()
         assert not any(x.bounded_range for x in chosen)
         assert isinstance(plan.length(0).choice, Choice)
         return
     if budget.rho is not None:
-        assert 0.999 * budget.rho < total_rho(plan.losses) <= budget.rho * (1 + 1e-12)
+        assert 0.999 * budget.rho < total_rho(plan.events) <= budget.rho * (1 + 1e-12)
     else:
-        found = total_epsilon(plan.losses, budget.delta, grid=False)
+        found = total_epsilon(plan.events, budget.delta, grid=False)
         assert 0.998 * budget.epsilon < found <= budget.epsilon * (1 + 1e-9)
     assert all(x.bounded_range for x in chosen)
     assert isinstance(plan.length(0).choice, Exponential)
@@ -293,11 +298,11 @@ def test_the_bill_is_the_budget(money, relation, formula):
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 def test_the_release_bills_what_was_planned_and_draws_nothing_else(money, relation):
     frame = panel(1500, seed=3)
-    more = {"n_design": 1500} if relation == ADD_REMOVE else {}
+    more = {"n_guess": 1500} if relation == ADD_REMOVE else {}
     release = pm.regress(
         frame, "y ~ a", person="who", neighbors=relation, noise=SimulatedNoise(1), **money, **more
     )
-    planned_bill = [x.to_dict() for x in release.plan.losses]
+    planned_bill = [x.to_dict() for x in release.plan.events]
     bill = [x.to_dict() for x in release.guarantee.mechanisms]
     assert sorted(map(str, bill)) == sorted(map(str, planned_bill))
     assert release.guarantee.verify()
@@ -314,8 +319,8 @@ def test_under_add_remove_the_number_of_persons_is_not_read():
         frame = panel(1500, seed=3).filter(pl.col("who") < persons)
         curator = TrustedCurator(asked.reduce(pm.Table(frame, person="who")), SimulatedNoise(0))
         outcome = plan.run(curator)
-        bills.append([x.to_dict() for x in curator.bill])
-        assert outcome.persons is None
+        bills.append([x.to_dict() for x in curator.events])
+        assert outcome.n is None
     assert bills[0] == bills[1]
 
 
@@ -338,7 +343,7 @@ def test_the_free_products_are_free_in_exact_fractions():
 
 
 def line_of(relation, mu=0.7, order=3):
-    (line,) = RowProducts("r", order, ROW_STEPS, relation, mu=mu).losses
+    (line,) = RowProducts("r", order, ROW_STEPS, relation, mu=mu).events
     return line
 
 
@@ -377,7 +382,7 @@ def test_the_price_of_rows_and_products_is_recomputed_from_their_noise(relation,
 
 def test_the_formula_of_one_relation_does_not_serve_the_other():
     """Noise as free products have it, but scaled for one person added: rows alone are paid."""
-    (line,) = RowProducts("r", 2, ROW_STEPS, REPLACE_ONE, mu=0.7).losses
+    (line,) = RowProducts("r", 2, ROW_STEPS, REPLACE_ONE, mu=0.7).events
     rows = line.rows / 2  # mu of the rows alone, if a person may come or go
     low = dataclasses.replace(
         line, rows=rows, products=line.products / 2, off=line.off / 2, relation=ADD_REMOVE

@@ -69,12 +69,12 @@ def test_the_answers_of_one_table_give_the_same_release_with_another(kind, money
     other = Scripted(asked.reduce(pm.Table(table("fine", 1), person="who")), first.answers)
     again = plan.run(other)
     assert len(other.answers) == len(first.answers) > 2
-    assert other.bill == first.bill
-    planned = [x.to_dict() for x in plan.losses]
-    for line in [x.to_dict() for x in first.bill]:
+    assert other.events == first.events
+    planned = [x.to_dict() for x in plan.events]
+    for line in [x.to_dict() for x in first.events]:
         planned.remove(line)  # each is a line of the plan
     assert np.array_equal(made.estimate, again.estimate, equal_nan=True)
-    assert (made.status, made.advice, made.persons) == (again.status, again.advice, again.persons)
+    assert (made.status, made.advice, made.n) == (again.status, again.advice, again.n)
     assert repr(made.diagnostics) == repr(again.diagnostics)
     assert repr(made.intervals.interval(0.95)) == repr(again.intervals.interval(0.95))
     assert kind != "fine" or np.isfinite(made.estimate).all()
@@ -85,7 +85,7 @@ def test_the_answers_of_one_table_give_the_same_release_with_another(kind, money
 @pytest.mark.parametrize("kind", ["fine", "huge", "constant", "nobody"])
 def test_own_coefficients_are_a_function_of_their_answers(kind, money, relation):
     """With the count behind the sizes, below which nothing else is asked."""
-    question = pm.Regression("y ~ 0 + a", effect="own")
+    question = pm.Regression("y ~ 0 + a", effect="per_person")
     known = (None, PERSONS) if relation == ADD_REMOVE else (PERSONS, None)
     budget = Budget(**money, neighbors=relation)
     plan = plan_of(question, budget, PublicShape(("a",), *known))
@@ -94,10 +94,10 @@ def test_own_coefficients_are_a_function_of_their_answers(kind, money, relation)
     people = question.summary.reduce(pm.Table(table("fine", 1), person="who"))
     other = Scripted(people, first.answers)
     again = plan.run(other)
-    assert other.bill == first.bill == plan.losses[: len(first.bill)]
+    assert other.events == first.events == plan.events[: len(first.events)]
     assert np.array_equal(made.estimate, again.estimate, equal_nan=True)
     assert (made.status, made.advice) == (again.status, again.advice)
-    assert (len(first.bill) == 3) == (kind != "fine")
+    assert (len(first.events) == 3) == (kind != "fine")
 
 
 class Counted(SimulatedNoise):
@@ -146,11 +146,11 @@ def test_bills_of_many_designs_are_their_budgets():
                 )
                 made += 1
                 if budget.rho is not None:
-                    assert 0.999 * budget.rho < total_rho(plan.losses) <= budget.rho * (1 + 1e-12)
+                    assert 0.999 * budget.rho < total_rho(plan.events) <= budget.rho * (1 + 1e-12)
                 elif plan.parts.law == "laplace":
-                    assert pure_epsilon(plan.losses) == budget.pure_epsilon()
+                    assert pure_epsilon(plan.events) == budget.pure_epsilon()
                 else:
-                    found = total_epsilon(plan.losses, budget.delta, grid=False)
+                    found = total_epsilon(plan.events, budget.delta, grid=False)
                     assert 0.998 * epsilon < found <= epsilon * (1 + 1e-9)
     assert made == 45
 

@@ -31,12 +31,12 @@ def plan_of(asked, budget, persons):
 
 
 def people_of(bank, asked, persons, seed):
-    drawn = np.random.default_rng(seed).integers(0, bank.persons, persons)
+    drawn = np.random.default_rng(seed).integers(0, bank.n, persons)
     return bank.some(drawn).people(asked, np.arange(persons))
 
 
 def truth_of(bank, asked):
-    return reference(bank.people(asked, np.arange(bank.persons)), asked.design, HOW)[0]
+    return reference(bank.people(asked, np.arange(bank.n)), asked.design, HOW)[0]
 
 
 # (regressor, response, persons, budget): the cells in which a line misses most, and two that are
@@ -100,7 +100,7 @@ def test_persons_without_a_record_cost_no_more_than_fewer_persons_do(part):
     for missing in (0.0, part):
         errors, fine = [], 0
         for seed in range(runs):
-            some = bank.some(np.random.default_rng(seed).integers(0, bank.persons, persons))
+            some = bank.some(np.random.default_rng(seed).integers(0, bank.n, persons))
             size = np.diff(np.append(some.starts, len(some.columns["x"])))
             nobody = np.repeat(np.arange(persons) < missing * persons, size)
             kept = Bank(

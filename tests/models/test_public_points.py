@@ -53,7 +53,7 @@ def test_points_far_apart_have_the_full_budget_each():
     alone, both = plan((0.2,)), plan((0.2, 0.8))
     assert both.noise[0] == pytest.approx(alone.noise[0])
     assert plan((0.2, 0.2)).noise[0] == pytest.approx(2 * alone.noise[0])
-    assert sum(loss.pure for loss in both.losses) == 1
+    assert sum(loss.pure for loss in both.events) == 1
 
 
 def test_the_noise_is_that_of_the_largest_weight():
@@ -69,7 +69,7 @@ def test_the_noise_is_that_of_the_largest_weight():
 def test_sums_are_those_of_the_people_of_one_column():
     """With equal weights the integers are the box sums of any home of people, times the weight."""
     values = np.array([*VALUES, 3.0, 0.7])
-    (exact,) = ArrayPersonTable(values[:, None], ("x",)).box_sums([BOX])
+    (exact,) = ArrayPersonTable(values[:, None], ("x",)).interval_sums([BOX])
     z = grid_values(values, BOX)
     assert (int(z.sum()), int((z * z).sum())) == (exact.z, exact.zz)
     sums = WeightedSums("points", whole_weights(np.ones((12, 1))), epsilon=Fraction(1))

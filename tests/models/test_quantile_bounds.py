@@ -27,7 +27,7 @@ def asked(values, bounds, q=QUARTILES, seed=0, **terms):
 @pytest.mark.parametrize("terms", [{}, {"epsilon": None, "rho": 0.5}, {"neighbors": "add-remove"}])
 def test_a_quantile_beyond_its_bound_is_not_shown_and_its_interval_is_open(terms):
     if "neighbors" in terms:
-        terms = terms | {"n_design": 3000}
+        terms = terms | {"n_guess": 3000}
     found = asked(VALUES, (0, 10), **terms)
     assert found.status == CUT
     assert "67 % of the persons" in found.advice or "66 %" in found.advice

@@ -28,7 +28,7 @@ LAWS = {
 def reckoned(plan, law):
     """Variance of noise in ranks and mean square of what interpolation alone is off, in sampling
     deviations, a quartile: over medians and spreads that may be chosen."""
-    n, q = plan.persons, QUARTILES
+    n, q = plan.n, QUARTILES
     truth = law.ppf(q)
     sampling = np.sqrt(q * (1 - q) / n) / law.pdf(truth)
     off, noise = [], []

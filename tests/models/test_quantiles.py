@@ -126,11 +126,11 @@ def test_the_bill_is_the_budget(money, relation, bounds):
     known = 20_000 if relation == REPLACE_ONE else None
     plan = Quantiles(QUARTILES, bounds).plan(budget, PublicShape.of(1, known, 20_000))
     if budget.rho is None:
-        assert pure_epsilon(plan.losses) == budget.pure_epsilon()
+        assert pure_epsilon(plan.events) == budget.pure_epsilon()
     else:
-        assert 0.999 * budget.rho < total_rho(plan.losses) <= budget.rho * (1 + 1e-12)
+        assert 0.999 * budget.rho < total_rho(plan.events) <= budget.rho * (1 + 1e-12)
     release = plan.release(people(np.random.default_rng(0).normal(size=20_000)), SimulatedNoise(0))
-    assert [x.to_dict() for x in release.guarantee.mechanisms] == [x.to_dict() for x in plan.losses]
+    assert [x.to_dict() for x in release.guarantee.mechanisms] == [x.to_dict() for x in plan.events]
     assert np.allclose(release.estimate, stats.norm.ppf(QUARTILES), atol=0.3)
 
 
@@ -388,5 +388,5 @@ def test_add_remove_reads_no_number_of_persons():
         values = np.random.default_rng(0).normal(size=number)
         curator = TrustedCurator(people(values), SimulatedNoise(0))
         outcome = plan.run(curator)
-        assert [x.to_dict() for x in curator.bill] == [x.to_dict() for x in plan.losses]
-        assert abs(outcome.persons - number) < 200
+        assert [x.to_dict() for x in curator.events] == [x.to_dict() for x in plan.events]
+        assert abs(outcome.n - number) < 200

@@ -53,7 +53,7 @@ def test_coverage_needs_the_design_effect():
     for seed in range(150):
         values = draw(rng, sizes, effects)
         release = pm.mean(
-            values, related=effects, epsilon=1.0, delta=1e-6, noise=SimulatedNoise(seed)
+            values, clustering=effects, epsilon=1.0, delta=1e-6, noise=SimulatedNoise(seed)
         )
         low, high = release.interval().lower[0], release.interval().upper[0]
         hits += low < 10 < high
@@ -78,15 +78,15 @@ def test_one_group_is_said_to_be_too_few():
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"related": pm.SubGaussian(sd=1)}, "related"),
-        ({"related": pm.RandomEffects(1, 1, 1, (3, 4))}, "group_sizes"),
-        ({"related": pm.RandomEffects(1, 1, 1, group="g")}, "source"),
+        ({"clustering": pm.SubGaussian(sd=1)}, "related"),
+        ({"clustering": pm.RandomEffects(1, 1, 1, (3, 4))}, "group_sizes"),
+        ({"clustering": pm.RandomEffects(1, 1, 1, group="g")}, "source"),
         ({"bounds": (0, 1)}, "related"),
         ({"neighbors": "add-remove"}, "neighbors"),
     ],
 )
 def test_arguments_are_checked(arguments, name):
-    kept = {"related": pm.RandomEffects(1, 1, 1, (3, 5)), **arguments}
+    kept = {"clustering": pm.RandomEffects(1, 1, 1, (3, 5)), **arguments}
     with pytest.raises(ArgumentError) as caught:
         pm.mean(np.zeros(8), epsilon=1.0, **kept)
     assert caught.value.argument == name

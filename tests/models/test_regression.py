@@ -182,8 +182,8 @@ def test_one_person_moves_the_sums_by_at_most_the_sensitivity(kind):
     if kind in ("constant regressors", "one record", "nothing"):
         assert np.isnan(other[4]).all()
     box = ClipInterval(-0.75, 0.75)
-    before = ArrayPersonTable(rows, ("i", "a", "b")).box_sums([box] * 3)
-    after = ArrayPersonTable(other, ("i", "a", "b")).box_sums([box] * 3)
+    before = ArrayPersonTable(rows, ("i", "a", "b")).interval_sums([box] * 3)
+    after = ArrayPersonTable(other, ("i", "a", "b")).interval_sums([box] * 3)
     for one, two in zip(before, after, strict=True):
         assert abs(one.z - two.z) <= 2 * box.steps
         assert abs(one.zz - two.zz) <= box.steps**2
@@ -204,7 +204,7 @@ def test_a_billion_records_are_one_row(value):
     assert np.isfinite(row).all() or np.isnan(row).all()
     assert math.isfinite(value) == bool(np.isfinite(row).all())
     box = ClipInterval(-1.0, 1.0)
-    assert abs(ArrayPersonTable(row, ("i", "a")).box_sums([box] * 2)[1].z) <= box.steps
+    assert abs(ArrayPersonTable(row, ("i", "a")).interval_sums([box] * 2)[1].z) <= box.steps
 
 
 def test_the_threshold_is_that_of_the_smallest_eigenvalue():
@@ -267,8 +267,8 @@ def test_the_magnitude_is_a_quantile_and_its_loss_is_on_the_bill():
     values[:1000] = np.nan
     people = ArrayPersonTable(values, ("a", "b"))
     plan = planned(PrivateScale(), Budget(epsilon=1.0), persons=4000, dimension=2)
-    assert sum(loss.pure for loss in plan.losses) == Fraction(1)
-    assert plan.losses[0].pure == Fraction(1, 8)
+    assert sum(loss.pure for loss in plan.events) == Fraction(1)
+    assert plan.events[0].pure == Fraction(1, 8)
     assert planned(PrivateScale(), Budget(epsilon=1.0), persons=400, dimension=2).each == Fraction(
         1, 5
     )
@@ -287,9 +287,9 @@ def test_the_bill_fits_every_kind_of_budget(budget):
         ArrayPersonTable(np.zeros((3000, 6)), tuple("abcdef")), SimulatedNoise(1)
     )
     release.guarantee.require()
-    assert release.guarantee.mechanisms == plan.losses
+    assert release.guarantee.mechanisms == plan.events
     if budget.rho is not None:
-        total = sum(loss.rho for loss in plan.losses)
+        total = sum(loss.rho for loss in plan.events)
         assert 0.99 * budget.rho < total <= budget.rho
 
 
@@ -371,7 +371,7 @@ def test_the_truth_is_in_the_table(settings):
     table = simulated(2000, 3)
     terms = {"epsilon": 1.0, "level": 0.999999, "noise": SimulatedNoise(8)}
     terms |= {name: settings.pop(name) for name in ("epsilon", "delta", "rho") if name in settings}
-    question = pm.Regression("y ~ x", effect="own", **settings)
+    question = pm.Regression("y ~ x", effect="per_person", **settings)
     release = pm.ask(table, question, person="who", **terms)
     lines = {line.term: line for line in release.table()}
     assert lines["x"].lower < 0.5 < lines["x"].upper
@@ -437,10 +437,10 @@ def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
 def test_the_mean_with_its_tails_is_within_the_budget(budget):
     plan = planned(PrivateScale(target="mean"), budget, persons=4000, dimension=3)
     release = plan.release(ArrayPersonTable(np.ones((4000, 3)), tuple("abc")), SimulatedNoise(1))
-    assert release.guarantee.mechanisms == plan.losses
+    assert release.guarantee.mechanisms == plan.events
     release.guarantee.require()
     if budget.rho is None:
-        assert sum(loss.pure for loss in plan.losses) == 2
+        assert sum(loss.pure for loss in plan.events) == 2
 
 
 def test_a_tail_too_thick_is_said_and_nobody_is_a_failure():
@@ -461,8 +461,8 @@ def test_a_tail_too_thick_is_said_and_nobody_is_a_failure():
     [
         PrivateScale(),
         PrivateScale(target="mean"),
-        PrivateScale(around="median"),
-        PrivateScale(target="mean", around="median"),
+        PrivateScale(center="median"),
+        PrivateScale(target="mean", center="median"),
     ],
 )
 def test_where_noise_chose_the_limits_nothing_is_shown(settings, monkeypatch):
@@ -500,7 +500,7 @@ def test_own_coefficients_of_a_few_persons_are_shown_or_failed():
     table = pm.Table(columns, person="who")
     for seed in range(3):
         noise = SimulatedNoise(seed)
-        release = pm.regress(table, "y ~ x", effect="own", epsilon=2.0, noise=noise)
+        release = pm.regress(table, "y ~ x", effect="per_person", epsilon=2.0, noise=noise)
         assert release.failed or np.nanmax(np.abs(release.estimate)) < 10
 
 
@@ -518,7 +518,7 @@ def test_where_most_responses_never_change_own_slopes_are_not_shown():
     table, said = slopes_of_most(0.0), []
     for seed in range(8):
         noise = SimulatedNoise(seed)
-        release = pm.regress(table, "y ~ 0 + x", effect="own", epsilon=1.0, noise=noise)
+        release = pm.regress(table, "y ~ 0 + x", effect="per_person", epsilon=1.0, noise=noise)
         said.append(release.status)
         lines = [line["name"] for line in release.guarantee.to_dict()["mechanisms"]]
         if release.failed:
@@ -532,7 +532,7 @@ def test_own_slopes_that_most_share_do_not_say_ok():
     table = slopes_of_most(0.3)
     for seed in range(8):
         noise = SimulatedNoise(seed)
-        release = pm.regress(table, "y ~ 0 + x", effect="own", epsilon=1.0, noise=noise)
+        release = pm.regress(table, "y ~ 0 + x", effect="per_person", epsilon=1.0, noise=noise)
         assert release.status == "point_mass"
         assert "clipped" in release.interval().target
 
@@ -544,7 +544,7 @@ def test_the_table_says_which_coefficients_have_a_tail():
     slope = np.where(np.arange(3000) % 20 == 0, 8.0, 0.4)
     table = {"who": who, "x": x, "y": slope[who] * x + 0.05 * rng.normal(size=len(who))}
     release = pm.regress(
-        table, "y ~ 0 + x", effect="own", person="who", epsilon=1.0, noise=SimulatedNoise(1)
+        table, "y ~ 0 + x", effect="per_person", person="who", epsilon=1.0, noise=SimulatedNoise(1)
     )
     (line,) = release.table()
     assert line.status == release.status == "outliers_clipped"
@@ -554,7 +554,7 @@ def test_the_table_says_which_coefficients_have_a_tail():
     short = pm.regress(
         table,
         "y ~ 0 + x",
-        effect="own",
+        effect="per_person",
         person="who",
         epsilon=5.0,
         method=pm.PrivateScale(),
@@ -592,9 +592,13 @@ def test_arguments_are_checked_before_data(arguments, name):
 
     def asked():
         if rare:
-            return pm.Regression("y ~ x", effect="own", **rare)
+            return pm.Regression("y ~ x", effect="per_person", **rare)
         return pm.regress(
-            "no such file.csv", "y ~ x", effect="own", person="who", **{"epsilon": 1.0, **arguments}
+            "no such file.csv",
+            "y ~ x",
+            effect="per_person",
+            person="who",
+            **{"epsilon": 1.0, **arguments},
         )
 
     with pytest.raises(ArgumentError) as caught:
@@ -615,7 +619,7 @@ def test_public_scales_change_the_threshold_not_the_units():
 def test_a_roster_adds_null_persons():
     table = simulated(10, 1)
     people = pm.Table(table, person="who", roster=range(12)).people(
-        pm.Regression("y ~ x", effect="own").summary
+        pm.Regression("y ~ x", effect="per_person").summary
     )
     assert people.size() == 12
     assert np.isnan(people.values[10:]).all()
@@ -625,7 +629,7 @@ def test_a_roster_adds_null_persons():
     "settings",
     [
         {},
-        {"neighbors": "add-remove", "n_design": 3000},
+        {"neighbors": "add-remove", "n_guess": 3000},
         {"method": PrivateScale()},
         {"assume": (-2, 2)},
     ],
@@ -638,7 +642,12 @@ def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(
     table = pm.Table(records, person="who")
     for seed in range(4):
         release = pm.regress(
-            table, "y ~ arm", effect="own", epsilon=4.0, noise=SimulatedNoise(seed), **settings
+            table,
+            "y ~ arm",
+            effect="per_person",
+            epsilon=4.0,
+            noise=SimulatedNoise(seed),
+            **settings,
         )
         assert release.status == "failed"
         assert release.failed
@@ -659,7 +668,7 @@ def in_powers_of_two(formula, of_x, of_y):
     scaled = {"who": table["who"], "x": table["x"] * 2.0**of_x, "y": table["y"] * 2.0**of_y}
     records = pm.Table(scaled, person="who")
     return [
-        pm.regress(records, formula, effect="own", epsilon=12.0, noise=SimulatedNoise(seed))
+        pm.regress(records, formula, effect="per_person", epsilon=12.0, noise=SimulatedNoise(seed))
         for seed in range(2)
     ]
 
@@ -681,7 +690,7 @@ def test_a_persons_fit_is_the_same_in_any_power_of_two():
     """Exactly: the reading in private sizes, and who can be fitted."""
     table = simulated(60, 5)
     scaled = {"who": table["who"], "x": table["x"] * 2.0**-11, "y": table["y"] * 2.0**17}
-    summary = pm.Regression("y ~ x", effect="own").summary
+    summary = pm.Regression("y ~ x", effect="per_person").summary
     one = summary.reduce(pm.Table(table, person="who"))
     two = summary.reduce(pm.Table(scaled, person="who"))
     units = {"x": (0.0, 1.0), "response y": (0.0, 2.0)}
@@ -704,7 +713,12 @@ def test_a_slope_far_from_zero_costs_no_more(slope):
         table = simulated(2000, seed)
         table["y"] = table["y"] + (slope - 0.5) * table["x"]
         release = pm.regress(
-            table, "y ~ x", effect="own", person="who", epsilon=1.0, noise=SimulatedNoise(seed)
+            table,
+            "y ~ x",
+            effect="per_person",
+            person="who",
+            epsilon=1.0,
+            noise=SimulatedNoise(seed),
         )
         line = release.rows()[1]
         assert abs(line.estimate - slope) < 5 * line.std_error
@@ -718,7 +732,7 @@ def test_values_beyond_the_public_range_give_a_status(settings):
     table = simulated(1500, 1)
     table["y"] = table["y"] * 2.0**60
     release = pm.regress(
-        table, "y ~ x", effect="own", person="who", noise=SimulatedNoise(1), **settings
+        table, "y ~ x", effect="per_person", person="who", noise=SimulatedNoise(1), **settings
     )
     assert release.failed
     assert np.isnan(release.estimate).all()
@@ -731,7 +745,7 @@ def test_no_column_breaks_own_coefficients(x):
     for values in (np.full(len(table["x"]), x), np.where(table["x"] > 0, table["x"], x)):
         table["x"] = values
         release = pm.regress(
-            table, "y ~ x", effect="own", person="who", epsilon=9.0, noise=SimulatedNoise(1)
+            table, "y ~ x", effect="per_person", person="who", epsilon=9.0, noise=SimulatedNoise(1)
         )
         assert release.summary()
         json.dumps(release.to_dict(), allow_nan=False)

@@ -40,11 +40,11 @@ def plan(way, n=4000, **budget):
 @pytest.mark.parametrize("way", WAYS)
 def test_bill_is_the_budget(way):
     made = plan(way, epsilon=0.9, delta=1e-6)
-    assert sum((loss.pure for loss in made.losses), Fraction(0)) == Fraction(9, 10)
-    assert sum(loss.added_delta for loss in made.losses) == 0
+    assert sum((loss.pure for loss in made.events), Fraction(0)) == Fraction(9, 10)
+    assert sum(loss.added_delta for loss in made.events) == 0
     zcdp = plan(way, rho=0.3)
-    assert 0.299 < sum(loss.rho for loss in zcdp.losses) <= 0.3 or way == "pair scale"
-    assert sum(loss.rho for loss in zcdp.losses) <= 0.3
+    assert 0.299 < sum(loss.rho for loss in zcdp.events) <= 0.3 or way == "pair scale"
+    assert sum(loss.rho for loss in zcdp.events) <= 0.3
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -52,7 +52,7 @@ def test_bill_is_the_budget(way):
 def test_constant_data_stop_within_the_planned_calls(way, constant):
     made = plan(way)
     release = made.release(people(np.full(4000, constant)), SimulatedNoise(1))
-    assert len(release.guarantee.mechanisms) <= len(made.losses)
+    assert len(release.guarantee.mechanisms) <= len(made.events)
     assert release.guarantee.verify()
     if way == "pair scale":  # no pair shows a spread: below the public range
         assert release.failed
@@ -104,7 +104,7 @@ def test_a_centre_that_covers_nobody_says_so():
     assert release.status == "assumption_violated"
     assert release.estimate[0] == 1.0
     assert "center" in release.advice
-    assert len(release.guarantee.mechanisms) < len(lost.losses)
+    assert len(release.guarantee.mechanisms) < len(lost.events)
 
 
 def test_sensitivities_by_brute_force():
@@ -114,8 +114,8 @@ def test_sensitivities_by_brute_force():
     found = []
     for value in (0.0, 3.0, -3.0, 2.9, 1e300, -math.inf, math.inf, math.nan):
         data = people([*rest, value])
-        (sums,) = data.box_sums([box])
-        found.append((data.count_in_box([box]), sums.zz))
+        (sums,) = data.interval_sums([box])
+        found.append((data.count_in_interval([box]), sums.zz))
     counts, squares = zip(*found, strict=True)
     assert max(counts) - min(counts) == 1
     assert max(squares) - min(squares) == box.steps**2
@@ -142,7 +142,7 @@ def test_public_function_and_ledger_arguments():
     with pytest.raises(ArgumentError, match="requires a public roster"):
         pm.variance(values, within=(0.01, 1e4), epsilon=1.0, neighbors=ADD_REMOVE)
     with pytest.raises(ArgumentError, match="n_design"):
-        pm.variance(values, within=(0.01, 1e4), epsilon=1.0, n_design=10)
+        pm.variance(values, within=(0.01, 1e4), epsilon=1.0, n_guess=10)
     with pytest.raises(ArgumentError, match="not one column"):
         pm.variance(np.zeros((100, 2)), within=(0.01, 1e4), epsilon=5.0)
     with pytest.raises(InfeasibleError, match="persons"):
@@ -173,8 +173,8 @@ def test_add_remove_is_paid_for_and_does_not_read_the_number_of_persons(way):
     settings, noise = WAYS[way], SimulatedNoise(8)
     with pytest.raises(ArgumentError, match="n_design"):
         planned(settings, Budget(epsilon=2.0), relation=ADD_REMOVE)
-    made = planned(settings, Budget(epsilon=2.0), relation=ADD_REMOVE, n_design=5000)
-    assert sum((loss.pure for loss in made.losses), Fraction(0)) == 2
+    made = planned(settings, Budget(epsilon=2.0), relation=ADD_REMOVE, n_guess=5000)
+    assert sum((loss.pure for loss in made.events), Fraction(0)) == 2
     assert made.known is None
     rng, good, covered = np.random.default_rng(8), 0, 0
     for _ in range(40):
@@ -184,7 +184,7 @@ def test_add_remove_is_paid_for_and_does_not_read_the_number_of_persons(way):
         covered += inside.lower[0] <= 9 <= inside.upper[0]
     assert_rate_at_least(good, 40, 0.9)
     assert_rate_at_least(covered, 40, 0.9)
-    assert abs(release.persons - 8000) < 2000
+    assert abs(release.n - 8000) < 2000
     assert "number of persons" not in release.guarantee.public
     assert "noisy" in str(release)
 

@@ -32,7 +32,7 @@ def lowest_bit(x: float) -> float:
 def numbers_of(release: Any) -> list[float]:
     """The numbers a release holds, and the lowest bit of the estimate."""
     numbers = [float(release.failed), float(release.status != "ok")]
-    numbers.append(math.nan if release.persons is None else float(release.persons))
+    numbers.append(math.nan if release.n is None else float(release.n))
     numbers += [float(x) for x in release.estimate]
     numbers += [lowest_bit(float(x)) for x in release.estimate]
     return numbers + _leaves(release.diagnostics)

@@ -41,7 +41,7 @@ BILL = stated(
         FilteredMean(
             "filtered mean",
             Fraction(1, 50),
-            relation="replace-one",
+            neighbors="replace-one",
             count_sensitivity=2**20,
             count_scale=1000 * LATTICE,
             threshold=8000 * 2**20,
@@ -367,5 +367,5 @@ def test_what_moved_is_told_from_the_numbers_and_kept_where_it_is_said():
     assert Laplace("h", 2, 8, spread=2).to_dict()["moved"] == (
         "2 of the answers, 2 steps in all (l1), at most 1 each"
     )
-    said = Selection("choice", Fraction(1), moved="two counts, by one each")
+    said = Selection("choice", Fraction(1), sensitivity_text="two counts, by one each")
     assert loss_from_dict(said.to_dict()) == said

@@ -170,7 +170,7 @@ def plain(text):
 def test_whatever_prints_a_promise_prints_its_sentence(relation, loss, tmp_path):
     people = pm.Table(TABLE, person="u")
     terms = {"neighbors": relation, **loss}
-    given = {} if relation == "replace-one" else {"n_design": 2000}
+    given = {} if relation == "replace-one" else {"n_guess": 2000}
     release = pm.mean(people, "x", assume=(0, 10), noise=SimulatedNoise(1), **terms, **given)
     expected = risk_sentence(release.guarantee)
     for text in (str(release), release.details(), release._repr_html_()):

@@ -124,7 +124,7 @@ def test_losses_are_charged_by_their_sums():
 
 
 def test_a_guarantee_is_charged_at_its_promise_with_its_bill(ledger):
-    bill = (Laplace("sum", 1, 5, relation="add-remove"),)
+    bill = (Laplace("sum", 1, 5, neighbors="add-remove"),)
     guarantee = Guarantee.of(Budget(epsilon=0.25, delta=1e-7), "add-remove", bill)
     entry = ledger.charge(guarantee, label="mean of x")
     assert entry.amount.epsilon == Fraction(1, 4)  # not 1/5: a plan's rest is not given back
@@ -134,7 +134,7 @@ def test_a_guarantee_is_charged_at_its_promise_with_its_bill(ledger):
 
 
 def test_a_guarantee_whose_bill_breaks_it_is_not_charged(ledger):
-    over = Guarantee("replace-one", (Laplace("sum", 1, 1, relation="replace-one"),), epsilon=0.5)
+    over = Guarantee("replace-one", (Laplace("sum", 1, 1, neighbors="replace-one"),), epsilon=0.5)
     with pytest.raises(Exception, match="internal"):
         ledger.charge(over)
     assert not ledger.entries
@@ -210,7 +210,7 @@ def test_what_is_refused_at_planning_is_not_charged(ledger):
 def test_a_restart_remembers(tmp_path):
     path = tmp_path / "ledger.jsonl"
     first = Ledger(path, epsilon=1.0, delta=1e-6)
-    bill = (Laplace("s", 1, 4, relation="replace-one"),)
+    bill = (Laplace("s", 1, 4, neighbors="replace-one"),)
     first.charge(Guarantee("replace-one", bill, epsilon=0.25), label="größe")
     for again in (Ledger(path), Ledger(path, epsilon=1.0, delta=1e-6)):
         assert again.entries == first.entries

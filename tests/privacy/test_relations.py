@@ -23,7 +23,7 @@ STRONG = Gaussian("strong", 0.4 * LATTICE, LATTICE, 2)
 HALVES = Parallel("halves", ((WEAK,), (STRONG, Threshold("t", 1e-8, 60.0, scale=Fraction(2)))))
 FILTER = FilteredMean(
     "filtered mean", Fraction(1, 50), 2**20, 1000 * LATTICE, 8000 * 2**20, 0.001, 2.0**30, 4,
-    relation="replace-one",
+    neighbors="replace-one",
 )  # fmt: skip
 CURVES = ParallelCurve("curves", Fraction(3), ((WEAK,), (STRONG,)))
 
@@ -86,7 +86,7 @@ def test_a_stored_guarantee_for_another_relation_is_found_out(loss):
 
 
 def test_the_unit_of_a_charge_is_that_of_its_guarantee():
-    bill = (Pure("p", "1/10", relation="replace-one"),)
+    bill = (Pure("p", "1/10", neighbors="replace-one"),)
     response = Guarantee("replace-one", bill, 0.1, unit="response")
     with pytest.raises(ArgumentError, match="unit"):
         Ledger(epsilon=1.0).charge(response, unit="person")

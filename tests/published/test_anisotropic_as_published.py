@@ -56,7 +56,7 @@ def test_where_the_published_constants_are_not_proved_they_do_not_run():
     with pytest.raises(InfeasibleError, match="add-remove"):
         planned(AnisotropicAsPublished(1.0), BUDGET, persons=3000, dimension=2)
     with pytest.raises(InfeasibleError, match="replace-one"):
-        planned(AnisotropicAsPublished(), BUDGET, n_design=3000, dimension=2, relation=ADD_REMOVE)
+        planned(AnisotropicAsPublished(), BUDGET, n_guess=3000, dimension=2, relation=ADD_REMOVE)
     with pytest.raises(InfeasibleError, match="delta"):
         planned(AnisotropicAsPublished(1.0), Budget(epsilon=1.0), persons=3000, dimension=2)
 
@@ -70,14 +70,14 @@ def test_published_constants_run_and_cost_more():
     published = planned(
         AnisotropicAsPublished(sigma**2),
         Budget(4.0, 1e-6),
-        n_design=4000,
+        n_guess=4000,
         dimension=40,
         relation=ADD_REMOVE,
     )
     tight = planned(
         AnisotropicMean(sigma**2, method="average"),
         Budget(4.0, 1e-6),
-        n_design=4000,
+        n_guess=4000,
         dimension=40,
         relation=ADD_REMOVE,
     )
@@ -95,7 +95,7 @@ def test_published_constants_run_and_cost_more():
 def test_published_constants_fail_half_the_time_at_their_limit():
     """t = 500.1 at epsilon = 1: about 500 persons come through half of the time."""
     plan = planned(
-        AnisotropicAsPublished(1.0), BUDGET, n_design=600, dimension=1, relation=ADD_REMOVE
+        AnisotropicAsPublished(1.0), BUDGET, n_guess=600, dimension=1, relation=ADD_REMOVE
     )
     x = np.zeros((500, 1))
     failed = sum(plan.release(people(x), SimulatedNoise(k)).failed for k in range(200))
@@ -151,7 +151,7 @@ def test_columns_in_order_miss_the_largest():
 def test_published_algorithms_run_and_are_billed():
     budget = Budget(8.0, 1e-6)
     plan = planned(AnisotropicAsPublished(), budget, persons=20_000, dimension=4)
-    assert Guarantee.of(budget, REPLACE_ONE, plan.losses).verify()
+    assert Guarantee.of(budget, REPLACE_ONE, plan.events).verify()
     sigma = np.array([1.0, 1.0, 0.01, 0.01])
     x = np.random.default_rng(14).normal(size=(20_000, 4)) * sigma + 2
     release = plan.release(people(x), SimulatedNoise(1))

@@ -36,10 +36,10 @@ def test_the_printed_budget(method):
     made = plan(method, n=1000)
     assert made.settings.rounds == 17
     assert float(made.each) == pytest.approx(0.0163, abs=5e-5)
-    assert len(made.losses) == 34
+    assert len(made.events) == 34
     # calls cost epsilon' and, for the noise doubled in print, epsilon'/2
-    assert float(made.losses[0].pure / made.losses[1].pure) == 2
-    assert total_epsilon(made.losses, 1e-6) < 0.5
+    assert float(made.events[0].pure / made.events[1].pure) == 2
+    assert total_epsilon(made.events, 1e-6) < 0.5
 
 
 def test_bisection_as_printed_never_gets_off_its_first_interval():
@@ -97,5 +97,5 @@ def test_refused():
             VarianceAsPublished(SMALL, LARGE, 0.0),
             Budget(epsilon=1.0, delta=1e-6),
             relation=ADD_REMOVE,
-            n_design=1000,
+            n_guess=1000,
         )

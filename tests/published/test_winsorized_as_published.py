@@ -40,7 +40,7 @@ def test_constants_of_one_column():
     assert made.facts.radii.half[0] == pytest.approx(tau(1000))
     assert made.facts.radii.tau[0] + made.stages.slack[0] == pytest.approx(3 * tau(1000))
     assert made.noise[0] == pytest.approx(math.sqrt(2) * 12 * tau(1000) / 1000)
-    histogram, threshold, mean = made.losses
+    histogram, threshold, mean = made.events
     assert histogram.pure == mean.pure == Fraction(1, 2)
     assert threshold.threshold == 1 + math.ceil(4 * math.log(2 / 1e-6))
     assert isinstance(made.stages.location, PublishedHistogram)
@@ -52,10 +52,10 @@ def test_constants_of_several_columns(d):
     """epsilon/sqrt(8 d ln(1/rho)) a column, which is far less than epsilon in truth."""
     made = plan(n=5000, d=d)
     each = 1 / math.sqrt(8 * d * math.log(2 / 1e-6))
-    assert float(sum(loss.pure for loss in made.losses)) == pytest.approx(d * each)
+    assert float(sum(loss.pure for loss in made.events)) == pytest.approx(d * each)
     assert made.noise[0] == pytest.approx(math.sqrt(2) * 12 * tau(5000, d) / (5000 * each))
-    assert sum(loss.added_delta for loss in made.losses) == pytest.approx(0.5e-6)
-    spent = total_epsilon(made.losses, 1e-6)
+    assert sum(loss.added_delta for loss in made.events) == pytest.approx(0.5e-6)
+    spent = total_epsilon(made.events, 1e-6)
     assert 0.1 < spent < 0.3
 
 
@@ -88,7 +88,7 @@ def test_small_radius_is_biased_at_a_bin_edge():
 def test_split_halves_pay_the_larger_step_only(d):
     made = plan(n=4000, d=d, splitting=True)
     each = 1.0 if d == 1 else 1 / math.sqrt(8 * d * math.log(2 / 1e-6))
-    assert float(made.losses[0].pure) == pytest.approx(each)
+    assert float(made.events[0].pure) == pytest.approx(each)
     assert made.stages.location.scale == made.stages.final.epsilon ** (-1) * 2
     # the noise is that of the unsplit algorithm, on half of the persons
     assert made.noise[0] == pytest.approx(math.sqrt(2) * 6 * tau(4000, d) / (2000 * each))
@@ -96,9 +96,9 @@ def test_split_halves_pay_the_larger_step_only(d):
     values = 50 + 0.5 * rng.standard_normal((4000, d))
     values[0::2] += 1.0  # location half
     release = made.release(people(values), SimulatedNoise(3))
-    assert release.guarantee.mechanisms == made.losses
+    assert release.guarantee.mechanisms == made.events
     assert np.all(np.abs(release.estimate - values[1::2].mean(axis=0)) < 12 * made.noise[0])
-    assert ("corrected" in made.why) == (d == 3)
+    assert ("corrected" in made.rationale) == (d == 3)
 
 
 def test_releases_carry_the_mark():
@@ -121,7 +121,7 @@ def test_refused():
         planned(AsPublished(NORMAL), Budget(rho=1.0), persons=1000)
     budget = Budget(epsilon=1.0, delta=1e-6)
     with pytest.raises(ArgumentError, match="relation"):
-        planned(AsPublished(NORMAL), budget, n_design=1000, relation=ADD_REMOVE)
+        planned(AsPublished(NORMAL), budget, n_guess=1000, relation=ADD_REMOVE)
     for assumption in (Bounded(0.0, 1.0), UnknownScale()):
         with pytest.raises(ArgumentError, match="paper"):
             AsPublished(assumption)

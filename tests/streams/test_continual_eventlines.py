@@ -161,7 +161,7 @@ def test_values_are_numbers_or_missing():
     assert [event[:2] for event in reader.read(lines)] == [
         ("1", [2.0, 3.0]), ("2", [0.5, None]), (None, [None, None])
     ]  # fmt: skip
-    form = TextFormat(delimiter=";", decimal=",", encoding="latin-1", null_words=("NA",))
+    form = TextFormat(delimiter=";", decimal=",", encoding="latin-1", na_values=("NA",))
     reader = Reader("p", ("v",), "csv", form)
     lines = ["p;v", "Zoé;1,5", "NA;2", "Zoë;NA"]
     assert [event[:2] for event in reader.read([line.encode("latin-1") for line in lines])] == [

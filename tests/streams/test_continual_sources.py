@@ -137,7 +137,7 @@ def test_windows_and_half_lives(feed):
 
 def test_a_mean_each_day(feed):
     rows = [{"p": f"u{i % 7}", "v": 1, "t": f"2026-01-{1 + i // 10:02d}"} for i in range(30)]
-    days = ["--period", "day", "--time-column", "t", "--window", "1", "--persons-a-period", "7"]
+    days = ["--period", "day", "--time-column", "t", "--window", "1", "--n-per-period", "7"]
     found = shown(feed(jsonl(rows), *BASE, *days, "--flush"))
     assert [item["period"] for item in found] == ["2026-01-01", "2026-01-03"]  # two days apart
     assert feed(jsonl(rows), *BASE, "--period", "day").exit_code == 2

@@ -451,7 +451,7 @@ def test_endless_strategies_only_without_a_horizon():
     assert stream(strategy=PrefixRoot(), steps=50).plan.lattice.taps
     chosen = plan(**{**BASE, "strategy": None})
     assert chosen.lattice.most_steps is None or chosen.lattice.most_steps == 2**32
-    assert "least predicted error" in chosen.why
+    assert "least predicted error" in chosen.rationale
     assert chosen.describe()["strategy"]["rmse"] > 0
 
 

@@ -141,7 +141,7 @@ def test_a_horizon_or_front_loading_would_understate_groups():
 def test_the_bill_of_a_window_is_that_of_a_running_mean():
     running = plan(**BASE)
     for settings in ({"window": 5}, {"half_life": 9.0}):
-        assert plan(**BASE, **settings).losses == running.losses
+        assert plan(**BASE, **settings).events == running.events
 
 
 # --- the released numbers ---------------------------------------------------------------------
@@ -313,7 +313,7 @@ def test_what_periods_refuse():
         {"release_every": 2},
         {"filler": True},
         {"bounds": None},
-        {"persons_a_period": 0},
+        {"n_per_period": 0},
     ):
         with pytest.raises(ArgumentError):
             days(**wrong)
@@ -321,8 +321,8 @@ def test_what_periods_refuse():
         days().extend(["a"], [1.0])
     with pytest.raises(ArgumentError, match="times"):
         MeanStream(**BASE).extend(["a"], [1.0], times=["2026-01-01"])
-    with pytest.raises(ArgumentError, match="persons_a_period"):
-        plan(**BASE, persons_a_period=5)
+    with pytest.raises(ArgumentError, match="n_per_period"):
+        plan(**BASE, n_per_period=5)
 
 
 # --- flush, and the order after a restart ------------------------------------------------------

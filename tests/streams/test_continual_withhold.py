@@ -106,10 +106,10 @@ def test_levels_are_billed_together():
     plan = plan_levels(**{**BASE, "max_records": 8, "bounds": (0.0, 1.0)})
     assert [level.width for level in plan.levels] == [1, 1, 2, 4]
     mu = gaussian_mu(1.0, 1e-6)
-    parts = [loss.mu for loss in plan.losses]
+    parts = [loss.mu for loss in plan.events]
     assert math.sqrt(sum(part**2 for part in parts)) == pytest.approx(mu, rel=1e-6)
     assert parts == pytest.approx([mu / 2] * 4, rel=1e-6)  # equal sigma = sqrt(L+1)/mu
-    assert all(isinstance(loss, Gaussian) for loss in plan.losses)
+    assert all(isinstance(loss, Gaussian) for loss in plan.events)
     assert plan.guarantee.verify()
     assert "fixed public times" in plan.guarantee.note  # values, not participation
 
@@ -121,12 +121,12 @@ def test_joint_accounting_against_an_equal_split(levels, joint, split):
     assert math.sqrt(levels) / half == pytest.approx(joint, rel=0.005)
     assert 1 / gaussian_mu(0.5 / levels, 5e-7 / levels) == pytest.approx(split, rel=0.005)
     plan = plan_levels(**{**BASE, "epsilon": 0.5, "delta": 5e-7, "max_records": 2 ** (levels - 1)})
-    assert 1 / plan.losses[0].mu == pytest.approx(joint, rel=0.005)
+    assert 1 / plan.events[0].mu == pytest.approx(joint, rel=0.005)
 
 
 def test_late_emphasis():
     plan = plan_levels(**{**BASE, "late": 1.0})
-    parts = np.array([loss.mu**2 for loss in plan.losses])
+    parts = np.array([loss.mu**2 for loss in plan.events])
     assert parts / parts[0] == pytest.approx([1, 1, 2, 4], rel=1e-6)
 
 
@@ -136,7 +136,7 @@ def test_intervals_are_on_the_bill_once_a_level_and_column():
     )
     with_search = [level for level in plan.levels if level.searches]
     assert with_search
-    kinds = [type(loss) for loss in plan.losses]
+    kinds = [type(loss) for loss in plan.events]
     assert kinds.count(Laplace) == kinds.count(Threshold) == 2 * len(with_search)
     assert kinds.count(Gaussian) == len(plan.levels)
     guarantee = plan.guarantee
@@ -233,7 +233,7 @@ def test_location_threshold_against_the_exact_tail():
         tail = a ** (search.threshold - 1) / (1 + a)
         assert tail <= delta
         assert a ** (search.threshold - 5) / (1 + a) > delta  # not needlessly high
-        laplace, threshold = search.losses
+        laplace, threshold = search.events
         assert laplace.pure == epsilon
         assert threshold.added_delta == delta
 
@@ -326,8 +326,8 @@ def test_a_level_that_could_never_open_has_no_search(persons, epsilon):
     kept, gaining = searching(plan), [1, 1, 2, 4, 8, 16, 32]
     assert kept == gaining[len(gaining) - len(kept) :]  # the largest blocks gain most
     if not kept:  # nothing is spent on what cannot be
-        assert plan.losses == plan_levels(**{**asked, "persons": persons, "sd": None}).losses
-    assert ("public bounds" in plan.why) == (len(kept) < len(gaining))
+        assert plan.events == plan_levels(**{**asked, "persons": persons, "sd": None}).events
+    assert ("public bounds" in plan.rationale) == (len(kept) < len(gaining))
 
 
 def test_a_stream_of_few_persons_releases_with_a_spread_too():
@@ -357,4 +357,4 @@ def test_what_is_awaited_is_public():
     running = stream(max_records=4, bounds=(0.0, 5.0), sd=0.05, persons=None)
     running.extend(["a", "b", "a", "b"], [1.0, 2.0, math.nan, 4.0])
     assert [level.width for level in running.awaited] == [1, 1, 2]
-    assert running.persons == 2
+    assert running.n == 2

@@ -27,7 +27,7 @@ QUESTIONS = {
     "quantile": pm.Quantile("y"),
     "variance": pm.Variance("y"),
     "all": pm.Regression("y ~ x"),
-    "own": pm.Regression("y ~ x", effect="own", assume=((0, 100), (-5, 5))),
+    "own": pm.Regression("y ~ x", effect="per_person", assume=((0, 100), (-5, 5))),
     "compare": pm.Compare("y", arms="arm"),
 }
 LOOKING = ("mean", "groups", "curve", "quantile", "all")  # these can share a look

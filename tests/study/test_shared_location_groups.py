@@ -85,9 +85,9 @@ def test_tables_that_share_a_look_have_less_noise_than_tables_of_their_own():
 )  # fmt: skip
 def test_what_is_no_one_mean_a_person_looks_for_itself(said):
     asked = pm.Mean("x", by="key", **{"keys": KEYS} | said)
-    assert asked.looked_at == ()
-    assert pm.Mean("x", by="key", keys=KEYS).looked_at == ("x",)
-    assert pm.Mean(["x", "y"], by="key", keys=KEYS).looked_at == ()
+    assert asked.shareable_columns == ()
+    assert pm.Mean("x", by="key", keys=KEYS).shareable_columns == ("x",)
+    assert pm.Mean(["x", "y"], by="key", keys=KEYS).shareable_columns == ()
 
 
 def test_a_look_that_finds_nothing_leaves_the_tables_unanswered():
@@ -108,7 +108,7 @@ class Frozen:
         known, _, noisy = self.asked[len(self.other)]
         assert known == mechanism
         self.other.append(exact)
-        self.bill += mechanism.losses
+        self.bill += mechanism.events
         return noisy
 
 
@@ -140,8 +140,8 @@ def test_a_replaced_person_moves_the_answers_after_a_look_by_what_is_billed(far)
         plan.run(frozen)
         cost = Fraction(0)
         for (mechanism, exact, _), moved in zip(seen, frozen.other, strict=True):
-            for loss, part in zip(mechanism.losses, mechanism.moved(exact, moved), strict=True):
+            for loss, part in zip(mechanism.events, mechanism.moved(exact, moved), strict=True):
                 assert part <= 1
                 cost += Fraction(loss.pure) * part
         assert cost <= Fraction(3, 2)
-    assert sum(loss.pure for loss in frozen.bill) <= Fraction(3, 2)
+    assert sum(loss.pure for loss in frozen.events) <= Fraction(3, 2)

@@ -68,8 +68,8 @@ def test_a_look_asks_the_same_lines_whatever_it_sees(name, epsilon):
     look = SharedLocationQuery.of("y", N, Fraction(epsilon))
     curator = TrustedCurator(people, SimulatedNoise(2))
     look.take(curator)
-    assert curator.bill == look.losses
-    assert sum(line.pure for line in look.losses) == look.pure
+    assert curator.events == look.events
+    assert sum(line.pure for line in look.events) == look.pure
 
 
 def test_prices_are_those_of_the_default_mean_on_its_usual_path():
@@ -105,8 +105,8 @@ def test_the_lines_of_a_located_mean_cover_any_run(name):
         found = execute(plan, people, noise=SimulatedNoise(seed + 50), paid=plan.paid)
         bill = found.guarantee.mechanisms
         assert bill[: len(plan.paid)] == plan.paid
-        assert all_dominated(bill[len(plan.paid) :], inner.losses)
-        assert sum(line.pure for line in inner.losses) <= Fraction(1, 2)
+        assert all_dominated(bill[len(plan.paid) :], inner.events)
+        assert sum(line.pure for line in inner.events) <= Fraction(1, 2)
         assert math.isnan(found.estimate[0]) == (found.status == "failed")
 
 
@@ -120,7 +120,7 @@ def test_one_look_serves_all_questions_about_a_column(tmp_path):
     kept = (tmp_path / "draws.jsonl").read_text().splitlines()
     places = [json.loads(line)[0] for line in kept]
     looks = [place for place in places if place.startswith("look: y/")]
-    assert len(looks) == len(set(looks)) == len(plan.looks[0].losses)
+    assert len(looks) == len(set(looks)) == len(plan.looks[0].events)
     assert places[: len(looks)] == looks  # before every question
     limits = found["trend"].diagnostics["limits"]
     assert limits[0] < 30
@@ -138,8 +138,8 @@ def test_the_bill_holds_a_look_once_and_every_release_in_full():
     assert lines["look: y: origin"] == plan.looks[0].rounds
     for part in plan.parts:
         own = found[part.name].guarantee.mechanisms
-        assert own[: len(plan.looks[0].losses)] == part.plan.paid
-        assert all_dominated(own, (*part.plan.paid, *part.plan.inner.losses))
+        assert own[: len(plan.looks[0].events)] == part.plan.paid
+        assert all_dominated(own, (*part.plan.paid, *part.plan.inner.events))
         assert found[part.name].guarantee.verify()
     stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert pm.verify(stored), pm.verify(stored).describe()
@@ -152,7 +152,7 @@ def test_pure_studies_share_looks_and_the_sum_is_the_budget():
     assert [look.column for look in plan.looks] == ["y"]
     total = plan.looks[0].pure + sum(exact_fraction(part.own.epsilon) for part in plan.parts)
     assert 4 - Fraction(1, 10**9) < total <= 4
-    apart = pm.plan(pm.Mean("y"), persons=N, epsilon=1.0)
+    apart = pm.plan(pm.Mean("y"), n=N, epsilon=1.0)
     assert noise_of(plan.parts[0].plan, 1.0) < noise_of(apart, 1.0)
 
 
@@ -181,7 +181,7 @@ def test_wishes_beside_looks_are_met_or_refused_with_the_least_epsilon():
 
 
 def test_nothing_is_shared_where_prices_would_be_private_or_nobody_needs_a_look():
-    hidden = study(neighbors="add-remove", n_design=N)
+    hidden = study(neighbors="add-remove", n_guess=N)
     assert hidden.plan().looks == ()
     alone = pm.Study(pm.Table(records(), person="who"), epsilon=3.0)
     alone.add("trend", pm.Curve("y", "t", bins=[0, 2, 4]))
@@ -235,7 +235,7 @@ def test_eight_questions_have_less_noise_than_eight_calls():
     made.add("median", pm.Quantile("wage", bounds=(0, 6)))
     plan, ratios = made.plan(4711), []
     for item, part in zip(plan.items, plan.parts, strict=True):
-        alone = pm.plan(item.question, persons=4711, epsilon=0.25, delta=1.25e-7)
+        alone = pm.plan(item.question, n=4711, epsilon=0.25, delta=1.25e-7)
         ratios.append(noise_of(part.plan, 1.0) / noise_of(alone, 1.0))
     assert max(ratios) <= 1
     assert math.exp(np.mean(np.log(ratios))) <= 0.6
@@ -257,28 +257,28 @@ def test_a_question_whose_noise_does_not_tell_its_strength_keeps_its_part():
 def laplace(epsilon, *, joint=False, spread=1):
     moved = Fraction(spread)
     return Laplace(
-        "x", moved, moved / Fraction(epsilon), spread, joint=joint, relation="replace-one"
+        "x", moved, moved / Fraction(epsilon), spread, joint=joint, neighbors="replace-one"
     )
 
 
 def test_a_line_covers_what_costs_no_more_under_every_bound():
-    whole = Pure("whole", Fraction(1, 2), relation="replace-one")
+    whole = Pure("whole", Fraction(1, 2), neighbors="replace-one")
     assert dominates(whole, laplace("1/2"))
-    assert dominates(whole, Selection("s", Fraction(1, 2), relation="replace-one"))
+    assert dominates(whole, Selection("s", Fraction(1, 2), neighbors="replace-one"))
     assert not dominates(whole, laplace("51/100"))
-    assert not dominates(whole, Gaussian("g", 1.0, 1e9, 1, relation="replace-one"))
+    assert not dominates(whole, Gaussian("g", 1.0, 1e9, 1, neighbors="replace-one"))
     assert dominates(laplace("1/2", joint=True), laplace("1/2", spread=2))
     assert not dominates(laplace("1/2"), laplace("1/3"))  # of another shape: not compared
     assert not dominates(
-        laplace("1/2"), Laplace("x", Fraction(1), Fraction(2), relation="add-remove")
+        laplace("1/2"), Laplace("x", Fraction(1), Fraction(2), neighbors="add-remove")
     )
-    two, one = (Gaussian("g", 2.0**21 * mu, 2.0**21, 3, relation="replace-one") for mu in (2, 1))
+    two, one = (Gaussian("g", 2.0**21 * mu, 2.0**21, 3, neighbors="replace-one") for mu in (2, 1))
     assert dominates(two, one)
     assert not dominates(one, two)
 
 
 def test_every_paid_line_is_used_once():
-    whole = Pure("whole", Fraction(1, 2), relation="replace-one")
+    whole = Pure("whole", Fraction(1, 2), neighbors="replace-one")
     half = laplace("1/2")
     assert all_dominated([half, half], [whole, half])
     assert not all_dominated([half, half], [whole])
@@ -287,12 +287,12 @@ def test_every_paid_line_is_used_once():
         [laplace("1/4"), laplace("1/2")], [laplace("1/4", joint=True), half][:1]
     )
     assert all_dominated(
-        [laplace("1/3"), half], [whole, Pure("w", Fraction(1, 3), relation="replace-one")]
+        [laplace("1/3"), half], [whole, Pure("w", Fraction(1, 3), neighbors="replace-one")]
     )
 
 
 def test_a_looked_plan_claims_its_own_lines_and_its_looks():
     part = study(delta=0.0, epsilon=4.0).plan(N).parts[0]
     assert isinstance(part.plan, SharedLocationPlan)
-    assert part.plan.losses == (*part.plan.paid, *part.plan.inner.losses)
-    assert sum(line.pure for line in part.plan.losses) <= exact_fraction(part.budget.epsilon)
+    assert part.plan.events == (*part.plan.paid, *part.plan.inner.events)
+    assert sum(line.pure for line in part.plan.events) <= exact_fraction(part.budget.epsilon)

@@ -75,7 +75,7 @@ def test_answers_of_every_estimator_come_back(entry):
         pm.Quantile("y"),
         pm.Variance("y", within=(0.1, 10)),
         pm.Regression("y ~ t"),
-        pm.Regression("y ~ t", effect="own"),
+        pm.Regression("y ~ t", effect="per_person"),
     ],
     ids=lambda question: repr(question)[:40],
 )
@@ -93,10 +93,12 @@ def test_answers_of_every_question_come_back(question):
         },
         person="who",
     )  # fmt: skip
-    budget = pm.Budget(4.0, 1e-6, neighbors=question.usual_neighbors)
+    budget = pm.Budget(4.0, 1e-6, neighbors=question.default_neighbors)
     people = table.people(question.summary)
     guess = 1200 if budget.neighbors == ADD_REMOVE else None
-    plan = make_plan(question.prepared(table), shape_of(people, budget.neighbors, guess), budget)
+    plan = make_plan(
+        question.with_public_facts(table), shape_of(people, budget.neighbors, guess), budget
+    )
     watched = Watched()
     execute(plan, people, noise=SimulatedNoise(3), draws=watched)
     assert watched.kinds

@@ -131,7 +131,7 @@ def test_what_is_stored_keeps_the_budget_and_a_little_more_does_not(k, epsilon):
             more = [
                 Laplace(
                     x.name, x.sensitivity, x.scale / Fraction(1 + 3e-4), x.spread,
-                    joint=x.joint, relation=x.relation,
+                    joint=x.joint, neighbors=x.relation,
                 )
                 for x in lines
             ]  # fmt: skip
@@ -147,7 +147,7 @@ def test_many_questions_have_less_noise_than_sums_by_hand():
         found = allot(
             items, {name: PublicShape(("y",), PERSONS) for name in names}, Budget(2.0, 1e-6)
         )
-        by_hand = pm.plan(items[0].question, persons=PERSONS, epsilon=2.0 / k)
+        by_hand = pm.plan(items[0].question, n=PERSONS, epsilon=2.0 / k)
         for part in found.parts:
             mine = part.plan.predict(1.0)["privacy_noise"]
             assert mine <= by_hand.predict(1.0)["privacy_noise"] / factor * (1 + 1e-9)
@@ -217,16 +217,16 @@ def test_the_bill_of_a_fixed_plan_is_the_planned_one_whatever_it_finds(seed):
     ]
     for question in questions:
         for terms in ({"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}, {"rho": 0.5}):
-            plan = pm.plan(question, persons=400, **terms)
+            plan = pm.plan(question, n=400, **terms)
             assert plan.fixed
             release = pm.ask(values, question, noise=SimulatedNoise(seed), **terms)
-            assert Counter(release.guarantee.mechanisms) == Counter(plan.losses)
+            assert Counter(release.guarantee.mechanisms) == Counter(plan.events)
 
 
 def test_a_plan_that_may_stop_early_is_not_called_fixed():
-    assert not getattr(pm.plan(pm.Mean(), persons=4000, epsilon=1.0), "fixed", False)
+    assert not getattr(pm.plan(pm.Mean(), n=4000, epsilon=1.0), "fixed", False)
     assumed = pm.Mean(assume=pm.SubGaussian(sd=1.0))
-    assert not pm.plan(assumed, persons=4000, epsilon=1.0, delta=1e-6).fixed
+    assert not pm.plan(assumed, n=4000, epsilon=1.0, delta=1e-6).fixed
 
 
 def test_rho_parts_are_sums_of_rho_and_convert():
@@ -237,13 +237,13 @@ def test_rho_parts_are_sums_of_rho_and_convert():
     plan = made.plan(PERSONS)
     assert plan.allotment.way == RHO
     assert sum(exact_fraction(part.own.rho) for part in plan.parts) <= exact_fraction(0.1)
-    assert math.fsum(line.rho for line in plan.losses) <= 0.1 * (1 + 1e-12)
+    assert math.fsum(line.rho for line in plan.events) <= 0.1 * (1 + 1e-12)
     assert plan.guarantee.rho == 0.1
     assert made.release().guarantee.verify()
 
 
 def test_a_line_known_by_rho_alone_has_no_epsilon_of_its_own():
-    line = Concentrated("q", 0.01, relation="replace-one")
+    line = Concentrated("q", 0.01, neighbors="replace-one")
     assert not within([line], Budget(10.0))
     assert within([line], Budget(rho=0.01))
     assert not within([line, line], Budget(rho=0.015))
@@ -284,9 +284,9 @@ def test_wanted_errors_are_met_and_the_rest_is_shared():
     assert exact.plan.predict(1.0)["rmse"] <= 0.025
     less = replace_epsilon(exact.budget, exact.budget.epsilon * 0.999)
     assert (
-        pm.plan(made.questions["exact"].question, persons=PERSONS, epsilon=less.epsilon).predict(
-            1.0
-        )["rmse"]
+        pm.plan(made.questions["exact"].question, n=PERSONS, epsilon=less.epsilon).predict(1.0)[
+            "rmse"
+        ]
         > 0.025
     )
     assert exact.budget.epsilon + rest.budget.epsilon == pytest.approx(2.0)
@@ -334,7 +334,7 @@ def test_an_error_below_that_of_sampling_is_refused():
 def test_predicted_errors_do_not_grow_with_the_share():
     question = pm.Mean("y", assume=LIMITS)
     errors = [
-        pm.plan(question, persons=PERSONS, epsilon=float(x)).predict(1.0)["rmse"]
+        pm.plan(question, n=PERSONS, epsilon=float(x)).predict(1.0)["rmse"]
         for x in np.geomspace(0.01, 10, 200)
     ]
     assert np.all(np.diff(errors) <= 0)
@@ -439,7 +439,7 @@ class Broken:
                     fixed = False
 
                     def run(self, curator):
-                        (sums,) = curator.people.box_sums([ClipInterval(*LIMITS)])
+                        (sums,) = curator.people.interval_sums([ClipInterval(*LIMITS)])
                         if sums.present % 2:
                             raise RuntimeError("private-value-xyz")
                         raise MemoryError
@@ -619,7 +619,7 @@ def test_add_remove_needs_a_guess_and_keeps_its_relation():
         with pytest.raises(ArgumentError, match="n_design"):
             act()
     made = pm.Study(
-        TABLE, epsilon=3.0, neighbors="add-remove", n_design=PERSONS, noise=SimulatedNoise(2)
+        TABLE, epsilon=3.0, neighbors="add-remove", n_guess=PERSONS, noise=SimulatedNoise(2)
     )
     made.add("a", pm.Mean("y")).add("b", pm.Mean("x", assume=(-5, 5)))
     found = made.release()

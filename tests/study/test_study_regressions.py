@@ -52,7 +52,7 @@ def test_limits_a_term_and_bounds_a_variable(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     study = read_study("study.toml")
     own, everybody, told = (study.questions[name].question for name in ("own", "all", "told"))
-    assert own == pm.Regression("y ~ x", effect="own", assume=((-9.0, 9.0), (-3.0, 3.0)))
+    assert own == pm.Regression("y ~ x", effect="per_person", assume=((-9.0, 9.0), (-3.0, 3.0)))
     for asked in (everybody, told):
         assert not asked.estimator(2, None, pm.Budget(epsilon=1.0)).searched
     assert run(["study", "run", "study.toml", "--out", "made"]) == 0, capsys.readouterr().err

@@ -413,7 +413,7 @@ def test_no_seed_and_no_raw_noise_is_in_any_file(place):
 # --- the command ----------------------------------------------------------------------------------
 def test_the_command_plans_runs_verifies_and_runs_again_for_nothing(place, capsys):
     pm.Ledger(place / "book", epsilon=2.0, delta=1e-6)
-    assert call("study", "plan", place / "study.toml", "--persons", "3000") == 0
+    assert call("study", "plan", place / "study.toml", "--n", "3000") == 0
     out = capsys.readouterr().out
     assert "minimum n" in out
     arguments = ("study", "run", place / "study.toml", "--out", place / "out", "--ledger",
@@ -450,7 +450,7 @@ def test_init_writes_a_file_that_runs_once_a_column_is_chosen(place):
     out = place / "new.toml"
     assert call("study", "init", place / "panel.csv", "--person", "who", "--out", out) == 0
     assert call("study", "init", place / "panel.csv", "--person", "who", "--out", out) == 2
-    assert call("study", "plan", out, "--persons", "3000") == 0
+    assert call("study", "plan", out, "--n", "3000") == 0
     assert "who" in out.read_text()
     assert "# columns are not shown" in out.read_text()
 
@@ -494,7 +494,7 @@ def test_columns_are_read_from_the_schema_alone():
 def test_words_that_are_not_known_are_refused_with_a_near_one(place, capsys, old, new, word):
     assert old in FILE
     (place / "study.toml").write_text(FILE.replace(old, new, 1))
-    assert call("study", "plan", place / "study.toml", "--persons", "3000") == 2
+    assert call("study", "plan", place / "study.toml", "--n", "3000") == 2
     assert word in capsys.readouterr().err
 
 
@@ -523,7 +523,7 @@ def test_a_plan_refuses_columns_that_are_not_there(place, capsys, old, new, word
     (place / "study.toml").write_text(FILE.replace(old, new, 1))
     assert call("study", "plan", place / "study.toml") == 2
     assert word in capsys.readouterr().err
-    assert call("study", "plan", place / "study.toml", "--persons", "3000") == 0  # opens no table
+    assert call("study", "plan", place / "study.toml", "--n", "3000") == 0  # opens no table
 
 
 def test_a_file_that_is_not_there_is_said_in_words(tmp_path, capsys):
@@ -567,11 +567,11 @@ def test_planning_reads_the_column_of_persons_and_no_other(place, kind, monkeypa
     path = place / f"t.{kind}"
     frame.write_csv(path) if kind == "csv" else frame.write_parquet(path)
     table = pm.Table(str(path), person="who")
-    assert table.persons() == pm.read(str(path), person="who", values="y").size() == 3000
+    assert table.count_people() == pm.read(str(path), person="who", values="y").size() == 3000
     monkeypatch.setattr("privmean.data.read.read", lambda *a, **k: 1 / 0)
     assert read is not None
     study = pm.Study(table, epsilon=1.0).add("level", pm.Mean("y"))
-    assert study.plan().shapes["level"].persons == 3000
+    assert study.plan().shapes["level"].n == 3000
 
 
 def test_runs_that_are_killed_go_on_with_what_they_drew():

@@ -23,7 +23,7 @@ pm.mean(table, "wage", epsilon=1.0, assume="sub-gaussian")  # E: arg-type | repo
 pm.mean(
     table, "wage", assume=pm.WorkingErrors(1.0), epsilon=1.0
 )  # E: arg-type | reportArgumentType
-pm.mean(table, "wage", epsilon=1.0, related="school")  # E: arg-type | reportArgumentType
+pm.mean(table, "wage", epsilon=1.0, clustering="school")  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, estimand="person")  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, target="mean")  # E: call-arg | reportCallIssue
 pm.mean(epsilon=1.0)  # E: call-arg | reportCallIssue
@@ -39,8 +39,8 @@ pm.quantile(table, "y", "median", epsilon=1.0)  # E: arg-type | reportArgumentTy
 pm.ask(table, "mean", epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.ask(table, pm.Mean("y"), epsilon="one")  # E: arg-type | reportArgumentType
 pm.plan(pm.Mean("y"), epsilon=1.0)  # E: call-arg | reportCallIssue
-pm.plan(pm.DefaultMean(), persons=9, epsilon=1.0)  # E: arg-type | reportArgumentType
-pm.required_n(pm.Mean(), error=0.1, epsilon=1.0)  # E: call-arg | reportCallIssue
+pm.plan(pm.DefaultMean(), n=9, epsilon=1.0)  # E: arg-type | reportArgumentType
+pm.required_n(pm.Mean(), target_error=0.1, epsilon=1.0)  # E: call-arg | reportCallIssue
 pm.Mean("y", methode="auto")  # E: call-arg | reportCallIssue
 pm.Mean("y", assume=3)  # E: arg-type | reportArgumentType
 pm.Regression("y ~ a", working="ar1")  # E: arg-type | reportArgumentType

@@ -24,12 +24,14 @@ one = pm.mean(values, epsilon=1.0, delta=1e-6, bounds=(0, 8))
 one = pm.mean("panel.parquet", "wage", person="who", epsilon=1.0)
 one = pm.mean(Path("panel.csv"), ["wage", "hours"], person="who", epsilon=1.0)
 one = pm.mean(frame, "wage", person="who", epsilon=1.0)
-one = pm.mean(frame.lazy(), "wage", person="who", epsilon=1.0, neighbors="add-remove", n_design=9)
+one = pm.mean(frame.lazy(), "wage", person="who", epsilon=1.0, neighbors="add-remove", n_guess=9)
 one = pm.mean({"who": values, "wage": values}, "wage", person="who", epsilon=1.0)
 one = pm.mean(values, person=np.arange(1000), epsilon=1.0)
-people = pm.read(frame, person="who", values=["wage"], estimand="records", cap=5)
+people = pm.read(frame, person="who", values=["wage"], estimand="records", max_records=5)
 one = pm.mean(people, epsilon=1.0, ledger=pm.Ledger(epsilon=3.0), noise=pm.SimulatedNoise(1))
-table = pm.Table("panel.csv", person="who", delimiter=";", machine=pm.Resources(memory="4GB"))
+table = pm.Table(
+    "panel.csv", person="who", delimiter=";", resources=pm.Resources(memory_limit="4GB")
+)
 one = pm.mean(table, "wage", epsilon=1.0, level=0.9)
 
 # what accuracy may rest on, and who answers
@@ -47,13 +49,13 @@ one = pm.mean(values, epsilon=1.0, method=pm.PureCover(pm.BoundedMoment(2, 1.0, 
 one = pm.mean(values, epsilon=1.0, method=pm.BoundedMean((0, 9)))
 one = pm.mean(values, epsilon=1.0, method=pm.AnisotropicMean(1.0))
 effects = pm.RandomEffects(group_sd=0.1, within_sd=1.0, records=5, group="school")
-one = pm.mean(table, "wage", related=effects, epsilon=1.0, delta=1e-6)
+one = pm.mean(table, "wage", clustering=effects, epsilon=1.0, delta=1e-6)
 
 # the other questions, and what their releases are
 fit: pm.RegressionRelease = pm.regress(
     table,
     "y ~ a + b",
-    effect="own",
+    effect="per_person",
     working=pm.AR1(0.4),
     time="year",
     assume=pm.WorkingErrors(0.3),
@@ -63,7 +65,7 @@ line: pm.CurveRelease = pm.curve(table, "y", time="year", bins=[0, 1, 2], epsilo
 one = pm.variance(table, "y", within=(0.01, 10.0), method="coinpress", center=3.0, rho=0.5)
 fit = pm.ask(
     table,
-    pm.Regression("y ~ a", effect="own", threshold=0.05, method=pm.PrivateScale()),
+    pm.Regression("y ~ a", effect="per_person", threshold=0.05, method=pm.PrivateScale()),
     epsilon=1.0,
 )
 line = pm.ask(table, pm.Curve("y", "year", (0, 1, 2), assume=(0, 8)), epsilon=1.0)
@@ -78,14 +80,14 @@ found: pm.Verification = pm.verify(stored)
 points: tuple[float, ...] = line.at
 
 # before any data
-planned = pm.plan(pm.Mean(method="default"), persons=1000, columns=3, epsilon=1.0)
+planned = pm.plan(pm.Mean(method="default"), n=1000, columns=3, epsilon=1.0)
 error: float = planned.predict(1.0)["rmse"]
-bill = planned.losses
+bill = planned.events
 for question in (pm.Regression("y ~ a"), pm.Curve("y", "year", (0, 1, 2)), pm.Quantile("y")):
-    bill = pm.plan(question, persons=1000, epsilon=1.0).losses
-bill = pm.plan(pm.Variance("y", (0.01, 10.0)), persons=1000, epsilon=1.0).losses
-bill = pm.plan(pm.Compare("y", arms="treated"), persons=1000, epsilon=1.0).losses
-least: int = pm.required_n(pm.Mean(assume=(0, 8)), error=0.1, guess_sd=1.0, epsilon=1.0)
+    bill = pm.plan(question, n=1000, epsilon=1.0).events
+bill = pm.plan(pm.Variance("y", (0.01, 10.0)), n=1000, epsilon=1.0).events
+bill = pm.plan(pm.Compare("y", arms="treated"), n=1000, epsilon=1.0).events
+least: int = pm.required_n(pm.Mean(assume=(0, 8)), target_error=0.1, guess_sd=1.0, epsilon=1.0)
 design = pm.FixedDesign((0.0, 1.0), cells=8).plan(pm.Budget(epsilon=1.0), times=values)
 stream_plan: StreamPlan = plan_stream(
     rho=0.5, steps=64, max_participations=4, min_separation=1, bounds=(0, 1)

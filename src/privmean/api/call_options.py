@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 class CallOptions(TypedDict, total=False):
     """epsilon, delta | rho: the budget of the whole call; there is no default. neighbors:
-    "replace-one" (the roster, hence n, is public) or "add-remove" (n is private; n_design is a
+    "replace-one" (the roster, hence n, is public) or "add-remove" (n is private; n_guess is a
     public guess of it where a method needs one); not said: replace-one, but add-remove for means
     by group. level: of the interval that is printed. ledger:
     charged before any noise is drawn: a `Ledger`, or the path of one. label, analyst: for its
@@ -32,7 +32,7 @@ class CallOptions(TypedDict, total=False):
     delta: float
     rho: float
     neighbors: Neighbors
-    n_design: int
+    n_guess: int
     level: float
     ledger: Ledger | str | os.PathLike[str] | None
     label: str
@@ -50,7 +50,7 @@ class CheckedOptions:
     """The terms of one call, checked."""
 
     budget: Budget
-    n_design: int | None
+    n_guess: int | None
     level: float
     ledger: Ledger | None
     noise: Noise | None
@@ -60,7 +60,7 @@ class CheckedOptions:
 
 def require_question(given: Question) -> Question:
     """The question, if it is one."""
-    if not hasattr(type(given), "usual_neighbors"):
+    if not hasattr(type(given), "default_neighbors"):
         remedy = "use pm.Mean('wage') or pm.Quantile('wage')"
         raise ArgumentError("question", given, "is not a question", remedy)
     return given
@@ -87,16 +87,16 @@ def check_options(
         rho=terms.get("rho"),
         neighbors=relation,
     )
-    guess = terms.get("n_design")
+    guess = terms.get("n_guess")
     if guess is not None:
         if relation != ADD_REMOVE:
             raise ArgumentError(
-                "n_design",
+                "n_guess",
                 guess,
                 "is only for neighbors='add-remove'",
                 "remove it; n is public here",
             )
-        guess = validate.whole("n_design", guess, least=1)
+        guess = validate.whole("n_guess", guess, least=1)
     noise = terms.get("noise")
     if not _does(noise, "laplace"):
         raise ArgumentError(

@@ -62,12 +62,12 @@ def ask(
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
-        question = pm.Regression("ln_wage ~ tenure", effect="own", threshold=0.05)
+        question = pm.Regression("ln_wage ~ tenure", effect="per_person", threshold=0.05)
         print(pm.ask(table, question, epsilon=1.0))
 
     Guarantees: those of the question, for the budget given.
     """
-    said = check_options(terms, ask, require_question(question).usual_neighbors)
+    said = check_options(terms, ask, require_question(question).default_neighbors)
     return run_question(source_of(source, person, {}), question, said)
 
 
@@ -79,9 +79,9 @@ def mean(
     person: Person | None = None,
     assume: Assumption | None = None,
     method: Named | Estimator = "auto",
-    related: float | RandomEffects = 1.0,
-    estimand: Estimand = "persons",
-    cap: int | None = None,
+    clustering: float | RandomEffects = 1.0,
+    estimand: Estimand = "people",
+    max_records: int | None = None,
     bounds: Bounds | None = None,
     concentration: Concentration | None = None,
     moment: Moment | None = None,
@@ -91,8 +91,8 @@ def mean(
     max_groups: int = 1,
     contrasts: str | tuple[str, ...] | list[str] | None = None,
     membership: str = "private",
-    rule: str | None = None,
-    other: bool = False,
+    group_rule: str | None = None,
+    other_group: bool = False,
     shrink: bool = False,
     simultaneous: bool = False,
     **terms: Unpack[CallOptions],
@@ -129,9 +129,10 @@ def mean(
     usual: Neighbors = "replace-one" if by is None or membership == "public" else "add-remove"
     said = check_options(terms, mean, usual)
     question = Mean(
-        chosen, estimand, cap, assume=one_of(assume, words),
-        method=method, related=related, by=columns, keys=keys, max_groups=max_groups,
-        contrasts=compared, membership=membership, rule=rule, other=other, shrink=shrink,
+        chosen, estimand, max_records, assume=one_of(assume, words),
+        method=method, clustering=clustering, by=columns, keys=keys, max_groups=max_groups,
+        contrasts=compared, membership=membership, group_rule=group_rule, other_group=other_group,
+        shrink=shrink,
         simultaneous=simultaneous,
     )  # fmt: skip
     return run_question(source_of(source, person, {}), question, said)
@@ -146,7 +147,7 @@ def regress(
     effect: Effect = "pooled",
     only: Sequence[str] | None = None,
     contrasts: Mapping[str, Mapping[str, float]] | None = None,
-    weights: Literal["persons"] | int = "persons",
+    weights: Literal["people"] | int = "people",
     scales: Mapping[str, tuple[float, float]] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed_effects: bool = False,
@@ -154,14 +155,15 @@ def regress(
     time: str | None = None,
     assume: Clipping | WorkingErrors | None = None,
     method: Auto | Estimator = "auto",
-    related: float = 1.0,
+    clustering: float = 1.0,
     concentration: Concentration | None = None,
     **terms: Unpack[CallOptions],
 ) -> RegressionRelease:
     """A differentially private regression of persons with many records each.
 
-    effect: "pooled" (one regression for all persons), "within" (changes within persons) or "own"
-    (the mean of persons' own coefficients). source: a `Table`, or a path, a frame or a mapping of
+    effect: "pooled" (one regression for all persons), "within" (changes within persons) or
+    "per_person" (the mean of persons' own coefficients). source: a `Table`, or a path,
+    a frame or a mapping of
     names to arrays (one row a record) with `person`. formula and the rest: see `Regression`; rare
     settings are fields of it, asked with `ask`. concentration: the same as `assume`. terms: see
     `Terms`.
@@ -180,7 +182,8 @@ def regress(
     fitted = None if only is None else validate.several("only", only, "name terms in a list")
     question = Regression(
         formula, fixed_effects, working, time, scales=scales,
-        assume=one_of(assume, {"concentration": concentration}), method=method, related=related,
+        assume=one_of(assume, {"concentration": concentration}), method=method,
+        clustering=clustering,
         effect=effect, only=fitted, contrasts=contrasts, weights=weights, bounds=bounds,
     )  # fmt: skip
     return run_question(source_of(source, person, {}), question, said)
@@ -196,7 +199,7 @@ def curve(
     person: Person | None = None,
     assume: Clipping | None = None,
     method: Auto | Estimator = "auto",
-    related: float = 1.0,
+    clustering: float = 1.0,
     bounds: Bounds | None = None,
     concentration: Concentration | None = None,
     smooth: float = 0.0,
@@ -223,7 +226,7 @@ def curve(
     said = check_options(terms, curve)
     known = one_of(assume, {"bounds": bounds, "concentration": concentration})
     question = Curve(
-        value, time, bins, assume=known, method=method, related=related,
+        value, time, bins, assume=known, method=method, clustering=clustering,
         smooth=smooth, by=by, levels=levels,  # type: ignore[arg-type]
     )  # fmt: skip
     return run_question(source_of(source, person, {}), question, said)
@@ -238,7 +241,7 @@ def variance(
     person: Person | None = None,
     method: Method = "auto",
     center: float | None = None,
-    related: float = 1.0,
+    clustering: float = 1.0,
     **terms: Unpack[CallOptions],
 ) -> VarianceRelease:
     """A differentially private variance and standard deviation of persons' values in one column.
@@ -257,7 +260,7 @@ def variance(
     from privmean.questions.variance import Variance
 
     said = check_options(terms, variance)
-    question = Variance(value, within, method, center, related=related)
+    question = Variance(value, within, method, center, clustering=clustering)
     return run_question(source_of(source, person, {}), question, said)
 
 
@@ -269,8 +272,8 @@ def compare(
     person: Person | None = None,
     arms: str | None = None,
     levels: Sequence[str | int | bool] | None = None,
-    before: str | None = None,
-    slope: float = 1.0,
+    baseline: str | None = None,
+    baseline_slope: float = 1.0,
     by: str | None = None,
     pair: Sequence[str | int | bool] | None = None,
     membership: str = "private",
@@ -293,9 +296,16 @@ def compare(
     from privmean.questions.compare import Compare
 
     question = Compare(
-        value, arms, _listed("levels", levels), before, slope, by, _listed("pair", pair), membership
+        value,
+        arms,
+        _listed("levels", levels),
+        baseline,
+        baseline_slope,
+        by,
+        _listed("pair", pair),
+        membership,
     )
-    said = check_options(terms, compare, question.usual_neighbors)
+    said = check_options(terms, compare, question.default_neighbors)
     return run_question(source_of(source, person, {}), question, said)
 
 
@@ -312,7 +322,7 @@ def quantile(
     *,
     person: Person | None = None,
     bounds: tuple[float, float] | None = None,
-    related: float = 1.0,
+    clustering: float = 1.0,
     **terms: Unpack[CallOptions],
 ) -> QuantileRelease:
     """Differentially private quantiles of persons' values in one column.
@@ -331,5 +341,5 @@ def quantile(
 
     said = check_options(terms, quantile)
     points = (q,) if isinstance(q, int | float) else q
-    question = Quantile(value, points, bounds, related)
+    question = Quantile(value, points, bounds, clustering)
     return run_question(source_of(source, person, {}), question, said)

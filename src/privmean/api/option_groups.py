@@ -43,7 +43,7 @@ class NeighborOptions(BudgetOptions):
 class ReleaseOptions(NeighborOptions):
     """What one release may spend, and at which level its intervals are."""
 
-    n_design: Annotated[int | None, "Guess n for add-remove; the guess is public."] = None
+    n_guess: Annotated[int | None, "Guess n for add-remove; the guess is public."] = None
     level: Level = 0.95
 
 
@@ -56,15 +56,15 @@ class TextOptions:
     decimal: Annotated[str | None, "Set the CSV decimal sign, a point or a comma."] = None
     encoding: Annotated[str | None, "Set the encoding, such as utf-8, latin-1 or cp1252."] = None
     header: Header = None
-    null_words: Annotated[
-        list[str] | None, "Read this text as missing; repeat for more.", "--null-word"
+    na_values: Annotated[
+        list[str] | None, "Read this text as missing; repeat for more.", "--na-value"
     ] = None
 
     def words(self) -> dict[str, Any]:
         """What is said, by the names that readers of tables use."""
         tab = self.delimiter == "\\t"  # as a shell says it
         said = {**asdict(self), "delimiter": "\t" if tab else self.delimiter}
-        said["null_words"] = self.null_words or None
+        said["na_values"] = self.na_values or None
         return {name: value for name, value in said.items() if value is not None}
 
 
@@ -72,11 +72,11 @@ class TextOptions:
 class ResourceOptions:
     """How reading may use the machine."""
 
-    memory: Annotated[str | None, "Limit the memory for reading, such as 3GB."] = None
+    memory_limit: Annotated[str | None, "Limit the memory for reading, such as 3GB."] = None
     threads: Annotated[int | None, "Limit the processors for reading."] = None
-    spill: Annotated[str | None, "Put temporary files into this folder."] = None
+    temp_directory: Annotated[str | None, "Put temporary files into this folder."] = None
 
-    def machine(self) -> Resources:
+    def resources(self) -> Resources:
         """The same for a table; progress is shown where somebody can see it."""
         from privmean.data.table import Resources
 

@@ -102,7 +102,7 @@ def _read(name: str, item: Field, value: object) -> Any:
             return working_of(name, value)
         if item.name == "keys":
             return tuple(value.split(","))
-        if item.name == "related":
+        if item.name == "clustering":
             return related_of(name, value)
         if item.name == "contrasts" and not _names(item.hint):
             from privmean.questions.regression_options import contrasts_of

@@ -39,19 +39,19 @@ _LEVEL = ("level=0.95",)
 # keywords of functions and classes: old or usual -> new, new=form, or a sentence
 KEYWORDS: dict[str, tuple[str, ...]] = {
     # renamed
-    "cap": ("max_records",),
-    "related": ("clustering",),
+    "max_records": ("max_records",),
+    "clustering": ("clustering",),
     "rule": ("group_rule",),
     "other": ("other_group",),
     "before": ("baseline",),
     "slope": ("baseline_slope",),
-    "n_design": ("n_guess",),
+    "n_guess": ("n_guess",),
     "memory": ("memory_limit", _RESOURCES.format("memory_limit")),
-    "spill": ("temp_directory", _RESOURCES.format("temp_directory")),
-    "machine": ("resources", _TABLE.format("resources")),
+    "temp_directory": ("temp_directory", _RESOURCES.format("temp_directory")),
+    "resources": ("resources", _TABLE.format("resources")),
     "around": ("center",),
-    "null_words": ("na_values", _TABLE.format("na_values")),
-    "persons": ("n",),
+    "na_values": ("na_values", _TABLE.format("na_values")),
+    "n": ("n",),
     "error": ("target_error",),
     "sizes": ("group_sizes",),
     # given elsewhere
@@ -122,7 +122,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
 VALUES = {
     ("estimand", "persons"): "people",
     ("weights", "persons"): "people",
-    ("effect", "own"): "per_person",
+    ("effect", "per_person"): "per_person",
     ("rule", "mode"): "most_frequent",
     ("group_rule", "mode"): "most_frequent",
 }
@@ -150,7 +150,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--spill": ("--temp-directory",),
     "--error": ("--target-error",),
     "--sizes": ("--group-sizes",),
-    "--persons-a-period": ("--n-per-period",),
+    "--n-per-period": ("--n-per-period",),
     "--null-word": ("--na-value",),
     # given elsewhere
     "--between-sd": (_ASSUME,),

@@ -52,7 +52,7 @@ def run_question(
         about=_about(source, question, said),
         level=said.level,
     )
-    return question.told(release)
+    return question.to_release(release)
 
 
 @contextmanager
@@ -73,17 +73,17 @@ def _ready(
     names = _names(source, question)
     if names is not None and said.budget.neighbors == ADD_REMOVE:
         # nothing of the plan needs the table: it is refused before the table is opened
-        make_plan(question, PublicShape(names, None, said.n_design), said.budget)
+        make_plan(question, PublicShape(names, None, said.n_guess), said.budget)
     elif names is not None:
         question.estimator(len(names), None, said.budget)
     if isinstance(source, Table):
-        people, question = to_person_table(source, question), question.prepared(source)
+        people, question = to_person_table(source, question), question.with_public_facts(source)
     else:
-        people, question = source, question.prepared(None)
-    shape = shape_of(people, said.budget.neighbors, said.n_design)
+        people, question = source, question.with_public_facts(None)
+    shape = shape_of(people, said.budget.neighbors, said.n_guess)
     plan = make_plan(question, shape, said.budget)
     if plan.budget.delta:
-        warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses), shape.count)
+        warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.events), shape.count)
     return question, people, plan
 
 
@@ -115,13 +115,13 @@ def to_person_table(table: Table, question: Question) -> PersonTable:
 
 def make_plan(question: Question, shape: PublicShape, budget: Budget) -> Plan:
     """The plan of a question, which keeps the budget."""
-    plan = question.estimator(shape.dimension, shape.cap, budget).plan(budget, shape)
-    if shape.cap is not None and getattr(plan, "persons_only", False):
+    plan = question.estimator(shape.dimension, shape.max_records, budget).plan(budget, shape)
+    if shape.max_records is not None and getattr(plan, "persons_only", False):
         raise ArgumentError(
             "method",
             plan.estimator,
             "cannot estimate a mean over records",
-            "give bounds or a concentration, release fewer columns, or use estimand='persons'",
+            "give bounds or a concentration, release fewer columns, or use estimand='people'",
         )
     return within_budget(plan, budget)
 
@@ -134,12 +134,12 @@ def within_budget(plan: Plan, budget: Budget) -> Plan:
     columns can be wider than the exact samplers draw. Every question passes here before it is
     charged, so that no release fails after its charge.
     """
-    if not Guarantee.of(budget, budget.neighbors, plan.losses).verify():
+    if not Guarantee.of(budget, budget.neighbors, plan.events).verify():
         raise InfeasibleError(
             f"no noise of this method keeps {budget.describe()}",
             "give a larger delta, another epsilon, or choose another method",
         )
-    for item in plan.losses:
+    for item in plan.events:
         require_drawn(item.name, item.drawn)
     return plan
 

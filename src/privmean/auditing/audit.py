@@ -154,7 +154,7 @@ def _one(
     for kind, people, rows in list(_tables(question, source, person, seed)):
         require_persons(len(people.people))
         for one in said:
-            call = Call(name, (question,), persons=len(people.people), terms=(one,), rows=rows)
+            call = Call(name, (question,), n=len(people.people), terms=(one,), rows=rows)
             cases.append(CallCase(call, *one, kind, people))
     each = max(1, -(-runs // len(cases)))
     return [
@@ -188,7 +188,7 @@ def _tables(
     plain = summary is None or isinstance(summary, RecordMeans)
     if source is None:
         names = getattr(summary, "names", None) or ("value",)
-        rows = Rows(tuple(names), getattr(summary, "cap", None)) if plain else None
+        rows = Rows(tuple(names), getattr(summary, "max_records", None)) if plain else None
         for kind in KINDS:
             made = rows.built(kind, PERSONS, seed) if rows else None
             yield kind, made or table_for(question, kind, seed), rows
@@ -205,7 +205,7 @@ def _tables(
             return
         found = found.people(summary)
     people: Any = found.collect() if hasattr(found, "collect") else found
-    rows = Rows(tuple(people.columns), people.cap)
+    rows = Rows(tuple(people.columns), people.max_records)
     yield "own", rows.of(people), rows
 
 

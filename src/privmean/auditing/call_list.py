@@ -47,26 +47,28 @@ Words = Mapping[str, Any]
 GROUPS: Words = {"by": "g", "keys": ["a", "b", "c"]}
 SPLIT: Words = {**GROUPS, "max_groups": 2}
 NEAR = (-9.0, 9.0)
-POOLED, OWN = {"formula": "y ~ x"}, {"formula": "y ~ x", "effect": "own"}
+POOLED, OWN = {"formula": "y ~ x"}, {"formula": "y ~ x", "effect": "per_person"}
 # of every kind of question: what is said in any case, and for each field what sets it
 AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
     "mean": (
         {"values": "y"},
         {
             "values": ({"values": ["y", "x"]}, {"values": ["y", "x"], "assume": (0, 8)}),
-            "estimand": {"estimand": "records", "cap": 3},
-            "cap": {"estimand": "records", "cap": 2, "assume": (0, 8)},
+            "estimand": {"estimand": "records", "max_records": 3},
+            "max_records": {"estimand": "records", "max_records": 2, "assume": (0, 8)},
             "resolution": {"resolution": 0.25},
             "assume": ({"assume": (0, 8)}, {"assume": NEAR, "values": ["y", "x", "z"]}),
             "method": {"method": DefaultMean(target="mean")},
-            "related": ({"related": 2.0}, {"related": RandomEffects(0.5, 1.0, 10, group="arm")}),
+            "clustering": ({"clustering": 2.0}, {"clustering": RandomEffects(0.5, 1.0, 10,
+            group="arm")}),
             "by": ({"by": "g"}, {"by": ["g", "h"]}, {**GROUPS, "values": ["y", "x"]}),
             "keys": (GROUPS, {"by": ["g", "h"], "keys": [("a", "b"), ("b", "c")]}),
             "max_groups": SPLIT,
             "contrasts": {**GROUPS, "contrasts": ("a - b", "each - rest")},
             "membership": ({**GROUPS, "membership": "public"}, {**SPLIT, "membership": "public"}),
-            "rule": ({**GROUPS, "rule": "split", "max_groups": 2}, {"by": "g", "rule": "split"}),
-            "other": {**GROUPS, "keys": ["a", "b"], "other": True},
+            "group_rule": ({**GROUPS, "group_rule": "split", "max_groups": 2}, {"by": "g",
+            "group_rule": "split"}),
+            "other_group": {**GROUPS, "keys": ["a", "b"], "other_group": True},
             "shrink": {**GROUPS, "shrink": True},
             "simultaneous": {**GROUPS, "simultaneous": True},
         },
@@ -84,7 +86,7 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "resolution": {**OWN, "resolution": 2.0**-10},
             "assume": {**OWN, "assume": NEAR},
             "method": {**OWN, "method": PrivateScale(target="clipped")},
-            "related": ({"related": 2.0}, {**OWN, "related": 2.0}),
+            "clustering": ({"clustering": 2.0}, {**OWN, "clustering": 2.0}),
             "effect": ({"effect": "within"}, OWN),
             "only": {"formula": "y ~ x + z", "only": ("x",)},
             "contrasts": {"formula": "y ~ x + z", "contrasts": {"x - z": {"x": 1, "z": -1}}},
@@ -99,7 +101,7 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "resolution": {"resolution": 2.0**-10},
             "assume": {"assume": (0, 8)},
             "method": {"method": PrivateScale(target="clipped")},
-            "related": {"related": 2.0},
+            "clustering": {"clustering": 2.0},
             "smooth": {"smooth": 1.0, "assume": (0, 8)},
             "by": {"by": "g", "levels": ("a", "b"), "assume": (0, 8)},
             "levels": {"by": "g", "levels": ("a", "b"), "assume": (0, 8), "smooth": 1.0},
@@ -111,14 +113,15 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "value": {}, "within": {"within": (0.01, 100.0)},
             "method": {"method": "pair scale", "within": (0.1, 10.0)},
             "center": {"method": "coinpress", "within": (0.1, 10.0), "center": 3.0},
-            "resolution": {"resolution": 0.25}, "related": {"related": 2.0},
+            "resolution": {"resolution": 0.25}, "clustering": {"clustering": 2.0},
         },
     ),
     "compare": (
         {"value": "y", "arms": "arm"},
         {
             "value": {}, "arms": {}, "levels": {"arms": "g", "levels": ("a", "b")},
-            "before": {"before": "b"}, "slope": {"before": "b", "slope": 0.5},
+            "baseline": {"baseline": "b"}, "baseline_slope": {"baseline": "b",
+            "baseline_slope": 0.5},
             "by": {"arms": None, "by": "g", "pair": ("a", "b")},
             "pair": {"arms": None, "by": "h", "pair": ("a", "c")},
             "membership": {"membership": "public"}, "resolution": {"resolution": 0.25},
@@ -128,7 +131,7 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
         {"value": "y"},
         {
             "value": {}, "q": {"q": (0.05, 0.25, 0.5, 0.75)}, "bounds": {"bounds": (0.0, 8.0)},
-            "related": {"related": 2.0}, "resolution": {"resolution": 0.25},
+            "clustering": {"clustering": 2.0}, "resolution": {"resolution": 0.25},
         },
     ),
 }  # fmt: skip
@@ -184,7 +187,7 @@ def plan_of(made: Estimator | Question, budget: Budget, shape: PublicShape) -> P
     """The plan of an estimator, or of a question's."""
     estimator = getattr(made, "estimator", None)
     if callable(estimator):  # a question says who answers
-        made = estimator(shape.dimension, shape.cap, budget)
+        made = estimator(shape.dimension, shape.max_records, budget)
     plan: Plan = made.plan(budget, shape)  # type: ignore[union-attr]
     return within_budget(plan, budget)
 
@@ -194,11 +197,11 @@ class Rows:
     """How records become one row per person: the columns of values, and the cap of records."""
 
     columns: tuple[str, ...]
-    cap: int | None = None
+    max_records: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        more = () if self.cap is None else tuple(RECORDS + name for name in self.columns)
+        more = () if self.max_records is None else tuple(RECORDS + name for name in self.columns)
         return (*self.columns, *more)
 
     def built(self, kind: str, persons: int, seed: int) -> Table:
@@ -207,7 +210,9 @@ class Rows:
 
     def of(self, people: Any) -> Table:
         """The rows of people who are given."""
-        cells = np.hstack([people.matrix(), *([people.counts] if self.cap is not None else ())])
+        cells = np.hstack(
+            [people.matrix(), *([people.counts] if self.max_records is not None else ())]
+        )
         return Table(self.names, {k: (tuple(row),) for k, row in enumerate(cells.tolist())})
 
     def people(self, table: Table) -> ArrayPersonTable:
@@ -215,12 +220,12 @@ class Rows:
         cells = [[math.nan if x is None else x for x in own[0]] for own in table.people.values()]
         d = len(self.columns)
         every = np.array(cells, dtype=float).reshape(-1, len(self.names))
-        if self.cap is None:
+        if self.max_records is None:
             return ArrayPersonTable(every, self.columns)
         counts = np.clip(np.nan_to_num(every[:, d:]), 0, 2.0**40).astype(np.int64)
         values = np.where(counts == 0, math.nan, every[:, :d])
         return ArrayPersonTable(
-            values, self.columns, np.where(np.isnan(values), 0, counts), self.cap
+            values, self.columns, np.where(np.isnan(values), 0, counts), self.max_records
         )
 
 
@@ -229,7 +234,7 @@ class Ran:
     """What a plan came to, and what it asked for."""
 
     outcome: Any
-    bill: tuple[PrivacyEvent, ...]
+    events: tuple[PrivacyEvent, ...]
 
 
 def asking(made: Estimator | Question, said: Said, relation: Relation, persons: int) -> Ask:
@@ -241,8 +246,8 @@ def asking(made: Estimator | Question, said: Said, relation: Relation, persons: 
         guess = None if relation == REPLACE_ONE else persons
         curator = TrustedCurator(noise.watching(source), noise)
         planned = plan(shape_of(source, relation, guess))
-        ran = Ran(planned.run(curator), curator.bill)
-        for bill in (planned.losses, ran.bill):
+        ran = Ran(planned.run(curator), curator.events)
+        for bill in (planned.events, ran.events):
             if not Guarantee.of(budget, relation, bill).verify():
                 raise RuntimeError("what was asked costs more than the budget")
         return ran
@@ -260,7 +265,7 @@ class Call:
     name: str
     questions: tuple[Any, ...]
     public: tuple[str, ...] = ()
-    persons: int = PERSONS
+    n: int = PERSONS
     terms: Terms = TERMS
     kind: str = ""
     rows: Rows | None = None
@@ -269,10 +274,10 @@ class Call:
     def ask(self, said: Said, relation: str) -> Ask:
         """The call, of a source, noise and a ledger."""
         if self.rows is not None:
-            return asking(self.questions[0], said, relation_of(relation), self.persons)
+            return asking(self.questions[0], said, relation_of(relation), self.n)
         terms: dict[str, Any] = {**dict(said), "neighbors": relation}
         if relation == "add-remove":
-            terms["n_design"] = self.persons
+            terms["n_guess"] = self.n
 
         def asked(source: Asked, noise: Asked, ledger: Asked) -> Asked:
             from privmean.api.functions import ask
@@ -302,7 +307,7 @@ def kept(question: Asked) -> tuple[str, ...]:
     """Columns that are public, by what the question says."""
     if getattr(question, "membership", "private") == "public":
         return tuple(question.by or ()) if question.kind == "mean" else (question.arms,)
-    effects = getattr(question, "related", None)
+    effects = getattr(question, "clustering", None)
     return (effects.group,) if isinstance(effects, RandomEffects) and effects.group else ()
 
 
@@ -322,11 +327,11 @@ def _calls() -> Iterator[Call]:
         yield Call(f"study, {name}", tuple(_made(*item) for item in questions))
     for one in SUBJECTS:
         for columns in one.dimensions:
-            rows = Rows(tuple(f"c{k}" for k in range(columns)), one.cap)
+            rows = Rows(tuple(f"c{k}" for k in range(columns)), one.max_records)
             # first every budget once, so that a few show every kind
             terms = tuple((said, relation) for relation in one.relations for said in one.budgets)
             yield Call(
-                f"{one.name}, columns: {columns}", (one.made,), persons=one.persons, terms=terms,
+                f"{one.name}, columns: {columns}", (one.made,), n=one.n, terms=terms,
                 rows=rows, weight=one.weight,
             )  # fmt: skip
 
@@ -366,12 +371,12 @@ def called(
     case: CallCase, seed: int, source: Callable[[Table], Any] = Table.quickest, persons: int = 0
 ) -> Called:
     """The case, to be recorded; persons: another number of them."""
-    call = replace(case.call, persons=persons or case.call.persons)
+    call = replace(case.call, n=persons or case.call.n)
     table = case.own
     if call.rows is not None:
-        table, source = table or call.rows.built(case.table, call.persons, seed), call.rows.people
+        table, source = table or call.rows.built(case.table, call.n, seed), call.rows.people
     elif table is None:
-        table = built(NAMES, TEXTS, case.table, call.persons, seed, call.public)
+        table = built(NAMES, TEXTS, case.table, call.n, seed, call.public)
     ask = call.ask(case.said, case.relation)
     return Called(ask, table, source, case.where, case.relation, seed)
 
@@ -392,7 +397,9 @@ def run_call(case: CallCase, runs: int, seed: int) -> Findings:
             found.seen |= {*of_terms(dict(said), relation), *of_release(made.made)}
             found.seen |= set(of_answers(made.tape.answers))
             for question in call.questions:
-                if hasattr(question, "usual_neighbors"):  # an estimator has no fields of a question
+                if hasattr(
+                    question, "default_neighbors"
+                ):  # an estimator has no fields of a question
                     found.seen |= set(of_question(question))
             made.follow(runs, found)
             found.subjects[call.name] = found.runs

@@ -354,7 +354,7 @@ def columns_of(question: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
         given = [getattr(question, word, None) or () for word in words]
         return [name for item in given for name in ((item,) if isinstance(item, str) else item)]
 
-    numbers, texts = said("values", "value", "before", "time"), said("by", "arms")
+    numbers, texts = said("values", "value", "baseline", "time"), said("by", "arms")
     model = getattr(question.summary, "model", None)
     if model is not None:
         numbers, texts = [*model.columns, *said("time")], model.texts
@@ -367,8 +367,8 @@ def own_records(table: Asked, question: Asked) -> Table:
     from privmean.data.open_source import open_source, typed
 
     numbers, texts = columns_of(question)
-    machine = {k: v for k, v in table.machine.options().items() if k != "progress"}
-    opened = open_source(table.source, table.text, machine)
+    resources = {k: v for k, v in table.resources.options().items() if k != "progress"}
+    opened = open_source(table.source, table.text, resources)
     types = opened.records(table.person, (*numbers, *texts), texts).collect_schema()
     first = len(numbers)
     whole = {name for j, name in enumerate(texts, first) if types[f"x{j}"].is_numeric()}

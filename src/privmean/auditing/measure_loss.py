@@ -80,16 +80,16 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     if not requests and any(numbers(exact)):
         yield "nothing is drawn from the noise that was given"
     laws = {item.law for item in requests}
-    billed = any(isinstance(loss, Laplace | Gaussian) for loss in mechanism.losses)
+    billed = any(isinstance(loss, Laplace | Gaussian) for loss in mechanism.events)
     if billed and laws - set(ADDITIVE):
         yield "noise is made of words, where the bill says Laplace or Gaussian"
     yield from _narrow(mechanism, requests)
-    hidden = any(loss.added_delta for loss in mechanism.losses) and not isinstance(
+    hidden = any(loss.added_delta for loss in mechanism.events) and not isinstance(
         step, FilteredMean
     )  # cells, whose number may be the same whatever the noise
     if laws - {*ADDITIVE, "argmax"} and not hidden:
         yield from _constant(mechanism, flat(exact) if simple else exact)
-    if any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.losses):
+    if any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.events):
         yield from _shown(mechanism, exact)
     if isinstance(step, Exponential | TopChoices):
         yield from _too_sharp(step)
@@ -127,7 +127,7 @@ def step_of(mechanism: Mechanism[Any, Any]) -> Mechanism[Any, Any]:
 
 def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iterator[str]:
     """Whether noise of one scale for all answers has the scale on the bill."""
-    losses, step = mechanism.losses, step_of(mechanism)
+    losses, step = mechanism.events, step_of(mechanism)
     added = [item for item in requests if item.law in ADDITIVE]
     least = Fraction(0)
     if isinstance(step, FirstBelow) and losses:
@@ -204,7 +204,7 @@ def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
         return
     law, scale = requests[0].law, requests[0].scale
     low = _least(lambda steps: step.draw(alone, Fixed(steps=steps)) not in (None, {}), 2**62)
-    for loss in mechanism.losses:
+    for loss in mechanism.events:
         tail: Fraction | float = laplace_tail(low, scale) if law == "laplace" else 0.0
         if isinstance(loss, ThresholdOfSum):  # three noises of so many steps each
             scales = float(3 * low / scale)
@@ -222,7 +222,7 @@ def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
 def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
     """Whether one of two items is accepted as often as their scores and the bill say: the first
     word that refuses it is its probability, in parts of 2^64."""
-    if not mechanism.losses:
+    if not mechanism.events:
         return
     one = replace(mechanism, choices=1) if isinstance(mechanism, TopChoices) else mechanism
     change = 2 * one.span if isinstance(one, TopChoices) else one.change

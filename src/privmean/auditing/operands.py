@@ -49,7 +49,7 @@ class Paid:
 
 def paid(item: Answered, exact: Answer) -> Paid:
     """What the pair of the recorded answer and this one costs."""
-    losses, step = item.mechanism.losses, step_of(item.mechanism)
+    losses, step = item.mechanism.events, step_of(item.mechanism)
     # of a comparison nothing but a place is seen: what comes after it is not read
     ends = bool(losses) and all(isinstance(loss, Selection) for loss in losses)
     columns = step is not item.mechanism
@@ -83,7 +83,7 @@ def _unmeasured(item: Answered, exact: Answer, *, again: bool = True) -> str:
 
     A cell that only one of the two has holds one person. Without such a cell, what is given back
     with the same sums is the same (again: this is tried). The thresholds of a filter hide none."""
-    thresholds = any(isinstance(loss, Threshold) for loss in item.mechanism.losses)
+    thresholds = any(isinstance(loss, Threshold) for loss in item.mechanism.events)
     cells = thresholds and not isinstance(step_of(item.mechanism), FilteredMean)
     drawn = Draws(SimulatedNoise(1))
     item.mechanism.draw(exact, drawn)
@@ -128,7 +128,7 @@ def _share(
     mechanism: Mechanism[Any, Any], first: Sequence[Request], second: Sequence[Request]
 ) -> Fraction | None:
     """The loss of all draws together, over that of all lines."""
-    losses = mechanism.losses
+    losses = mechanism.events
     pure = sum((loss.pure for loss in losses), Fraction(0))
     square = sum(Fraction(loss.mu) ** 2 for loss in losses)
     cost = spread = Fraction(0)

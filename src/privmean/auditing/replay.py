@@ -26,7 +26,7 @@ def measured(
         mechanism = found.mechanism(name)
         mechanism.runs += 1
         words = [f": {paid.trouble}"] if paid.trouble else []
-        if not item.mechanism.losses and changed:
+        if not item.mechanism.events and changed:
             words.append(" tells neighbours apart without a loss for it")
         said = max(shares or (), default=Fraction(0))
         most = said
@@ -80,7 +80,7 @@ def _few(answers: Sequence[Answered]) -> Iterator[Answered]:
     the same code."""
     named: dict[str, list[Answered]] = {}
     for item in answers:
-        named.setdefault("/".join(loss.name for loss in item.mechanism.losses), []).append(item)
+        named.setdefault("/".join(loss.name for loss in item.mechanism.events), []).append(item)
     for items in named.values():
         yield from items if len(items) <= 2 * FEW else (*items[:FEW], *items[-FEW:])
 

@@ -54,8 +54,8 @@ class Subject:
     budgets: tuple[Said, ...] = ANY
     relations: tuple[Relation, ...] = BOTH
     dimensions: tuple[int, ...] = (1, 2)
-    persons: int = 601
-    cap: int | None = None
+    n: int = 601
+    max_records: int | None = None
     weight: float = 1.0
 
 
@@ -73,16 +73,16 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("default, columns", DefaultMean(), (MIXED, ZCDP), REPLACED, (2, 5), 1200, weight=0.3),
     Subject("default, columns, interval first", DefaultMean(target="mean"), (MIXED,), REPLACED,
         (4,), 1200, weight=0.3),
-    Subject("default, records", DefaultMean(), dimensions=(1,), cap=5),
+    Subject("default, records", DefaultMean(), dimensions=(1,), max_records=5),
     Subject("bounded", BoundedMean((0.0, 8.0)), dimensions=(1, 3)),
     Subject("limits", WinsorizedMean(Bounded(0.0, 8.0))),
-    Subject("limits, records", WinsorizedMean(Bounded(0.0, 8.0)), cap=5),
+    Subject("limits, records", WinsorizedMean(Bounded(0.0, 8.0)), max_records=5),
     Subject("sub-Gaussian", WinsorizedMean(SubGaussian(sd=1.0)), (MIXED,), BOTH, (1, 2, 8)),
     Subject("in a range", WinsorizedMean(SubGaussian(sd=1.0), range=NEAR)),
-    Subject("in a range, records", WinsorizedMean(SubGaussian(sd=1.0), range=NEAR), cap=3),
+    Subject("in a range, records", WinsorizedMean(SubGaussian(sd=1.0), range=NEAR), max_records=3),
     Subject("unknown scale", WinsorizedMean(UnknownScale()), (MIXED,), REPLACED, (1, 4)),
     Subject("random effects", RandomEffects(0.5, 1.0, 10, (30,) * 20, range=NEAR).estimator(),
-        relations=REPLACED, dimensions=(1,), persons=600),
+        relations=REPLACED, dimensions=(1,), n=600),
     Subject("bounded moment", HeavyTailedMean(MOMENT)),
     Subject("bounded moment, whole line", HeavyTailedMean(BoundedMoment(4, 1.4)), (MIXED,),
         dimensions=(1, 3, 8)),
@@ -92,8 +92,9 @@ SUBJECTS: tuple[Subject, ...] = (
         HeavyTailedMean(MOMENT, private_radius=True, clipped_count=True), (PURE, MIXED), REPLACED,
         weight=0.3),
     Subject("bounded moment, weights by records",
-        HeavyTailedMean(BoundedMoment(4, 1.4, range=NEAR, records=2), weights=RecordWeights(cap=5)),
-        cap=5, dimensions=(2,), weight=0.3),
+        HeavyTailedMean(BoundedMoment(4, 1.4, range=NEAR, records=2),
+        weights=RecordWeights(max_records=5)),
+        max_records=5, dimensions=(2,), weight=0.3),
     Subject("cover", PureCover(MOMENT, work=1e6), (PURE,), REPLACED, weight=0.1),
     Subject("anisotropic", AnisotropicMean(1.0), (MIXED,), dimensions=(1, 2, 5), weight=0.1),
     Subject("anisotropic, filtered mean alone", AnisotropicMean(1.0, method="average"), (LARGE,),
@@ -101,13 +102,14 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("anisotropic, unknown covariance", AnisotropicMean(), (LARGE,), REPLACED, (3,), 4000,
         weight=0.02),
     Subject("magnitudes", PrivateScale(2.0**-10, 2.0**10), ANY, REPLACED, (1, 3)),
-    Subject("magnitudes about medians", PrivateScale(around="median"), ANY, REPLACED, (1, 3)),
+    Subject("magnitudes about medians", PrivateScale(center="median"), ANY, REPLACED, (1, 3)),
     Subject("quantiles of one column", Quantiles((0.25, 0.5)), ANY, dimensions=(1,)),
     # --- questions ----------------------------------------------------------------------------
-    Subject("regression, public sizes", Regression("y ~ a", effect="own", scales={"a": 2.0}),
+    Subject("regression, public sizes", Regression("y ~ a", effect="per_person", scales={"a": 2.0}),
         relations=REPLACED, dimensions=(2,)),
     Subject("regression, assumed errors",
-        Regression("y ~ a", effect="own", assume=WorkingErrors(1.0, 1.0, range=NEAR)),
+        Regression("y ~ a", effect="per_person", assume=WorkingErrors(1.0, 1.0,
+        coefficient_bounds=NEAR)),
         dimensions=(2,)),
     Subject("bins with their covariance", JointBins(NEAR, (0.5, 1.5), 1.0), dimensions=(2,)),
     Subject("difference of two curves", JointBins(NEAR, (0.5, 1.5), 0.0, True), dimensions=(4,),

@@ -27,7 +27,7 @@ from privmean.models.panel import PanelTable
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 
-UNTOLD = ("columns", "cap", "counts")  # public, or asked by nobody before a curator
+UNTOLD = ("columns", "max_records", "counts")  # public, or asked by nobody before a curator
 OTHERS = ("standardized", "part")  # questions that give people again
 
 
@@ -143,11 +143,11 @@ class Replaying(Recording):
             not isinstance(item, Answered)
             or item.branch != self.branch
             or not same(item.mechanism, mechanism)
-            or not same(item.mechanism.losses, mechanism.losses)
+            or not same(item.mechanism.events, mechanism.events)
         ):
             raise self._parted(_called(mechanism), item)
         try:
-            shares = mechanism.moved(item.exact, exact)
+            shares = mechanism.sensitivity_share(item.exact, exact)
         except ValueError:  # answers of two shapes: how many there are told the neighbors apart
             raise self._parted("answers of another shape", item) from None
         found.shares.append(shares or None)
@@ -178,7 +178,7 @@ def _held(exact: Answer) -> Answer:
 
 
 def _called(mechanism: Mechanism[Any, Any]) -> str:
-    names = ", ".join(loss.name for loss in mechanism.losses) or "free of charge"
+    names = ", ".join(loss.name for loss in mechanism.events) or "free of charge"
     return f"{type(mechanism).__name__} ({names})"
 
 

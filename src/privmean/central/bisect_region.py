@@ -62,5 +62,5 @@ class RegionBisection:
                 for k in range(parts):
                     first = lower + 2 * half * (k * size - shift)
                     found.append((first, first + 2 * half * size, level))
-        mechanism = Choice("place", wallet.take(price), wallet.relation, change, WORDS)
+        mechanism = Choice("place", wallet.spend(price), wallet.relation, change, WORDS)
         return found[int(curator.ask(mechanism, np.concatenate(scores)))]

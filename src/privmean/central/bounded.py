@@ -89,9 +89,9 @@ class BoundedMean:
         only."""
         boxes = self.boxes(shape.dimension)
         sums = _cheapest(budget, shape.dimension)
-        if shape.persons is not None and shape.persons < REACH * sums.value_sd:
+        if shape.n is not None and shape.n < REACH * sums.value_sd:
             raise InfeasibleError(
-                f"n={shape.persons} is too small with {budget.describe()}: the noise is as wide as "
+                f"n={shape.n} is too small with {budget.describe()}: the noise is as wide as "
                 "the bounds",
                 f"provide at least {math.ceil(REACH * sums.value_sd)} people, or a larger epsilon",
             )
@@ -101,7 +101,7 @@ class BoundedMean:
 def _side(sums: NoisySums) -> int:
     """At which bound the mean is, as far as the noise shows."""
     scales = sums.scales(math.copysign(1.0, sums.value))
-    return Reached(sums.value, sums.square, sums.persons, scales, sums.square_scale).side
+    return Reached(sums.value, sums.square, sums.n, scales, sums.square_scale).side
 
 
 def _cheapest(budget: Budget, dimension: int) -> ClippedSums:
@@ -114,7 +114,7 @@ def _cheapest(budget: Budget, dimension: int) -> ClippedSums:
     each = budget.pure_epsilon() / dimension
     laplace = ClippedSums("value and square", relation, dimension, epsilon=each)
     if dimension > 1 and not budget.is_pure:
-        mu = calibrate(lambda t: gaussian(t).losses, budget, grid=False)
+        mu = calibrate(lambda t: gaussian(t).events, budget, grid=False)
         if mu > 0 and gaussian(mu).value_sd < laplace.value_sd:
             return gaussian(mu)
     return laplace
@@ -134,13 +134,13 @@ class BoundedMeanPlan(PlanBase):
     fixed = True
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return f"public bounds were given: values are limited to them, one {self.sums.law} release"
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The bill."""
-        return self.sums.losses
+        return self.sums.events
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause (root of the sum over columns), for a guess of the deviation."""
@@ -160,8 +160,8 @@ class BoundedMeanPlan(PlanBase):
     def run(self, curator: Curator) -> Outcome:
         """A column fails privately only if nobody is seen in it (under add-remove, or nulls)."""
         sums = self.sums.over(self.boxes)
-        released = curator.ask(sums, sums.exact(curator.people.box_sums(self.boxes)))
-        columns = [RatioWithMissing.of(item, self.shape.persons) for item in released]
+        released = curator.ask(sums, sums.exact(curator.people.interval_sums(self.boxes)))
+        columns = [RatioWithMissing.of(item, self.shape.n) for item in released]
         items = [item.sums.within_bounds() for item in columns]
         present, missing = [item.present for item in columns], [item.missing for item in columns]
         sides = [
@@ -205,9 +205,7 @@ class BoundedMeanPlan(PlanBase):
         return Outcome(
             np.array(estimate),
             makers[0] if self.shape.dimension == 1 else BoxIntervals(makers),
-            persons=self.shape.persons
-            if self.shape.persons is not None
-            else max(round(noisy_n), 0),
+            n=self.shape.n if self.shape.n is not None else max(round(noisy_n), 0),
             status=release_status(statuses),
             statuses=statuses,
             advice=" ".join(filter(None, [TOO_FEW if FAILED in statuses else "", *advice])),
@@ -223,5 +221,5 @@ class BoundedMeanPlan(PlanBase):
 
     @property
     def public(self) -> tuple[str, ...]:
-        shape = ("number of persons", "roster of persons") if self.shape.persons is not None else ()
+        shape = ("number of persons", "roster of persons") if self.shape.n is not None else ()
         return (*shape, "column names", "bounds")

@@ -39,13 +39,13 @@ MIDDLE = 8.0  # of the width: what a choice around a chosen cell takes for the s
 class Prices:
     """What the steps cost, from n*epsilon of a column. persons: n, or a paid noisy number."""
 
-    persons: int
+    n: int
     epsilon: Fraction
     complete: bool
 
     @property
     def few(self) -> bool:
-        return float(self.persons * self.epsilon) < LEAN
+        return float(self.n * self.epsilon) < LEAN
 
     def number(self) -> Fraction:
         """For the number of persons with a value."""
@@ -58,11 +58,11 @@ class Prices:
 
     @property
     def cell(self) -> Fraction:
-        return floor_epsilon(max(Fraction(CELL_COST) / self.persons, self.epsilon * CELL_PART))
+        return floor_epsilon(max(Fraction(CELL_COST) / self.n, self.epsilon * CELL_PART))
 
     @property
     def again(self) -> Fraction:
-        return floor_epsilon(Fraction(AGAIN_COST) / self.persons)
+        return floor_epsilon(Fraction(AGAIN_COST) / self.n)
 
 
 def choose_limits(
@@ -71,13 +71,13 @@ def choose_limits(
     """Limits that hold the values of `column`; pays for every choice from `wallet`. near: a public
     guess of the size of values. Without `complete` persons with a value are counted first."""
     nulls: tuple[tuple[float, float], ...] = ()
-    there = float(prices.persons)
+    there = float(prices.n)
     if not prices.complete and wallet.relation == REPLACE_ONE:
         step = wallet.counts("persons with a value", prices.number(), 1)
         present = curator.people.size() - curator.people.missing(column)
         (found,) = curator.ask(step, as_counts(present))
-        nulls = ((prices.persons - float(found), float(step.scale)),)
-        there = min(max(float(found), 1.0), prices.persons)
+        nulls = ((prices.n - float(found), float(step.scale)),)
+        there = min(max(float(found), 1.0), prices.n)
     if not prices.complete and there * float(wallet.total) < LEAST:
         return _place(NOBODY, 0.0, (0.0, 0.0), nulls)
     price = prices.limits(wallet.left, there)
@@ -142,7 +142,7 @@ def _chosen(
 ) -> int:
     """The index of the chosen pair of limits around `origin`."""
     people = curator.people
-    mechanism = choice(name, wallet.take(price), wallet.relation)
+    mechanism = choice(name, wallet.spend(price), wallet.relation)
     cells = cells_of(people.log_counts(column, origin), people.missing(column))
     return int(curator.ask(mechanism, scored(cells, price, there, near)))
 

@@ -30,7 +30,7 @@ class SelectedMeanPlan(DefaultMeanPlan):
     complete: bool = False
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return (
             "no bounds are needed: both limits are chosen privately, then one Laplace release "
             "(experimental)"
@@ -62,22 +62,22 @@ class SelectedMeanPlan(DefaultMeanPlan):
         )
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
-        persons = self.shape.persons
+        persons = self.shape.n
         if persons is None or not self.chooses(persons):
-            return super().losses
+            return super().events
         purse, prices = PureBudgetSpender(self.epsilon, self.relation), self._prices(persons)
         steps: list[NoisyCounts] = []
         if not self.complete:
             steps.append(purse.counts("persons with a value", prices.number(), 1))
-        price = purse.take(prices.limits(purse.left, persons))
-        chosen = choice("limits", price, self.relation).losses
+        price = purse.spend(prices.limits(purse.left, persons))
+        chosen = choice("limits", price, self.relation).events
         check = self._column_settings(persons).check
         steps.append(purse.counts("beyond the limits", purse.share(check), 1))
         last = Laplace(
             "value and square", Fraction(1), 1 / purse.left, joint=True,
-            relation=self.relation,
+            neighbors=self.relation,
         )  # fmt: skip
         return (*(step.loss for step in steps), *chosen, last)
 
@@ -103,7 +103,7 @@ class SelectedMeanPlan(DefaultMeanPlan):
     def describe(self) -> dict[str, Any]:
         facts = super().describe()
         facts["limits"], facts["near"], facts["complete"] = "selection", self.near, self.complete
-        persons = self.shape.persons
+        persons = self.shape.n
         if persons is None or not self.chooses(persons):
             return facts
         for name in ("rounds at most", "epsilon a round", "share of the tail histogram"):

@@ -70,18 +70,18 @@ class ChosenPlan:
         return str(self.inner.estimator)
 
     @property
-    def losses(self) -> Any:
-        return self.inner.losses
+    def events(self) -> Any:
+        return self.inner.events
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         order = sorted(self.predicted, key=self.predicted.__getitem__)
         words = ", ".join(f"{item} {self.predicted[item]:.2f}" for item in order)
         if len(order) == 1:
             said = f"no other method works with these numbers ({words})"
         else:
             said = f"cheapest by predicted error over the plain mean's ({words})"
-        return f"{self.inner.why}; {said}{self.note}"
+        return f"{self.inner.rationale}; {said}{self.note}"
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         found: dict[str, float] = self.inner.predict(guess_sd)
@@ -162,7 +162,7 @@ class Cheapest:
                 budget,
                 shape,
                 self.settings.target,
-                self.settings.excess,
+                self.settings.excess_ratio,
                 self.settings.design_effect,
             ),
         }
@@ -182,7 +182,7 @@ class Cheapest:
 
     def _alone(self, budget: Budget, shape: PublicShape) -> DefaultMeanPlan:
         epsilon = budget.pure_epsilon() / shape.dimension
-        self.settings.check_alone(epsilon, replace(shape, persons=shape.count))
+        self.settings.check_alone(epsilon, replace(shape, n=shape.count))
         return self.settings.alone(budget, shape, Fraction(epsilon))
 
 

@@ -63,7 +63,7 @@ class ClippedMean:
 
     box: ClipInterval
     sums: ColumnSums
-    persons: int | None
+    n: int | None
     by_records: bool = False
     always_n: bool = False
     found: bool = True
@@ -71,9 +71,9 @@ class ClippedMean:
     @property
     def public_weight(self) -> bool:
         """Whether the estimate divides by the public number of persons."""
-        if self.persons is None or self.by_records:
+        if self.n is None or self.by_records:
             return False
-        return self.always_n or not self._missing(self.persons)
+        return self.always_n or not self._missing(self.n)
 
     def _missing(self, persons: int) -> bool:
         """Whether the noisy weight shows that some of so many persons have no value."""
@@ -84,15 +84,15 @@ class ClippedMean:
         """Whether there is no estimate: nobody with a value is seen, or the box is noise."""
         if not self.found:
             return True
-        if self.persons is not None and not self.by_records and not self._missing(self.persons):
+        if self.n is not None and not self.by_records and not self._missing(self.n):
             return False
         return is_undetected(self.sums)
 
     @property
     def weight(self) -> float:
         if self.public_weight:
-            assert self.persons is not None
-            return float(self.persons)
+            assert self.n is not None
+            return float(self.n)
         return max(self.sums.weight, 1.0)
 
     @property
@@ -297,7 +297,7 @@ class ClippedMeans:
         return np.array([math.nan if item is None else item.estimate for item in self.seen])
 
     @property
-    def persons(self) -> int | None:
+    def n(self) -> int | None:
         """n if it is public, else the noisy number of persons of the first column that stands."""
         if self.public_persons is not None:
             return self.public_persons
@@ -355,7 +355,7 @@ class ClippedMeans:
             tuple(low for low, _ in ends),
             tuple(high for _, high in ends),
             level,
-            region=tuple(regions),
-            parts=parts,
+            clip_bounds=tuple(regions),
+            half_widths=parts,
             status=FAILED if any(column is None for column in self.seen) else OK,
         )

@@ -56,7 +56,7 @@ class OutsideCount:
     the first limits of the sum, where they were counted from nearer by."""
 
     limits: tuple[float, float]
-    persons: float
+    n: float
     scale: float
     weight: float = 1.0
     between: float = 0.0
@@ -64,7 +64,7 @@ class OutsideCount:
     @property
     def beyond(self) -> float:
         """About how many lie beyond the first limits of the sum."""
-        return self.persons - self.between
+        return self.n - self.between
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def widened(
     first = place.lower, place.upper
     many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons
     lost = LOST if place.chosen == first else LOST_WITHIN
-    if place.chosen and count.persons - 2 * count.scale > lost * persons:
+    if place.chosen and count.n - 2 * count.scale > lost * persons:
         return _too_many(curator, column, place, place.chosen, count, wallet, lean)
     if many and place.first is not None and not lean:
         found = step_back(curator, column, place, place.first, count, wallet)
@@ -151,7 +151,7 @@ def widened(
     if lean or limits == first or not falls_slowly(place, count):
         return WidenedBounds(limits, place, (count,), passed, back)
     again = _count_again(curator, column, place, limits, wallet)
-    believed = min(again.persons, LEAVES * count.persons) - TRUST * again.scale
+    believed = min(again.n, LEAVES * count.n) - TRUST * again.scale
     factor = WIDEN * max(believed, 0.0) * float(wallet.left) / math.sqrt(2)
     limits = moved(place.origin, limits, factor)
     return WidenedBounds(limits, place, (count, again), passed)
@@ -183,13 +183,11 @@ def _too_many(
 ) -> WidenedBounds:
     """Limits that were chosen and leave too many beyond: moved by another choice, with a count of
     their own."""
-    limits = update_bounds(
-        curator, column, place.origin, first, count.limits, count.persons, wallet
-    )
+    limits = update_bounds(curator, column, place.origin, first, count.limits, count.n, wallet)
     again = _beyond(curator, column, limits, "beyond the limits again", BACK, wallet)
     back = replace(place, lower=limits[0], upper=limits[1])
     trust = LEAN_TRUST if lean else TRUST
-    made = first_step(back, again.persons - trust * again.scale, wallet.left)
+    made = first_step(back, again.n - trust * again.scale, wallet.left)
     return WidenedBounds(made, back, (again,), (count,))
 
 
@@ -218,7 +216,7 @@ def _beyond(
     wallet: PureBudgetSpender,
 ) -> OutsideCount:
     step = wallet.counts(name, wallet.share(share), 1)
-    below, above = curator.people.beyond(column, *limits)
+    below, above = curator.people.count_outside(column, *limits)
     (found,) = curator.ask(step, as_counts(above + below))
     return OutsideCount(limits, float(found), float(step.scale))
 
@@ -240,14 +238,14 @@ def step_back(
     around = place.origin - arm, place.origin + arm
     away = _beyond(curator, column, around, "far from the origin", BACK, wallet)
     stays = WidenedBounds((place.lower, place.upper), place, (), (away,))
-    if away.persons <= max(APART * count.persons, CERTAIN * away.scale):
+    if away.n <= max(APART * count.n, CERTAIN * away.scale):
         return stays
     reach = read_reach(start, SNUG)
     if reach.outcome != FOUND:
         return stays
     lower, upper = min(0.0, reach.lower, place.lower), max(0.0, reach.upper, place.upper)
     again = _beyond(curator, column, (lower, upper), "beyond the limits again", BACK, wallet)
-    factor = _factor(again.persons - TRUST * again.scale, wallet.left)
+    factor = _factor(again.n - TRUST * again.scale, wallet.left)
     wide = replace(place, origin=0.0, lower=lower, upper=upper)
     return WidenedBounds(moved(0.0, (lower, upper), factor), wide, (again,), (count, away), True)
 
@@ -334,7 +332,7 @@ def _count_again(
     farther_up = up >= down
     part = min(PARTS, math.ceil(PARTS * WIDEST * min(up, down) / max(up, down)))
     step = wallet.counts("beyond again", wallet.share(AGAIN), PARTS)
-    below, above = curator.people.beyond(column, *limits)
+    below, above = curator.people.count_outside(column, *limits)
     nearer, farther = (below, above) if farther_up else (above, below)
     (found,) = curator.ask(step, as_counts(PARTS * farther + part * nearer))
     return OutsideCount(limits, int(found) / PARTS, float(step.scale) / PARTS, part / PARTS)

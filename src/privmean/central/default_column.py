@@ -152,9 +152,7 @@ def release_column(
     before = wallet.left
     place = find_region(curator, column, schedule, settings.safety, wallet, relation)
     shares = {"location": float((before - wallet.left) / wallet.total)}
-    return release_located(
-        curator, column, place, wallet, schedule.persons, settings, relation, shares
-    )
+    return release_located(curator, column, place, wallet, schedule.n, settings, relation, shares)
 
 
 def release_located(
@@ -183,10 +181,10 @@ def release_located(
         shares["beyond the limits"] = float((before - wallet.left) / wallet.total)
     limits, place = wide.limits, wide.place
     box = ClipInterval(*limits)
-    final = wallet.take(wallet.left)
+    final = wallet.spend(wallet.left)
     shares["mean and square"] = float(final / wallet.total)
     center = tail_centre(place, limits)
-    if people.cap is not None:
+    if people.max_records is not None:
         last = record_sums(LAST, relation, final)
         (found,) = _asked(curator, last, box, _box_sums(people, column, box))
         ratio = ClippedMean(box, found, None, by_records=True)
@@ -222,20 +220,22 @@ def _asked(
     curator: Curator, last: ClippedSums, box: ClipInterval, sums: IntervalSums | None, far: int = 0
 ) -> list[ColumnSums]:
     """The joint release of one box, billed in its own steps."""
-    over = last.over([box], cap=curator.people.cap, billed=(last.loss_at(box.steps),))
+    over = last.over(
+        [box], max_records=curator.people.max_records, billed=(last.loss_at(box.steps),)
+    )
     return curator.ask(over, over.exact([sums], [far]))
 
 
 def _box_sums(people: PersonTable, column: int, box: ClipInterval) -> Any:
     boxes = [box if j == column else None for j in range(len(people.columns))]
-    return people.box_sums(boxes)[column]
+    return people.interval_sums(boxes)[column]
 
 
 def _counts(wide: WidenedBounds) -> dict[str, Any]:
     """Diagnostics of the counts beyond the limits."""
     facts: dict[str, Any] = {}
     for name, count in zip(("first", "second"), wide.counts, strict=False):
-        facts[f"persons beyond the {name} limits"] = count.persons
+        facts[f"persons beyond the {name} limits"] = count.n
         facts["noise scale of that count" if name == "first" else "noise scale of the second"] = (
             count.scale
         )
@@ -243,7 +243,7 @@ def _counts(wide: WidenedBounds) -> dict[str, Any]:
     if wide.passed:
         facts["limits stepped back"] = wide.back
         facts["counts before"] = [
-            {"limits": list(item.limits), "persons": item.persons, "noise scale": item.scale}
+            {"limits": list(item.limits), "n": item.n, "noise scale": item.scale}
             for item in wide.passed
         ]
     return facts
@@ -268,7 +268,9 @@ def _atom(
     """Nearly everybody has one value: what is left counts the persons who have another one."""
     course.shares["other values"] = float(wallet.left / wallet.total)
     step = wallet.counts("other values", wallet.left, 1)
-    (found,) = curator.ask(step, as_counts(sum(curator.people.beyond(column, *[place.origin] * 2))))
+    (found,) = curator.ask(
+        step, as_counts(sum(curator.people.count_outside(column, *[place.origin] * 2)))
+    )
     others, scale = max(int(found), 0), float(step.scale)
     advice = (
         f"nearly all persons have this very value; about {others} (noise scale {scale:.2g}) have "
@@ -288,7 +290,7 @@ def _by_records(
         last, again = wide.last, len(wide.counts) > 1
         check = OutlierCheck(
             there,
-            last.persons,
+            last.n,
             last.scale,
             seen=again,
             one_value=wide.one_value,
@@ -330,18 +332,16 @@ def _found(
         )
         per = max(jumps)
         one = wide.one_value
-        check = OutlierCheck(
-            sums.persons, found.extra / per, found.extra_noise / per, one_value=one
-        )
+        check = OutlierCheck(sums.n, found.extra / per, found.extra_noise / per, one_value=one)
     elif settings.check:
         # a far person, 2 * WIDTHS radii or more beyond a limit, moves the value by one radius more
         # than a person at that limit (by two if left out)
         moved = 2 if sums.partition else 1
         unit = reach / box.radius * (1 + 0.5 * moved / WIDTHS)
-        beyond, scale = wide.last.persons, wide.last.scale
+        beyond, scale = wide.last.n, wide.last.scale
         allowance = ClippingBiasBound(unit * beyond, unit * scale, unit)
         check = OutlierCheck(
-            sums.persons,
+            sums.n,
             beyond,
             scale,
             found.extra,
@@ -375,11 +375,11 @@ def _found(
     words = []
     if not divided.missing:
         where = "the middle of the limits"
-        if sums.absent:
-            mean = box.middle + box.radius * sums.absent
+        if sums.missing:
+            mean = box.middle + box.radius * sums.missing
             where = f"{mean:.6g}, about the mean of what was seen"
         words.append(missing_count_at(where))
-    scarce = wide.place.scarce(sums.persons)
+    scarce = wide.place.scarce(sums.n)
     told = outlier_status(check, scarce, settings.target == LIMITED)
     if settings.complete and divided.absent.believed:
         told = ASSUMPTION_VIOLATED, NOT_COMPLETE

@@ -64,7 +64,7 @@ class DefaultMean:
     """
 
     target: str | None = None
-    excess: float = 1.0
+    excess_ratio: float = 1.0
     design_effect: float = 1.0
     limits: str | None = None
     near: float | None = None
@@ -89,7 +89,7 @@ class DefaultMean:
                 "target", self.target, "cannot be combined with limits", "remove one of them"
             )
         validate.choice("target", self.target, [None, MEAN, "clipped"])
-        validate.positive("excess", self.excess)
+        validate.positive("excess_ratio", self.excess_ratio)
         validate.positive("design_effect", self.design_effect)
 
     @property
@@ -113,7 +113,7 @@ class DefaultMean:
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
             from privmean.central.default_vector import vector_plan
 
-            return vector_plan(budget, shape, self.target, self.excess, self.design_effect)
+            return vector_plan(budget, shape, self.target, self.excess_ratio, self.design_effect)
         self.check_alone(epsilon, shape)
         return self.alone(budget, shape, epsilon)
 
@@ -123,7 +123,7 @@ class DefaultMean:
             "budget": budget,
             "shape": shape,
             "epsilon": epsilon,
-            "excess": self.excess,
+            "excess": self.excess_ratio,
             "design_effect": self.design_effect,
         }
         if self.limits is None:
@@ -132,7 +132,7 @@ class DefaultMean:
 
     def check_alone(self, epsilon: Fraction, shape: PublicShape) -> None:
         """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
-        persons, dimension = shape.persons, shape.dimension
+        persons, dimension = shape.n, shape.dimension
         each = " per column" if dimension > 1 else ""
         require_epsilon(epsilon, each)
         needed = self._fewest if dimension == 1 else MOST_SPLIT
@@ -150,4 +150,4 @@ class DefaultMean:
     def _together(self, epsilon: Fraction, shape: PublicShape, relation: Relation) -> bool:
         if shape.dimension > MOST_COLUMNS:
             return True
-        return relation == REPLACE_ONE and float((shape.persons or 0) * epsilon) < MOST_SPLIT
+        return relation == REPLACE_ONE and float((shape.n or 0) * epsilon) < MOST_SPLIT

@@ -37,7 +37,7 @@ def set_outliers_aside(
     """`sums` of `box` with the persons far beyond its limits at its middle (or left out)."""
     reach = WIDTHS * (box.upper - box.lower)
     limits = (box.lower - reach, box.upper + reach)
-    below, above = people.beyond(column, *limits)
+    below, above = people.count_outside(column, *limits)
     far = below + above
     up, down = _step_at(box.upper, box), _step_at(box.lower, box)
     z = sums.z - up * above - down * below
@@ -70,7 +70,7 @@ def with_missing(sums: IntervalSums, absent: int, step: int) -> IntervalSums:
 
 def _step_at(limit: float, box: ClipInterval) -> int:
     """The integer that a value at or beyond this limit has, as `People` computes it."""
-    (item,) = ArrayPersonTable(np.array([[limit]]), ("limit",)).box_sums([box])
+    (item,) = ArrayPersonTable(np.array([[limit]]), ("limit",)).interval_sums([box])
     assert item is not None
     return item.z
 

@@ -60,7 +60,7 @@ class DefaultMeanPlan(DefaultPlan):
     estimator = "default mean"
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         words = {
             None: "estimate first, with a count of persons beyond the limits for its interval",
             MEAN: "interval for the mean first, the value corrected at the limits",
@@ -91,7 +91,7 @@ class DefaultMeanPlan(DefaultPlan):
         return math.ceil(LEFT_OUT / self.epsilon)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
         return self._bill
 
@@ -100,9 +100,9 @@ class DefaultMeanPlan(DefaultPlan):
         purse = PureBudgetSpender(self._purse(), self.relation)
         moved = 2 if self.relation == REPLACE_ONE else 1
         steps: list[NoisyCounts] = []
-        if self.shape.persons is not None:
-            schedule = self.schedule(self.shape.persons)
-            settings = self._column_settings(self.shape.persons)
+        if self.shape.n is not None:
+            schedule = self.schedule(self.shape.n)
+            settings = self._column_settings(self.shape.n)
             for _ in range(schedule.rounds):
                 steps.append(purse.counts("origin", schedule.price, moved, spread=moved))
             tails = purse.share(schedule.share)
@@ -114,11 +114,11 @@ class DefaultMeanPlan(DefaultPlan):
         bill = [step.loss for step in steps]
         last = 1 / purse.left
         bill.append(
-            Laplace("value and square", Fraction(1), last, joint=True, relation=self.relation)
+            Laplace("value and square", Fraction(1), last, joint=True, neighbors=self.relation)
         )
         if self.relation == ADD_REMOVE:
             price = self.epsilon - self._purse()
-            bill.append(Laplace("persons", Fraction(1), 1 / price, relation=self.relation))
+            bill.append(Laplace("persons", Fraction(1), 1 / price, neighbors=self.relation))
         return tuple(bill) * self.shape.dimension
 
     def final_epsilon(self, persons: int) -> float:
@@ -146,7 +146,7 @@ class DefaultMeanPlan(DefaultPlan):
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
         """Predicted error by cause, for the plan's number of persons or another one.
 
-        Under add-remove the number is `n_design`; without it a prediction is refused.
+        Under add-remove the number is `n_guess`; without it a prediction is refused.
         """
         sd = validate.positive("guess_sd", guess_sd)
         count = persons if persons is not None else self.shape.counted()
@@ -176,13 +176,13 @@ class DefaultMeanPlan(DefaultPlan):
             "histogram cells": CELLS,
             "persons apart that may be left out": self.left_out,
         }
-        if self.shape.persons is not None:
-            schedule = self.schedule(self.shape.persons)
-            facts["persons*epsilon"] = float(self.shape.persons * self.epsilon)
+        if self.shape.n is not None:
+            schedule = self.schedule(self.shape.n)
+            facts["persons*epsilon"] = float(self.shape.n * self.epsilon)
             facts["rounds at most"] = schedule.rounds
             facts["epsilon a round"] = float(schedule.price)
             facts["share of the tail histogram"] = schedule.share
-            settings = self._column_settings(self.shape.persons)
+            settings = self._column_settings(self.shape.n)
             facts["share of the count beyond"] = settings.check
             if schedule.choice:
                 after = "the first round" if schedule.at_once else "a new start"
@@ -190,7 +190,7 @@ class DefaultMeanPlan(DefaultPlan):
             if settings.check and not settings.lean:
                 facts["share of a second count beyond, if a tail falls off slowly"] = AGAIN
                 facts["share of each of two counts, if a round left a group behind"] = BACK
-            check = self.tail_check(self.shape.persons)
+            check = self.tail_check(self.shape.n)
             if check is not None:
                 facts["tail check"] = check.planned
                 facts["persons far beyond that may stay unseen"] = math.ceil(check.hidden)
@@ -214,7 +214,7 @@ class DefaultMeanPlan(DefaultPlan):
 
     def run(self, curator: Curator) -> Outcome:
         people, results = curator.people, []
-        count: int | None = self.shape.persons
+        count: int | None = self.shape.n
         for column in range(self.shape.dimension):
             wallet, doubt = PureBudgetSpender(self.epsilon, self.relation), 0.0
             if self.relation == ADD_REMOVE:
@@ -226,7 +226,7 @@ class DefaultMeanPlan(DefaultPlan):
         statuses = tuple(item.status for item in results)
         notes = [item for result in results for item in result.assumptions]
         notes += self.notes()
-        if self.shape.persons is not None and float(self.shape.persons * self.epsilon) < FEW:
+        if self.shape.n is not None and float(self.shape.n * self.epsilon) < FEW:
             notes.append("fewer than 400 people*epsilon: expect a wide interval or a failure")
         one_column = self.shape.dimension == 1
         return Outcome(
@@ -234,7 +234,7 @@ class DefaultMeanPlan(DefaultPlan):
             results[0].intervals
             if one_column
             else BoxIntervals([item.intervals for item in results]),
-            persons=count,
+            n=count,
             status=release_status(statuses),
             statuses=statuses,
             advice=" ".join(dict.fromkeys(item.advice for item in results if item.advice)),
@@ -243,7 +243,7 @@ class DefaultMeanPlan(DefaultPlan):
             diagnostics=results[0].diagnostics
             if one_column
             else {people.columns[j]: item.diagnostics for j, item in enumerate(results)},
-            estimand=estimand_of(people.cap),
+            estimand=estimand_of(people.max_records),
         )
 
     @property

@@ -88,7 +88,7 @@ class RecordIntervals:
             parts=parts,
             status=status,
             advice=advice,
-            brief=assumed(self.design_effect, brief) if brief else "",
+            short_assumption=assumed(self.design_effect, brief) if brief else "",
         )
 
     def errors(self) -> tuple[float, float]:

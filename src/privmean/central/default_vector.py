@@ -82,7 +82,7 @@ class DefaultVectorPlan(DefaultPlan):
         return self.shape.known()
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return (
             "no bounds are needed: noisy counts per octave show where every column lies, and rows "
             "in units of their columns' scales are summed in one ball"
@@ -106,7 +106,7 @@ class DefaultVectorPlan(DefaultPlan):
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The bill of a longest path: every look and every round, all columns released."""
         return self._bill
 
@@ -197,7 +197,7 @@ class DefaultVectorPlan(DefaultPlan):
             estimate,
             BoxIntervals(makers),
             statuses=tuple(statuses),
-            persons=self._persons,
+            n=self._persons,
             status=release_status(statuses),
             advice=self._advice(people, outcomes, makers),
             assumptions=(
@@ -225,9 +225,7 @@ class DefaultVectorPlan(DefaultPlan):
         if noisy.tails:
             beyond, sd, part = noisy.tails[k], noisy.tails_sd, reach / scale
             allowance = ClippingBiasBound(part * beyond, part * sd, part)
-            check = OutlierCheck(
-                found.sums.persons, beyond, sd, least=SEEN, checked=self.target is None
-            )
+            check = OutlierCheck(found.sums.n, beyond, sd, least=SEEN, checked=self.target is None)
         made = ColumnIntervals(
             found.sums,
             ClipUnits(unit.center, scale, (unit.lower, unit.upper)),
@@ -283,7 +281,7 @@ def vector_plan(
     budget: Budget, shape: PublicShape, target: str | None, excess: float, design_effect: float
 ) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
-    dimension, persons = shape.dimension, shape.persons or 0
+    dimension, persons = shape.dimension, shape.n or 0
     if budget.neighbors != REPLACE_ONE:
         raise ArgumentError(
             "neighbors",

@@ -74,7 +74,7 @@ class RoundSchedule:
     doubt: noise scale of `persons` (0 where they are public).
     """
 
-    persons: int
+    n: int
     rounds: int
     price: Fraction
     share: float
@@ -145,7 +145,7 @@ def find_region(
         return found
 
     def there() -> float:
-        return schedule.persons - MissingCount.pooled(nulls).believed
+        return schedule.n - MissingCount.pooled(nulls).believed
 
     origin, rounds, looks, restarts = 0.0, 0, 0, 0
     earlier: Histogram | None = None
@@ -167,7 +167,7 @@ def find_region(
             if window.held < max(PART * there(), clear):
                 break
             first = around if rounds == 1 else first
-            origin = passed.moved(around, window, origin, there(), schedule.doubt)
+            origin = passed.sensitivity_share(around, window, origin, there(), schedule.doubt)
             least = NEVER_ENDS * there() if rounds == schedule.rounds else 0.0
             start = passed.start(origin, least, moved_cells / float(wallet.left * Fraction(part)))
             if start is not None:
@@ -293,16 +293,16 @@ def settled(
     outcome, missing = reach.outcome, MissingCount.pooled(nulls)
     if outcome == ATOM_ONLY:  # only if nearly everybody with a value is seen there
         slack = LAPLACE.main * seen.scale + SURE * schedule.doubt
-        if seen.zero <= schedule.persons - missing.number - slack:
+        if seen.zero <= schedule.n - missing.number - slack:
             outcome = NOTHING
     if outcome == FOUND and not lower < upper:
         outcome = ATOM_ONLY  # the width was lost in the rounding of the origin
     if outcome in (FOUND, ATOM_ONLY) and not (lower > -LAST and upper < LAST):
         outcome = BEYOND  # values at the end of the range may be any values beyond it
-    unseen = outcome != FOUND and missing.believed > MOST * schedule.persons
+    unseen = outcome != FOUND and missing.believed > MOST * schedule.n
     mean = seen_mean(seen, reach)
     sure = SURE * schedule.doubt if outcome == FOUND else 0.0
-    if unseen or is_nearly_empty(missing, schedule.persons + sure, epsilon):
+    if unseen or is_nearly_empty(missing, schedule.n + sure, epsilon):
         outcome = NOBODY
     return ClippingRegion(
         outcome,

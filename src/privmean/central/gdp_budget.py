@@ -18,7 +18,7 @@ class GdpBudgetSpender:
     mu: float
     left: float = 1.0
 
-    def take(self, part: float) -> float:
+    def spend(self, part: float) -> float:
         """The GDP strength of `part` of mu^2, which is then spent."""
         if not 0 < part <= self.left:
             raise ValueError("a part that is not left")

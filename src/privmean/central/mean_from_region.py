@@ -45,7 +45,7 @@ class RegionMean:
 
     def plan(self, budget: Budget, shape: PublicShape) -> RegionMeanPlan:
         """Prices of the two lines. Infeasible for an epsilon below the steps of prices."""
-        if budget.neighbors != REPLACE_ONE or shape.dimension != 1 or shape.persons is None:
+        if budget.neighbors != REPLACE_ONE or shape.dimension != 1 or shape.n is None:
             raise InfeasibleError(
                 "a mean from a shared location requires one column and a public n", ""
             )
@@ -63,7 +63,7 @@ class RegionMeanPlan(SingleRegionPlan):
     excess: float = 1.0
     design_effect: float = 1.0
     estimator = "default mean"
-    why = (
+    rationale = (
         "limits from a private look that other questions share, a count of persons beyond them, "
         "then one Laplace release"
     )
@@ -90,10 +90,10 @@ class RegionMeanPlan(SingleRegionPlan):
         return self.epsilon - self.check
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         count = NoisyCounts.at("beyond the limits", self.check, self.relation)
-        last = Laplace(LAST, Fraction(1), 1 / self.final, joint=True, relation=self.relation)
-        return (*count.losses, last)
+        last = Laplace(LAST, Fraction(1), 1 / self.final, joint=True, neighbors=self.relation)
+        return (*count.events, last)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, for a guess of the deviation of persons' values (limits about 7
@@ -118,7 +118,7 @@ class RegionMeanPlan(SingleRegionPlan):
         place, n = self.found, self.shape.known()
         wallet = PureBudgetSpender(self.epsilon, self.relation)
         if place.outcome == ATOM_ONLY:  # one count at the price of the joint release
-            wallet.take(self.check)
+            wallet.spend(self.check)
         made = release_located(curator, 0, place, wallet, n, self.settings, self.relation, {})
         notes = made.assumptions
         if made.status != POINT_MASS:
@@ -126,14 +126,14 @@ class RegionMeanPlan(SingleRegionPlan):
         return Outcome(
             np.array([made.estimate]),
             made.intervals,
-            persons=n,
+            n=n,
             status=made.status,
             statuses=(made.status,),
             advice=made.advice,
             assumptions=notes,
             shares=made.shares,
             diagnostics=made.diagnostics,
-            estimand=estimand_of(curator.people.cap),
+            estimand=estimand_of(curator.people.max_records),
         )
 
     @property

@@ -37,7 +37,7 @@ class OverlookedGroup:
     """About how many persons the rounds miss, less a deviation; and after how many rounds the
     origin was where those were beside it."""
 
-    persons: float
+    n: float
     rounds: int
     certain: float
 
@@ -88,7 +88,7 @@ class OverlookedGroupCheck:
     away: tuple[float, float] | None = None
     scale: float = 0.0
 
-    def moved(
+    def sensitivity_share(
         self, around: Histogram, window: Window, origin: float, there: float, doubt: float
     ) -> float:
         """After a round that saw `window` from `origin`: the next origin. there: persons with a
@@ -107,15 +107,15 @@ class OverlookedGroupCheck:
         if found is None or edge > NEARER * self.places[found.rounds][1]:
             return None
         narrower = 2 * math.log2(self.places[found.rounds][1] / edge)
-        if found.persons > (SEEN + NARROWER * narrower) * sees:
+        if found.n > (SEEN + NARROWER * narrower) * sees:
             return origin
         left = float(self.wallet.left)
-        price = floor_epsilon(min(PRICE / max(found.persons, 1.0), MOST * left))
+        price = floor_epsilon(min(PRICE / max(found.n, 1.0), MOST * left))
         step = self.wallet.counts("far from the origin", max(price, Fraction(1, TICK)), 1)
         far = origin - AWAY * edge, origin + AWAY * edge
-        away = sum(self.curator.people.beyond(self.column, *far))
+        away = sum(self.curator.people.count_outside(self.column, *far))
         (number,) = self.curator.ask(step, as_counts(away))
         self.away = float(number), float(step.scale)
-        if self.away[0] <= max(APART * found.persons, found.certain * self.away[1]):
+        if self.away[0] <= max(APART * found.n, found.certain * self.away[1]):
             return None
         return self.places[found.rounds][0]

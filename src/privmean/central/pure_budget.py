@@ -51,12 +51,12 @@ class PureBudgetSpender:
         """What was taken since the last `note`."""
         return self._noted - self.left
 
-    def note(self, purpose: str) -> None:
+    def label_next(self, purpose: str) -> None:
         """What was taken since the last note was for this."""
         self.shares[purpose] = float(self.unnoted / self.total)
         self._noted = self.left
 
-    def keep(self) -> dict[str, float]:
+    def spent_by_label(self) -> dict[str, float]:
         """The shares of a run that ends here: what is left stays unspent."""
         self.shares["unspent"] = float(self.left / self.total)
         return self.shares
@@ -65,7 +65,7 @@ class PureBudgetSpender:
         """A fraction of what is left, rounded down to a multiple of 2^-40."""
         return floor_epsilon(self.left * Fraction(part))
 
-    def take(self, epsilon: Fraction) -> Fraction:
+    def spend(self, epsilon: Fraction) -> Fraction:
         """Take `epsilon` out."""
         if not 0 < epsilon <= self.left:
             raise AssertionError("a step must cost something and no more than is left")
@@ -74,4 +74,4 @@ class PureBudgetSpender:
 
     def counts(self, name: str, epsilon: Fraction, moved: int, spread: int = 1) -> NoisyCounts:
         """Counts of this l1 sensitivity, in persons, for `epsilon`, which is taken out."""
-        return NoisyCounts.at(name, self.take(epsilon), self.relation, moved * self.unit, spread)
+        return NoisyCounts.at(name, self.spend(epsilon), self.relation, moved * self.unit, spread)

@@ -42,7 +42,7 @@ class SharedLocationQuery:
     """
 
     column: str
-    persons: int
+    n: int
     epsilon: Fraction
     rounds: int
     price: Fraction
@@ -75,7 +75,7 @@ class SharedLocationQuery:
         return self.rounds * self.price + self.tails
 
     @property
-    def losses(self) -> tuple[Laplace, ...]:
+    def events(self) -> tuple[Laplace, ...]:
         return (self._origin.loss,) * self.rounds + (self._tails.loss,)
 
     @property
@@ -86,7 +86,7 @@ class SharedLocationQuery:
     def _tails(self) -> NoisyCounts:
         return NoisyCounts.at("tails", self.tails, self.relation, MOVED, MOVED)
 
-    def take(self, curator: Curator) -> ClippingRegion:
+    def run(self, curator: Curator) -> ClippingRegion:
         """Look at the only column of the curator's people. Every branch follows from noisy counts,
         and none changes what is asked next but for the origin that is looked from."""
         origin, moves, moving = 0.0, 0, True
@@ -97,7 +97,7 @@ class SharedLocationQuery:
             found = histogram(curator, 0, origin, mechanism)
             nulls.append((found.missing, found.scale))
             window = concentrated(found, WINDOW)
-            there = self.persons - MissingCount.pooled(nulls).believed
+            there = self.n - MissingCount.pooled(nulls).believed
             moving &= len(nulls) <= self.rounds
             moving &= window.held >= max(PART * there, CLEAR * found.scale)
             if moving:
@@ -106,7 +106,7 @@ class SharedLocationQuery:
             else:
                 seen = found if seen is None else found.pooled(seen)
         assert seen is not None  # the tails are never moved from
-        schedule = RoundSchedule(self.persons, self.rounds, self.price, 0.0)
+        schedule = RoundSchedule(self.n, self.rounds, self.price, 0.0)
         path = self.rounds, 1, 0
         reach = read_reach(seen, SNUG)
         return settled(reach, origin, seen, nulls, schedule, self.epsilon, path, first)

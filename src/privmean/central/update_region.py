@@ -45,12 +45,12 @@ def update_bounds(
     counts = people.log_counts(column, origin)
     above = np.cumsum(counts[:LOG_BINS][::-1])[::-1][start : last + 1]
     below = np.cumsum(counts[LOG_ZERO + 1 :][::-1])[::-1][start : last + 1]
-    under, over = people.beyond(column, *limits)
+    under, over = people.count_outside(column, *limits)
     scores: list[Integers] = [above + under, below + over, above + below]
     steps = np.arange(len(above), dtype=np.int64)
     public = np.rint(steps * BRAKE * float(MOVED / price)).astype(np.int64)
-    mechanism = Choice("limits moved", wallet.take(price), wallet.relation, MOVED, WORDS)
-    back = sum(people.beyond(column, *first)) + round(BACK * float(MOVED / price))
+    mechanism = Choice("limits moved", wallet.spend(price), wallet.relation, MOVED, WORDS)
+    back = sum(people.count_outside(column, *first)) + round(BACK * float(MOVED / price))
     alone = np.array([-back, -(under + over)], dtype=np.int64)
     every = np.concatenate([alone, *(-(score + public) for score in scores)])
     index = int(curator.ask(mechanism, every)) - len(alone)

@@ -28,4 +28,4 @@ def bill(dimension: int, mu: float, tails: bool = False) -> tuple[PrivacyEvent, 
 
 
 def _sums(name: str, answers: int, mu: float) -> tuple[Gaussian, ...]:
-    return (Gaussian(name, mu * FINEST, FINEST, answers, relation=REPLACE_ONE),)
+    return (Gaussian(name, mu * FINEST, FINEST, answers, neighbors=REPLACE_ONE),)

@@ -59,7 +59,7 @@ def look(curator: Curator, persons: int, parts: GdpBudgetSpender) -> VectorLocat
         part = min((ALL_LOOKS if third else TWO_LOOKS) - spent, wanted) if looks else FIRST
         if part < LEAST or (third and len(hidden) > FEW * dimension):
             break
-        counts = look_counts(len(hidden), parts.take(part))
+        counts = look_counts(len(hidden), parts.spend(part))
         looks, spent, sd = looks + 1, spent + part, counts.sd
         shown = curator.ask(counts, [exact[j] for j in hidden])
         for j, noisy in zip(hidden, shown, strict=True):

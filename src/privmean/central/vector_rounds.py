@@ -76,7 +76,7 @@ class LastSums:
     units: tuple[Standardization, ...]
     mechanism: RowSums
     noisy: NoisyRows
-    persons: Floats
+    n: Floats
     rounds: int
 
     @property
@@ -94,7 +94,7 @@ class Norms:
 
     def __init__(self, people: PersonTable, columns: int) -> None:
         self.unit = math.sqrt(columns)
-        self._exact = people.shell_counts((SHELLS * self.unit).tolist())
+        self._exact = people.norm_counts((SHELLS * self.unit).tolist())
         self._total = np.zeros(len(self._exact))
         self._precision = 0.0
 
@@ -190,7 +190,7 @@ def run(
         rounds += 1
         inside = curator.people.standardized(_placed(width, shown, units))
         norms = Norms(inside, columns)
-        norms.look(parts.take(shares.norms), curator)
+        norms.look(parts.spend(shares.norms), curator)
         reaches = tuple(unit.reach for unit in units)
         largest = math.hypot(*reaches)
         scales = np.array([unit.scale for unit in units])
@@ -201,7 +201,7 @@ def run(
             last = settled and norms.typical <= LONG
         before = promised
         if last:
-            norms.look(parts.take(min(LAST_NORMS, parts.left / 2)), curator)
+            norms.look(parts.spend(min(LAST_NORMS, parts.left / 2)), curator)
             out = norms.far()
             if out and (back := called_back(units, first, out)) != units:
                 units = back
@@ -215,11 +215,11 @@ def run(
             ends, opened = tuple(unit.ends for unit in units), tuple(u.opened for u in units)
             reaches = tuple(unit.reach for unit in opened)
             inside = curator.people.standardized(_placed(width, shown, opened))
-            tails = TailRows(LAST_TAILS, radius, reaches, parts.take(part), ends, inner)
-            noisy = curator.ask(tails, inside.tail_sums(tails.cut))
+            tails = TailRows(LAST_TAILS, radius, reaches, parts.spend(part), ends, inner)
+            noisy = curator.ask(tails, inside.clipped_row_sums(tails.cut))
             return LastSums(units, tails, noisy, divisors, rounds)
         name = LAST if last else "sums of rows and sizes"
-        sums = RowSums(name, radius, reaches, parts.take(part), "squares" if last else "sizes")
+        sums = RowSums(name, radius, reaches, parts.spend(part), "squares" if last else "sizes")
         noisy = curator.ask(sums, inside.ball_sums(sums.ball, sums.besides))
         if last:
             return LastSums(units, sums, noisy, divisors, rounds)

@@ -56,7 +56,7 @@ class WinsorizedMean:
 
     Guarantees: the budget given to `plan`, for one person with all records and for any data; the
     assumption, range, design_effect and gamma only bear on accuracy. Public: columns, settings and,
-    under replace-one, the number of persons; under add-remove `n_design` takes its place.
+    under replace-one, the number of persons; under add-remove `n_guess` takes its place.
     """
 
     serves_records: ClassVar[bool] = True

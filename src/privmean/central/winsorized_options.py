@@ -110,12 +110,12 @@ def _composed(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -
     if first is None:
         return
     # shares are held fixed, so that all losses grow together
-    more = _stronger(first[0].losses, budget, facts.columns)
+    more = _stronger(first[0].events, budget, facts.columns)
     share, recenter = first[0].held_shares
     held = replace(settings, share=share or None, recenter=recenter)
     while more > 1.01:
         better = best_way(_laplace(held, basic * Fraction(more), delta, facts))
-        if better is not None and within(better[0].losses, budget):
+        if better is not None and within(better[0].events, budget):
             yield better
             return
         more *= 0.998  # the share of a scale step moves with epsilon: not all losses grew alike

@@ -44,8 +44,8 @@ class WinsorizedPlan(PlanBase):
 
     @property
     def shape(self) -> PublicShape:
-        known = self.facts.persons if self.facts.relation == REPLACE_ONE else None
-        return PublicShape.of(self.facts.columns, known, self.facts.persons)
+        known = self.facts.n if self.facts.relation == REPLACE_ONE else None
+        return PublicShape.of(self.facts.columns, known, self.facts.n)
 
     @property
     def fixed(self) -> bool:
@@ -53,15 +53,15 @@ class WinsorizedPlan(PlanBase):
         return isinstance(self.concentration, Bounded)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.stages.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.stages.events
 
     @property
     def noise(self) -> tuple[float, ...]:
         return self.stages.noise
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         stages, d = self.stages, self.facts.columns
         law = "Laplace" if stages.kind == "laplace" else "Gaussian"
         if isinstance(self.concentration, Bounded):
@@ -86,7 +86,7 @@ class WinsorizedPlan(PlanBase):
         # the pair scale finds 0.93 to 1.86 standard deviations, 1.3 on geometric average
         unit = 1.3 * guess if isinstance(self.concentration, UnknownScale) else 1.0
         noise = unit * math.sqrt(sum(s * s for s in self.noise) / len(self.noise))
-        sampling = guess * math.sqrt(self.facts.design_effect / self.facts.persons)
+        sampling = guess * math.sqrt(self.facts.design_effect / self.facts.n)
         bias = unit * math.sqrt(sum(b * b for b in self.facts.radii.beyond) / len(self.noise))
         return {
             "rmse": math.hypot(noise, sampling, bias),
@@ -98,11 +98,11 @@ class WinsorizedPlan(PlanBase):
 
     def describe(self) -> dict[str, Any]:
         facts, stages = self.facts, self.stages
-        public = "persons" if facts.relation == REPLACE_ONE else "n_design"
+        public = "persons" if facts.relation == REPLACE_ONE else "n_guess"
         result: dict[str, Any] = {
-            public: facts.persons,
+            public: facts.n,
             "columns": facts.columns,
-            "relation": facts.relation,
+            "neighbors": facts.relation,
             "budget": self.budget.to_dict(),
             "noise": stages.kind,
             "tau": list(facts.radii.tau),
@@ -110,7 +110,7 @@ class WinsorizedPlan(PlanBase):
             "predicted_noise_sd": list(stages.noise),
             "predicted_failure": stages.failure,
             "clipping_bias_at_most": list(facts.radii.beyond),
-            "mechanisms": [loss.to_dict() for loss in stages.losses],
+            "mechanisms": [loss.to_dict() for loss in stages.events],
         }
         if stages.location is not None:
             result["bin_half_width"] = list(facts.radii.half)
@@ -131,7 +131,7 @@ class WinsorizedPlan(PlanBase):
         relation = self.facts.relation
         means = ClippedMeans(
             tuple(last),
-            None if relation != REPLACE_ONE else self.facts.persons,
+            None if relation != REPLACE_ONE else self.facts.n,
             self.facts.design_effect,
             self._target(),
             self.concentration.words,
@@ -153,14 +153,14 @@ class WinsorizedPlan(PlanBase):
         return Outcome(
             means.estimate,
             means,
-            persons=means.persons,
+            n=means.n,
             status=release_status(statuses),
             statuses=statuses,
             advice=self._advice(statuses, unplaced, means.bound_advice(people.columns)),
             assumptions=(dependence(self.facts.design_effect), self.concentration.words),
             shares=dict(self.stages.shares),
             diagnostics=diagnostics,
-            estimand=estimand_of(people.cap),
+            estimand=estimand_of(people.max_records),
         )
 
     def _parts(self, curator: Curator) -> tuple[Curator, Curator]:
@@ -169,8 +169,8 @@ class WinsorizedPlan(PlanBase):
 
     def mean_of(self, people: PersonTable, box: ClipInterval, sums: ColumnSums) -> ClippedMean:
         """What the noisy sums of one column say."""
-        public = self.facts.persons if self.facts.relation == REPLACE_ONE else None
-        return ClippedMean(box, sums, public, by_records=people.cap is not None)
+        public = self.facts.n if self.facts.relation == REPLACE_ONE else None
+        return ClippedMean(box, sums, public, by_records=people.max_records is not None)
 
     # --- words ------------------------------------------------------------------------------------
     @property

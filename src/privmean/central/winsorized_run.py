@@ -121,10 +121,10 @@ class Run:
         # columns without a box are given noise on nothing: the joint release keeps its shape
         over = step.over(
             [ClipInterval(-1.0, 1.0) if box is None else box for box in boxes],
-            cap=people.cap,
+            max_records=people.max_records,
             billed=(step.loss_of_one,) * here if step.epsilon is not None else None,
         )
-        noisy = curator.ask(over, over.exact(people.box_sums(boxes)))
+        noisy = curator.ask(over, over.exact(people.interval_sums(boxes)))
         return [
             None if box is None else self.mean_of(people, box, sums)
             for box, sums in zip(boxes, noisy, strict=True)

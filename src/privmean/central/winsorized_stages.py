@@ -40,7 +40,7 @@ class PublicFacts:
     """The public numbers a plan stands on. persons: n, or the design number under add-remove;
     radii: the chosen clipping radii; options: others that the plan may choose."""
 
-    persons: int
+    n: int
     columns: int
     relation: Relation
     radii: Radii
@@ -77,16 +77,16 @@ class Stages:
         return named.get("location", 0.0) / left, named.get("recentring", 0.0) / left
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case bill: every stage runs on every column."""
         times = self.final.columns if self.kind == "laplace" else 1
         bill: tuple[PrivacyEvent, ...] = ()
         for stage in (self.scale, self.location):
             if stage is not None:
-                bill += stage.losses * times
+                bill += stage.events * times
         if self.recenter is not None:
-            bill += self.recenter.losses
-        return bill + self.final.losses
+            bill += self.recenter.events
+        return bill + self.final.events
 
     def score(self, facts: PublicFacts) -> float:
         """What the plan makes small: root mean square over columns of noise and three times the
@@ -104,7 +104,7 @@ def shortfall(location: Location, facts: PublicFacts, bins: int | None = None) -
 
     The fullest bin is planned to hold TOP_BIN of the persons, less two standard deviations.
     """
-    n = facts.persons
+    n = facts.n
     return _needed(location, facts.failure / facts.columns, bins) + _binomial(n) - n * TOP_BIN
 
 
@@ -132,7 +132,7 @@ def predicted_failure(
     """Predicted chance that some column's bin is not found, or a wrong one is."""
     if location is None:
         return 0.0
-    n = facts.persons
+    n = facts.n
     mean, sd = n * TOP_BIN, _binomial(n) / 2
     if isinstance(location, StableHistogram):
         one = float(survival(mean - location.threshold, (float(location.scale),), sd))
@@ -210,7 +210,7 @@ def spend(
         for chosen in choices:
             slack = wide if rough is None else _slack(chosen, rough_sd, wide)
             noise = tuple(
-                (tau + extra) * final_sd / facts.persons
+                (tau + extra) * final_sd / facts.n
                 for tau, extra in zip(chosen.radii.tau, slack, strict=True)
             )
             stages = Stages(
@@ -227,7 +227,7 @@ def spend(
 
 def single(facts: PublicFacts, kind: str, final: ClippedSums) -> Stages:
     """The one stage of known limits."""
-    noise = tuple(tau * final.value_sd / facts.persons for tau in facts.radii.tau)
+    noise = tuple(tau * final.value_sd / facts.n for tau in facts.radii.tau)
     none = (0.0,) * facts.columns
     return Stages(kind, None, None, None, final, (("mean", 1.0),), none, noise, 0.0)
 
@@ -237,8 +237,8 @@ def _slack(facts: PublicFacts, rough_sd: float, wide: tuple[float, ...]) -> tupl
     never more than before it. rough_sd: deviation of the noise in its sum of z."""
     result = []
     for tau, before, sd in zip(facts.radii.tau, wide, facts.radii.sd, strict=True):
-        noise = ROUGH * rough_sd * (tau + before) / facts.persons
-        sampling = 2 * sd * math.sqrt(facts.design_effect / facts.persons)
+        noise = ROUGH * rough_sd * (tau + before) / facts.n
+        sampling = 2 * sd * math.sqrt(facts.design_effect / facts.n)
         result.append(min(noise + sampling, before))
     return tuple(result)
 
@@ -256,7 +256,7 @@ def scale_step(
     octave of safety (kappa = 4) where that cannot be had.
     """
     loss = float(epsilon) if epsilon is not None else (mu or 0.0) / math.sqrt(facts.columns)
-    wanted = 200.0 / (facts.persons * loss)
+    wanted = 200.0 / (facts.n * loss)
     if epsilon is None:
         wanted = wanted**2 / 4  # the share of mu^2 that gives counts of the same deviation
     share = Fraction(round(1000 * min(0.25, max(0.04, wanted))), 1000)

@@ -119,7 +119,7 @@ class Described:
 def make_round(
     out: Annotated[Path, typer.Argument(help="Write the description to this file.")],
     epsilon: Annotated[list[float], "Add a level of epsilon; repeat for more."],
-    persons: Annotated[int, "Plan for this many reports."],
+    n: Annotated[int, "Plan for this many reports."],
     *,
     wanted: Wanted,
     described: Described,
@@ -132,7 +132,7 @@ def make_round(
             raise ArgumentError(
                 "closes", described.closes, "must lie in the future", "give seconds since 1970"
             )
-        options = {"epsilon": epsilon, "persons": persons, **described.options()}
+        options = {"epsilon": epsilon, "persons": n, **described.options()}
         round_ = wanted.round(options)
         if out.is_file():  # of one that was published, nothing would be left
             raise ArgumentError("out", str(out), "already exists", "name another file")

@@ -37,7 +37,7 @@ def plan(
     upper: Annotated[list[float], "Set the upper bounds, one per coordinate."],
     tau: Annotated[list[float], "Assume that values lie this near to a common point."],
     epsilon: Annotated[list[float], "Add a level of epsilon; repeat for more."],
-    persons: Annotated[int, "Plan for this many people."],
+    n: Annotated[int, "Plan for this many people."],
     shares: Annotated[tuple[int, int], "Set the shares of clients that vote and that measure."] = (
         20,
         80,
@@ -59,7 +59,7 @@ def plan(
             upper,
             tau=tau,
             epsilon=epsilon,
-            persons=persons,
+            persons=n,
             shares=None if both else shares,
             beta=beta,
             **options,

@@ -41,8 +41,8 @@ def fixed_design(
 
     key = shown.ready()
     design = FixedDesign(bounds, cells, bandwidth, None if at is None else numbers_of("--at", at))
-    machine = reading.machine().options()
+    resources = reading.resources().options()
     allowed = Budget(**asdict(budget))
-    times, responses = timed_responses(table, time, value, written.words(), machine)
+    times, responses = timed_responses(table, time, value, written.words(), resources)
     plan = design.plan(allowed, times=times)
     shown.show(plan.release(responses, ledger=ledger_of(ledger), level=level), key)

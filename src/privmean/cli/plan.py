@@ -21,26 +21,28 @@ Told = tuple[Any, dict[str, Any], Output]  # a plan, what is said of it, and the
 class Guessed:
     """What is guessed of the people."""
 
-    persons: Annotated[int, "Give the public n, or a guess of it."]
+    n: Annotated[int, "Give the public n, or a guess of it."]
     columns: Annotated[int, "Set the number of columns."] = 1
-    error: Annotated[float | None, "Set the target error; print the required n."] = None
+    target_error: Annotated[float | None, "Set the target error; print the required n."] = None
     guess_sd: Annotated[float, "Guess the standard deviation between people."] = 1.0
-    sizes: Annotated[str | None, "Guess n of each group, with commas."] = None
+    group_sizes: Annotated[str | None, "Guess n of each group, with commas."] = None
 
     def text(self, more: str = "") -> str:
         """The same in words."""
         sd = f"guessed standard deviation {self.guess_sd:g}"
-        return f"n = {self.persons:,}{more}; {sd}; planning charges nothing"
+        return f"n = {self.n:,}{more}; {sd}; planning charges nothing"
 
     def each(self) -> float | list[float]:
         """Persons of each group: numbers with commas, or all persons to share out."""
         from privmean.errors import ArgumentError
 
         try:
-            return self.persons if self.sizes is None else [*map(float, self.sizes.split(","))]
+            return (
+                self.n if self.group_sizes is None else [*map(float, self.group_sizes.split(","))]
+            )
         except ValueError:
             raise ArgumentError(
-                "--sizes", self.sizes, "must be numbers", "use for example 900,400,60"
+                "--group-sizes", self.group_sizes, "must be numbers", "use for example 900,400,60"
             ) from None
 
 
@@ -80,7 +82,7 @@ def plan(
     else:
         chosen, found, shown = _of_all(estimating, guessed, budget)
     if as_json:
-        head = {"estimator": chosen.estimator, "why": chosen.why, "persons": guessed.persons}
+        head = {"estimator": chosen.estimator, "rationale": chosen.rationale, "n": guessed.n}
         told = {**head, "guess_sd": guessed.guess_sd, **found, "plan": chosen.describe()}
         typer.echo(json.dumps(told, allow_nan=False))
         return
@@ -96,14 +98,14 @@ def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.Neighbor
     sd = guessed.guess_sd
     terms: Any = {**asdict(budget), "columns": guessed.columns}
     terms["neighbors"] = budget.neighbors or "replace-one"
-    chosen = plan(question, persons=guessed.persons, **terms)
+    chosen = plan(question, n=guessed.n, **terms)
     predicted = chosen.predict(sd)
     lines = []
     found: dict[str, Any] = {"columns": guessed.columns, "predicted": predicted}
-    if guessed.error is not None:
-        needed = required_n(question, error=guessed.error, guess_sd=sd, **terms)
-        found |= {"wanted_error": guessed.error, "persons_needed": needed}
-        lines.append(f"An error of {guessed.error:g} needs n = {needed:,}.")
+    if guessed.target_error is not None:
+        needed = required_n(question, target_error=guessed.target_error, guess_sd=sd, **terms)
+        found |= {"wanted_error": guessed.target_error, "required_n": needed}
+        lines.append(f"An error of {guessed.target_error:g} needs n = {needed:,}.")
     said = guessed.text(f", {guessed.columns} columns" if guessed.columns > 1 else "")
     return chosen, found, plan_output(chosen, said, {"mean": predicted}, lines=lines)
 
@@ -116,7 +118,7 @@ def _of_arms(said: Arms, guessed: Guessed, budget: words.NeighborOptions) -> Tol
     asked = {"value": "value", "arms": said.arms, "membership": said.membership}
     question = question_of("compare", asked, "--{}")
     known: Any = {name: value for name, value in asdict(budget).items() if value is not None}
-    chosen: Any = plan(question, persons=guessed.persons, **known)
+    chosen: Any = plan(question, n=guessed.n, **known)
     each = guessed.each()
     sizes: Any = each
     if isinstance(each, list) and len(each) == 2:
@@ -139,19 +141,25 @@ def _by_group(said: Grouped, guessed: Guessed, budget: words.NeighborOptions) ->
     asked = {"by": said.by, "keys": said.beside(said.keys), "max_groups": said.max_groups}
     question = question_of("mean", {"values": ["value"], **asked}, "--{}")
     sizes, sd = guessed.each(), guessed.guess_sd
-    known: Any = {"delta": budget.delta, "neighbors": budget.neighbors or question.usual_neighbors}
+    known: Any = {
+        "delta": budget.delta,
+        "neighbors": budget.neighbors or question.default_neighbors,
+    }
     strength: Any = {"epsilon": budget.epsilon}
     if budget.rho is not None:
         strength["rho"] = budget.rho
-    chosen: Any = plan(question, persons=guessed.persons, **known, **strength)
-    forecast = chosen.forecast(sizes, sd, guessed.persons)
+    chosen: Any = plan(question, n=guessed.n, **known, **strength)
+    forecast = chosen.forecast(sizes, sd, guessed.n)
     found: dict[str, Any] = {"groups": [vars(item) for item in forecast]}
     lines = []
-    if guessed.error is not None:
-        least = required_epsilon(question, sizes=sizes, error=guessed.error, guess_sd=sd, **known)
-        found |= {"wanted_error": guessed.error, "least_epsilon": least}
+    if guessed.target_error is not None:
+        least = required_epsilon(
+            question, group_sizes=sizes, target_error=guessed.target_error, guess_sd=sd, **known
+        )
+        found |= {"wanted_error": guessed.target_error, "required_epsilon": least}
         lines.append(
-            f"An error of {guessed.error:g} in the smallest group needs epsilon = {least:.3g}."
+            f"An error of {guessed.target_error:g} in the smallest group needs epsilon = "
+            f"{least:.3g}."
         )
     predicted = {
         str(item.key): {"rmse": item.rmse, "sampling": item.sampling, "noise": item.privacy_noise}

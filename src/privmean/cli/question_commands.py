@@ -24,8 +24,8 @@ def release_and_show(said: ParsedCommand) -> None:
     from privmean.data.table import Table
 
     key = said.shown.ready()
-    terms = check_options(asdict(said.terms), ask, said.question.usual_neighbors)
-    table = Table(said.source, person=said.person, machine=said.reading.machine(), **said.table)
+    terms = check_options(asdict(said.terms), ask, said.question.default_neighbors)
+    table = Table(said.source, person=said.person, resources=said.reading.resources(), **said.table)
     said.shown.show(run_question(table, said.question, terms), key)
 
 

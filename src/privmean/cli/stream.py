@@ -67,7 +67,7 @@ class Timed:
 
     period: Annotated[str | None, "Make one step per hour, day, week or month."] = None
     time_column: Annotated[str | None, "Name the column or key of the public time."] = None
-    persons_a_period: Annotated[int | None, "Guess the people per period, for the plan."] = None
+    n_per_period: Annotated[int | None, "Guess the people per period, for the plan."] = None
 
     def columns(self) -> list[str]:
         """The public column of times, if there is one."""
@@ -221,7 +221,7 @@ def stream(
         "last_within": aimed.last_within if aimed.last_within != so.LAST_WITHIN else None,
         **asdict(weighted),
         "period": timed.period,
-        "persons_a_period": timed.persons_a_period,
+        "n_per_period": timed.n_per_period,
     }
     settings.update({name: it for name, it in further.items() if it is not None})
     source = sourced.source((who, values, public), complete=kept.whole)

@@ -46,14 +46,14 @@ def init(
 @grouped
 def plan(
     study: StudyFile,
-    persons: Persons = None,
+    n: Persons = None,
     as_json: opt.Json = False,
 ) -> None:
     """Predict the budget share and error of each question."""
     from privmean.study.study_file import read_study
 
     with _in_the_file():
-        found = read_study(study).plan(persons)
+        found = read_study(study).plan(n)
     typer.echo(json.dumps(found.describe(), allow_nan=False) if as_json else str(found))
 
 

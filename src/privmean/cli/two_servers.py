@@ -24,7 +24,7 @@ Place = Annotated[Path, typer.Argument(help="Read the task from this file.")]
 def task_(
     bounds: Annotated[list[str], "Give bounds LOW:HIGH of a value; repeat for more."],
     epsilon: Annotated[float, "Set the epsilon of the answer."],
-    persons: Annotated[int, "Require at least this many reports."],
+    n: Annotated[int, "Require at least this many reports."],
     bits: Annotated[int, "Set the bits of a clipped value."] = 20,
 ) -> None:
     """Write a new task for both servers and all clients."""
@@ -33,7 +33,7 @@ def task_(
 
     limits = [pair("bounds", text) for text in bounds]
     lower, upper = zip(*limits, strict=True)
-    typer.echo(Task.of(lower, upper, epsilon=epsilon, persons=persons, bits=bits).to_json())
+    typer.echo(Task.of(lower, upper, epsilon=epsilon, persons=n, bits=bits).to_json())
 
 
 @app.command()

@@ -14,12 +14,10 @@ from privmean.plurals import count_noun
 
 # arguments that some commands have an option of another name for
 RENAMED = {
-    "memory_limit": "memory",
-    "temp_directory": "spill",
     "sd": "spread",
     "clip_radius": "clip",
     "times": "time",
-    "null_words": "null_word",
+    "na_values": "na_value",
 }
 STRAY = "unexpected extra argument"
 # what parsers say of a value, and what is said here

@@ -21,7 +21,7 @@ class Withheld:
     bounds: Annotated[
         list[str] | None, "Give public bounds LOW:HIGH; one for all, or one each."
     ] = None
-    persons: Annotated[int | None, "Accept at most this many people."] = None
+    n: Annotated[int | None, "Accept at most this many people."] = None
     spread: Annotated[
         float | None,
         "Assume sub-Gaussian records with this deviation.",
@@ -67,7 +67,7 @@ def withhold(
         noise=charged.noise(),
         max_records=said.max_records,
         bounds=pairs if len(pairs) == len(values) else pairs * len(values),
-        persons=said.persons,
+        persons=said.n,
         sd=said.spread,
         late=said.late,
         level=said.level,

@@ -31,7 +31,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
     values: tuple[Floats, ...] = field(repr=False)
     weight: Integers = field(repr=False)
     mass: Integers = field(repr=False)
-    persons: int = field(repr=False)
+    n: int = field(repr=False)
     known: int = field(repr=False)
     made_by: str = field(default="numpy", compare=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -56,7 +56,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
         groups = per[np.searchsorted(known, person)]
         if not weights.split and (per > 1).any():
             raise ValueError("one pair a person, where weights are not split")
-        weight = np.minimum(weights.parts, weights.parts * weights.most // groups)
+        weight = np.minimum(weights.parts, weights.parts * weights.max_groups // groups)
         return cls(
             (column,),
             tuple((key,) for key in keys),
@@ -74,7 +74,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
         return self.made_by
 
     def size(self) -> int:
-        return self.persons
+        return self.n
 
     def members(self) -> int:
         return self.known
@@ -112,7 +112,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
         found = zip(self._added(w), self._added(wz), self._added(wz * z), strict=True)
         return [PairSums(*item) for item in found]
 
-    def among(self, places: Sequence[int]) -> ArrayPairTable:
+    def select_groups(self, places: Sequence[int]) -> ArrayPairTable:
         new = np.full(len(self.keys), -1)
         new[list(places)] = np.arange(len(places))
         kept = new[self.group] >= 0
@@ -126,7 +126,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
             _cache={},
         )
 
-    def centred_counts(self, units: CenteredSums, column: int = 0) -> Integers:
+    def centered_counts(self, units: CenteredSums, column: int = 0) -> Integers:
         width = len(self.keys)
         known = np.zeros(width, dtype=bool)
         center, factor = np.zeros(width), np.zeros(width)

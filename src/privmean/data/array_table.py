@@ -58,7 +58,7 @@ class ArrayPersonTable(CachedPersonTable):
     values: Floats = field(repr=False)
     columns: tuple[str, ...]
     counts: Integers | None = field(default=None, repr=False)
-    cap: int | None = None
+    max_records: int | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     engine: str = field(default="numpy", compare=False)
 
@@ -156,7 +156,7 @@ class ArrayPersonTable(CachedPersonTable):
         k = np.where(np.isinf(spread), high, k)
         return np.bincount(np.clip(k, low, high) - low, minlength=high - low + 1)
 
-    def box_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
+    def interval_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
         return [None if box is None else self._box(j, box) for j, box in enumerate(boxes)]
 
     def _box(self, column: int, box: ClipInterval) -> IntervalSums:
@@ -165,22 +165,22 @@ class ArrayPersonTable(CachedPersonTable):
 
     def _sums(self, column: int, box: ClipInterval) -> IntervalSums:
         x = self._column(column)
-        ends = self._ends(column) if self.cap is None else np.empty((2, 0))
+        ends = self._ends(column) if self.max_records is None else np.empty((2, 0))
 
         def task(start: int, stop: int) -> tuple[int, ...]:
-            if self.cap is None:
+            if self.max_records is None:
                 return box_totals(x[start:stop], box, ends[:, chunks(start, stop)])
             assert self.counts is not None
-            weights = np.minimum(self.counts[start:stop, column], self.cap)
+            weights = np.minimum(self.counts[start:stop, column], self.max_records)
             return weighted_totals(x[start:stop], box, weights)
 
         totals = [sum(items) for items in zip(*in_parallel(task, len(x)), strict=True)]
-        if self.cap is None:
+        if self.max_records is None:
             present, above, below, z, zz = totals
             return IntervalSums(present, above, below, z, zz, present, z, present, z, zz)
         return IntervalSums(*totals)
 
-    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         near, far, values = self._cache.get(("beyond", column), (math.inf, -math.inf, None))
         if values is None or lower > near or upper < far:  # else all that count are among those
             x, ends = self._column(column), self._ends(column)
@@ -207,7 +207,7 @@ class ArrayPersonTable(CachedPersonTable):
             present += there
         return L2BallSums(tuple(total), present, tuple(more) if besides else ())
 
-    def tail_sums(self, cut: ClippedRows) -> L2BallSums:
+    def clipped_row_sums(self, cut: ClippedRows) -> L2BallSums:
         totals, present = [[0] * len(self.columns) for _ in range(3)], 0
         rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
@@ -219,7 +219,7 @@ class ArrayPersonTable(CachedPersonTable):
             ]
         return L2BallSums(tuple(totals[0]), present, tuple(totals[1]), tuple(totals[2]))
 
-    def shell_counts(self, edges: Sequence[float]) -> Integers:
+    def norm_counts(self, edges: Sequence[float]) -> Integers:
         counts = np.zeros(len(edges) + 1, dtype=np.int64)
         rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
@@ -239,7 +239,7 @@ class ArrayPersonTable(CachedPersonTable):
             standardize(rows[chosen], units, values[:, start : start + rows.shape[1]])
         return ArrayPersonTable(values.T, tuple(self.columns[j] for j, _ in asked))
 
-    def count_in_box(self, boxes: Sequence[ClipInterval]) -> int:
+    def count_in_interval(self, boxes: Sequence[ClipInterval]) -> int:
         inside = np.ones(self.size(), dtype=bool)
         for j, box in enumerate(boxes):
             x = self._column(j)
@@ -256,12 +256,12 @@ class ArrayPersonTable(CachedPersonTable):
                 square = square + v * v
             return int(np.count_nonzero(np.sqrt(square) <= radius * unit))
 
-    def part(self, index: int, parts: int) -> ArrayPersonTable:
+    def split(self, index: int, parts: int) -> ArrayPersonTable:
         counts = None if self.counts is None else self.counts[index::parts]
         values = self.values[index::parts]
         if parts >= SPARSE:  # every question would otherwise walk through all of memory
             values = np.ascontiguousarray(values)
-        return ArrayPersonTable(values, self.columns, counts, self.cap)
+        return ArrayPersonTable(values, self.columns, counts, self.max_records)
 
     def matrix(self) -> Floats:
         return self.values

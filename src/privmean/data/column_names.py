@@ -32,7 +32,7 @@ def count_persons(
     source: object,
     person: object,
     text: Mapping[str, object],
-    machine: Mapping[str, object],
+    resources: Mapping[str, object],
     columns: Sequence[tuple[str, str]] = (),
 ) -> int | None:
     """The persons of a file, from its column of persons alone; what it holds of them is not read.
@@ -42,7 +42,7 @@ def count_persons(
     """
     if not isinstance(source, str | os.PathLike):
         return None
-    opened = open_source(source, text, machine)
+    opened = open_source(source, text, resources)
     who = schema.person_column(opened.names, person)
     for argument, name in columns:
         schema.one_of(opened.names, argument, name)

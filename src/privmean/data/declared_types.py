@@ -21,12 +21,12 @@ def boolean_columns(
     person: object,
     values: Sequence[str] | None,
     text: Mapping[str, object],
-    machine: Mapping[str, Any],
+    resources: Mapping[str, Any],
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """The columns that `values` mean, and those of them that are Boolean. Text files declare no
     types."""
     if isinstance(source, str | os.PathLike) and not databases.is_address(source):
-        engine = Engine(**machine)
+        engine = Engine(**resources)
         table = open_table(engine, os.path.expanduser(os.fspath(source)), text)
         if not isinstance(table, ParquetTable):
             return tuple(values or ()), frozenset()
@@ -34,7 +34,7 @@ def boolean_columns(
         named = schema.value_columns(table.columns, who, values)
         records = lazy(table.records(engine, who, named))
     else:
-        opened = open_source(source, text, machine)
+        opened = open_source(source, text, resources)
         who = schema.person_column(opened.names, person)
         named = schema.value_columns(opened.names, who, values)
         records = opened.records(who, named)

@@ -45,14 +45,14 @@ class Engine:
                 "temp_directory", temp_directory, "is not a folder", "make it first"
             )
         try:
-            self.spill = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
+            self.temp_directory = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
         except OSError as error:
             problem = f"is not a folder that can be made: {error.strerror}"
             remedy = "name a folder where you may write"
             raise ArgumentError("temp_directory", temp_directory, problem, remedy) from None
         self.connection = duckdb.connect()
-        self._finalizer = weakref.finalize(self, _close, self.connection, self.spill)
-        self._set("temp_directory", quoted(self.spill))
+        self._finalizer = weakref.finalize(self, _close, self.connection, self.temp_directory)
+        self._set("temp_directory", quoted(self.temp_directory))
         # asked for, DuckDB knows how far it is; showing it is ours (progress.py)
         self._set("enable_progress_bar", str(progress).lower())
         self._set("enable_progress_bar_print", "false")
@@ -122,9 +122,9 @@ def _bytes(size: str) -> int:
     return int(float(number) * 2**scale)
 
 
-def _close(connection: DuckDBPyConnection, spill: str) -> None:
+def _close(connection: DuckDBPyConnection, temp_directory: str) -> None:
     connection.close()
-    shutil.rmtree(spill, ignore_errors=True)
+    shutil.rmtree(temp_directory, ignore_errors=True)
 
 
 def quoted(text: str) -> str:

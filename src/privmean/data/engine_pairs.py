@@ -100,7 +100,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         found = totals.by(frame, GROUP)
         return [PairSums(**found.get(g, {})) for g in range(len(boxes))]
 
-    def centred_counts(self, units: CenteredSums, column: int = 0) -> Integers:
+    def centered_counts(self, units: CenteredSums, column: int = 0) -> Integers:
         known: dict[str, list[Any]] = {
             GROUP: list(units.places),
             "center": list(units.centers),
@@ -120,7 +120,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
             )
         return self.frame.join(self.home.small(columns, self.frame), on=GROUP, how="inner")
 
-    def among(self, places: Sequence[int]) -> EnginePairTable:
+    def select_groups(self, places: Sequence[int]) -> EnginePairTable:
         known: dict[str, list[Any]] = {GROUP: list(places), "new": list(range(len(places)))}
         own = [value_name(j) for j in range(len(self.columns))]
         frame = self._beside(known).select(PERSON, *own, "w", "m", "f", nw.col("new").alias(GROUP))

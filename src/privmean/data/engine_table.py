@@ -67,7 +67,7 @@ class EnginePersonTable(KeptByEngine):
 
     frame: Lazy = field(repr=False)  # an engine's own repr would show rows
     columns: tuple[str, ...]
-    cap: int | None = None
+    max_records: int | None = None
     home: EngineStore = field(default_factory=EngineStore, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -134,7 +134,7 @@ class EnginePersonTable(KeptByEngine):
             counts[int(cell)] += int(count)
         return counts
 
-    def box_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
+    def interval_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
         asked = [(j, box) for j, box in enumerate(boxes) if box is not None]
         new = [(j, box) for j, box in asked if (j, box) not in self._cache]
         if new:
@@ -147,7 +147,7 @@ class EnginePersonTable(KeptByEngine):
         frame = self.frame.select(
             *(nw.col(f"v{j}") for j, _ in asked),
             *(on_box(nw.col(f"v{j}"), box).alias(f"z{j}") for j, box in asked),
-            *(self._weight(j).alias(f"w{j}") for j, _ in asked if self.cap is not None),
+            *(self._weight(j).alias(f"w{j}") for j, _ in asked if self.max_records is not None),
         )
         totals = Totals()
         for j, box in asked:
@@ -157,7 +157,7 @@ class EnginePersonTable(KeptByEngine):
             totals.add((j, "below"), number_of(x < box.lower))
             totals.add((j, "z"), z.cast(INTEGER).sum())
             totals.add_halves((j, "zz"), z * z)
-            if self.cap is not None:
+            if self.max_records is not None:
                 w = nw.col(f"w{j}")
                 totals.add((j, "w"), w.cast(INTEGER).sum())
                 totals.add_halves((j, "wz"), w * z)
@@ -167,18 +167,18 @@ class EnginePersonTable(KeptByEngine):
         found = totals.of(frame)
         plain = ("present", "above", "below", "z", "zz")
         weighted = plain[:1] + plain[3:4] + plain[:1] + plain[3:]  # what weights of one repeat
-        if self.cap is not None:
+        if self.max_records is not None:
             weighted = ("w", "wz", "ww", "wwz", "wwzz")
         names = plain + weighted
         return {(j, box): IntervalSums(*(found[j, name] for name in names)) for j, box in asked}
 
     def _weight(self, column: int) -> nw.Expr:
-        assert self.cap is not None
+        assert self.max_records is not None
         count = nw.col(f"c{column}")
-        weight = nw.when(count > self.cap).then(nw.lit(self.cap)).otherwise(count)
+        weight = nw.when(count > self.max_records).then(nw.lit(self.max_records)).otherwise(count)
         return nw.when(~nw.col(f"v{column}").is_null()).then(weight).otherwise(0).cast(FLOAT)
 
-    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         x = nw.col(f"v{column}")
 
         def counts() -> tuple[int, int]:
@@ -211,7 +211,7 @@ class EnginePersonTable(KeptByEngine):
         more = tuple(found[j, "more"] for j in width) if besides else ()
         return L2BallSums(tuple(found[j] for j in width), found["present"], more)
 
-    def tail_sums(self, cut: ClippedRows) -> L2BallSums:
+    def clipped_row_sums(self, cut: ClippedRows) -> L2BallSums:
         width, inner = range(len(self.columns)), cut.inner
         names, radius = value_names(len(self.columns)), cut.ball.radius
         v = [nw.col(name).fill_null(0.0) for name in names]
@@ -266,7 +266,7 @@ class EnginePersonTable(KeptByEngine):
         sums, squares, tails = (tuple(found[j, k] for j in width) for k in ("z", "zz", "t"))
         return L2BallSums(sums, found["present"], squares, tails)
 
-    def shell_counts(self, edges: Sequence[float]) -> Integers:
+    def norm_counts(self, edges: Sequence[float]) -> Integers:
         names = value_names(len(self.columns))
         frame = self.frame.select(*(nw.col(v).fill_null(0.0).alias(v) for v in names))
         frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
@@ -287,7 +287,7 @@ class EnginePersonTable(KeptByEngine):
         names = tuple(self.columns[j] for j, _ in asked)
         return EnginePersonTable(frame, names, None, self.home, {"size": self.size()})
 
-    def count_in_box(self, boxes: Sequence[ClipInterval]) -> int:
+    def count_in_interval(self, boxes: Sequence[ClipInterval]) -> int:
         frame = self.frame
         for j, box in enumerate(boxes):
             x = nw.col(f"v{j}")
@@ -303,14 +303,14 @@ class EnginePersonTable(KeptByEngine):
         inside = frame.filter(nw.col("square").sqrt() <= radius * unit)
         return int(fetch(inside.select(nw.len()))[0][0])
 
-    def part(self, index: int, parts: int) -> EnginePersonTable:
+    def split(self, index: int, parts: int) -> EnginePersonTable:
         i = nw.col("i")
         frame = self._ranked().filter(i % parts == index)
         frame = frame.select(*self._names(), i=((i - index) // parts).cast(INTEGER))
         return replace(self, frame=frame, _cache={"ranked": frame})
 
     def _names(self) -> list[str]:
-        counts = [] if self.cap is None else count_names(len(self.columns))
+        counts = [] if self.max_records is None else count_names(len(self.columns))
         return [PERSON, *value_names(len(self.columns)), *counts]
 
     def _ranked(self) -> Lazy:
@@ -334,8 +334,8 @@ class EnginePersonTable(KeptByEngine):
         names = self._names()[1:]
         table = fetch_matrix(self._ranked().sort("i").select(*names), names)
         values = np.ascontiguousarray(table[:, :width])
-        counts = None if self.cap is None else table[:, width:].astype(np.int64)
-        return ArrayPersonTable(values, self.columns, counts, self.cap, engine=self.engine)
+        counts = None if self.max_records is None else table[:, width:].astype(np.int64)
+        return ArrayPersonTable(values, self.columns, counts, self.max_records, engine=self.engine)
 
     def matrix(self) -> Floats:
         return self.collect().values

@@ -26,13 +26,13 @@ def grouped(
     ids: Integers,
     matrix: Floats,
     columns: tuple[str, ...],
-    cap: int | None,
+    max_records: int | None,
     resolution: float,
 ) -> ArrayPersonTable:
     """People in the order of their ids. ids: shape (N,), whole numbers; matrix: shape (N, d)."""
     place, records, present = _places(ids)
     values = np.empty((len(present), len(columns)))
-    counts = None if cap is None else np.empty(values.shape, dtype=np.int64)
+    counts = None if max_records is None else np.empty(values.shape, dtype=np.int64)
     for j in range(len(columns)):
         t = grid_points(matrix[:, j], resolution)
         where, usable = place, records
@@ -46,7 +46,7 @@ def grouped(
             values[:, j] = np.where(number > 0, total * resolution / number, math.nan)
         if counts is not None:
             counts[:, j] = number
-    return ArrayPersonTable(values, columns, counts, cap)
+    return ArrayPersonTable(values, columns, counts, max_records)
 
 
 def grid_points(x: Floats, resolution: float) -> Floats:

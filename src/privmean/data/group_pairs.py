@@ -31,7 +31,7 @@ class GroupWeights:
     most usable records, ties to the first key in the order of texts.
     """
 
-    most: int = 1
+    max_groups: int = 1
     split: bool = False
 
     @property
@@ -39,12 +39,12 @@ class GroupWeights:
         """A whole person, in parts of a weight."""
         if not self.split:
             return 1
-        return PARTS if self.most <= MANY else FEWER_PARTS
+        return PARTS if self.max_groups <= MANY else FEWER_PARTS
 
     @property
     def kept(self) -> int:
         """Most pairs of a person that have a weight at all: `weight` of more groups is nothing."""
-        return self.parts * self.most if self.split else 1
+        return self.parts * self.max_groups if self.split else 1
 
     @property
     def mass(self) -> int:
@@ -53,7 +53,7 @@ class GroupWeights:
 
     def weight(self, groups: int) -> int:
         """Of each pair of a person in so many groups."""
-        return min(self.parts, self.parts * self.most // groups)
+        return min(self.parts, self.parts * self.max_groups // groups)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class GroupPairTable(ABC):
     columns: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...]
     weights: GroupWeights
-    cap: None = None
+    max_records: None = None
 
     @property
     @abstractmethod
@@ -125,11 +125,11 @@ class GroupPairTable(ABC):
         """The sums of every group, each on its own box, over pairs with that value."""
 
     @abstractmethod
-    def among(self, places: Sequence[int]) -> GroupPairTable:
+    def select_groups(self, places: Sequence[int]) -> GroupPairTable:
         """The pairs of some groups alone, with the weights that they have."""
 
     @abstractmethod
-    def centred_counts(self, units: CenteredSums, column: int = 0) -> Integers:
+    def centered_counts(self, units: CenteredSums, column: int = 0) -> Integers:
         """Masses per signed logarithmic bin of centred values, over the pairs of some groups."""
 
 
@@ -163,7 +163,7 @@ class GroupPairQuery:
     def __post_init__(self) -> None:
         from privmean.data.read import checked
 
-        checked("persons", None, self.resolution)
+        checked("people", None, self.resolution)
         if self.keys is not None:
             object.__setattr__(self, "keys", by_text(self.keys))
         object.__setattr__(self, "names", (self.value, *self.more))
@@ -176,16 +176,16 @@ class GroupPairQuery:
         return (*self.keys, (OTHER,)) if self.other else self.keys
 
 
-def weights_of(max_groups: int, rule: str | None) -> GroupWeights:
-    """The public settings `max_groups` and `rule` as weights."""
+def weights_of(max_groups: int, group_rule: str | None) -> GroupWeights:
+    """The public settings `max_groups` and `group_rule` as weights."""
     most = validate.whole("max_groups", max_groups, least=1)
     if most > MOST_GROUPS:
         raise ArgumentError("max_groups", max_groups, "is too large", f"give at most {MOST_GROUPS}")
-    if rule is None:
+    if group_rule is None:
         return GroupWeights(most, most > 1)
-    split = validate.choice("rule", rule, ["mode", "split"]) == "split"
+    split = validate.choice("group_rule", group_rule, ["most_frequent", "split"]) == "split"
     if not split and most > 1:
-        raise ArgumentError("rule", rule, "requires max_groups=1", "remove max_groups")
+        raise ArgumentError("group_rule", group_rule, "requires max_groups=1", "remove max_groups")
     return GroupWeights(most, split)
 
 

@@ -28,7 +28,7 @@ def group_sizes(
 ) -> tuple[int, ...]:
     """Numbers of persons in each group, largest first.
 
-    source, person, delimiter, quote, decimal, encoding, header, null_words, memory_limit, threads,
+    source, person, delimiter, quote, decimal, encoding, header, na_values, memory_limit, threads,
     temp_directory: as for `privmean.read`. group: a column
     that is public and the same in all records of a person (school, firm, village). Reads nothing
     else and spends nothing.
@@ -40,8 +40,8 @@ def group_sizes(
         table = {"pupil": [1, 1, 2, 3], "school": ["a", "a", "a", "b"], "score": [5, 6, 7, 8]}
         assert pm.group_sizes(table, person="pupil", group="school") == (2, 1)
     """
-    text, machine = told("group_sizes", said)
-    opened = open_source(source, text, machine)
+    text, resources = told("group_sizes", said)
+    opened = open_source(source, text, resources)
     who = schema.person_column(opened.names, person)
     schema.one_of(opened.names, "group", group)
     schema.value_columns(opened.names, who, [group])

@@ -54,40 +54,40 @@ def read_table(
     source: object,
     person: object,
     values: object,
-    cap: int | None,
+    max_records: int | None,
     resolution: float,
     roster: object,
     text: Mapping[str, object],
-    machine: Machine,
+    resources: Machine,
 ) -> EnginePersonTable:
     """People from a path or a frame: DuckDB, unless the frame has an engine of its own."""
-    opened = open_source(source, text, machine)
+    opened = open_source(source, text, resources)
     who = schema.person_column(opened.names, person)
     columns = schema.value_columns(opened.names, who, values)
     records = typed(opened.records(who, columns), who, columns)
-    return _grouped(records, columns, cap, resolution, roster, opened.home)
+    return _grouped(records, columns, max_records, resolution, roster, opened.home)
 
 
 def read_arrays(
     ids: Array,
     matrix: Array,
     columns: tuple[str, ...],
-    cap: int | None,
+    max_records: int | None,
     resolution: float,
     roster: object,
-    machine: Machine,
+    resources: Machine,
 ) -> ArrayPersonTable:
     """People in memory from arrays of records, grouped by DuckDB."""
     data = (np.ascontiguousarray(matrix[:, j]) for j in range(len(columns)))
     named = dict(zip(("person", *record_names(len(columns))), (ids, *data), strict=True))
-    opened = open_arrays(named, machine)
+    opened = open_arrays(named, resources)
     records = opened.records("person", record_names(len(columns)))
     records = typed(records, "person", columns)
-    people = _grouped(records, columns, cap, resolution, roster, opened.home)
+    people = _grouped(records, columns, max_records, resolution, roster, opened.home)
     return people.collect()
 
 
-def open_arrays(arrays: Mapping[str, object], machine: Machine) -> OpenedSource:
+def open_arrays(arrays: Mapping[str, object], resources: Machine) -> OpenedSource:
     """A table given as arrays or lists by name, one number or id a record."""
     named = {str(item): list_columns.column(values) for item, values in arrays.items()}
     shapes = {(len(x),) if isinstance(x, list) else x.shape for x in named.values()}
@@ -99,48 +99,48 @@ def open_arrays(arrays: Mapping[str, object], machine: Machine) -> OpenedSource:
             "give one number per record in each array",
         )
     columns = list(named.values())
-    return _registered(list(named), lambda place: columns[place], machine)
+    return _registered(list(named), lambda place: columns[place], resources)
 
 
 def _grouped(
     records: Lazy,
     columns: tuple[str, ...],
-    cap: int | None,
+    max_records: int | None,
     resolution: float,
     roster: object,
     home: EngineStore,
 ) -> EnginePersonTable:
-    people = person_rows(records, len(columns), resolution, counts=cap is not None)
+    people = person_rows(records, len(columns), resolution, counts=max_records is not None)
     if roster is not None:
         wanted = roster_frame(roster, records, home)
         people = wanted.join(people, on=PERSON, how="left")
-        if cap is not None:
+        if max_records is not None:
             people = people.with_columns(nw.col(f"c{j}").fill_null(0) for j in range(len(columns)))
     home.expect(len(columns))
     kept = home.keep(people)
     known_size = {} if home.rows is None else {"size": home.rows}
-    return EnginePersonTable(kept, columns, cap, home, known_size)
+    return EnginePersonTable(kept, columns, max_records, home, known_size)
 
 
-def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> OpenedSource:
+def open_source(source: Any, text: Mapping[str, object], resources: Machine) -> OpenedSource:
     """A path, a frame, or arrays by name. text: what the caller says of text files."""
     if databases.is_address(source):
         refuse(text, "a table of a database")
         table, close = databases.table_at(source)
-        return _in_session(table, machine, EngineStore(closing=close))
+        return _in_session(table, resources, EngineStore(closing=close))
     if isinstance(source, str | os.PathLike):
-        engine = Engine(**machine)
+        engine = Engine(**resources)
         return _scanned(engine, open_table(engine, os.path.expanduser(source), text))
     refuse(text, "a table that is no text file")
     if isinstance(source, Mapping):
-        return open_arrays(source, machine)
+        return open_arrays(source, resources)
     if isinstance(source, nw.DataFrame | nw.LazyFrame):
         source = source.to_native()
     if known.is_pandas_dataframe(source):
         labels = [str(item) for item in source.columns]
-        return _registered(labels, lambda place: source.iloc[:, place], machine)
+        return _registered(labels, lambda place: source.iloc[:, place], resources)
     if known.is_pyarrow_table(source):
-        return _registered(source.column_names, source.column, machine)
+        return _registered(source.column_names, source.column, resources)
     try:
         frame = nw.from_native(source)
     except TypeError:
@@ -154,9 +154,9 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
     engines = frame.implementation
     if isinstance(frame, nw.DataFrame) and not engines.is_polars():
         arrow = frame.to_arrow()
-        return _registered(arrow.column_names, arrow.column, machine)
+        return _registered(arrow.column_names, arrow.column, resources)
     if engines.is_ibis():
-        return _in_session(source, machine, EngineStore())
+        return _in_session(source, resources, EngineStore())
     if not (engines.is_polars() or engines.is_duckdb() or is_spark(engines)):
         raise ArgumentError(
             "source",
@@ -177,13 +177,13 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
     return OpenedSource(Columns(tuple(whole.columns)), records, home)
 
 
-def _in_session(table: Any, machine: Machine, home: EngineStore) -> OpenedSource:
+def _in_session(table: Any, resources: Machine, home: EngineStore) -> OpenedSource:
     """A table of an SQL engine, through Ibis."""
     from privmean.data.sql_tables import known_engine, records_of
 
-    if any(machine.get(item) for item in ("memory_limit", "threads", "temp_directory")):
+    if any(resources.get(item) for item in ("memory_limit", "threads", "temp_directory")):
         raise ArgumentError(
-            "machine",
+            "resources",
             "a table of a database",
             "cannot be combined with a table of a database",
             "set the limits in the database",
@@ -197,11 +197,11 @@ def _in_session(table: Any, machine: Machine, home: EngineStore) -> OpenedSource
 
 
 def _registered(
-    names: Sequence[str], column: Callable[[int], object], machine: Machine
+    names: Sequence[str], column: Callable[[int], object], resources: Machine
 ) -> OpenedSource:
     """A table in memory. Only the columns asked for reach the engine, under names of our own: its
     names know no upper and lower case, and a type it does not read may stand in another column."""
-    engine = Engine(**machine)
+    engine = Engine(**resources)
     home = EngineStore(engine.connection, engine)
 
     def relation(label: str, chosen: Mapping[str, object]) -> DuckDBPyRelation:

@@ -78,7 +78,7 @@ def person_products(
     time: str | None = None,
     roster: object = None,
     text: Mapping[str, object] | None = None,
-    machine: Mapping[str, object] | None = None,
+    resources: Mapping[str, object] | None = None,
     squares: bool | int = True,
 ) -> Products:
     """Sums for model columns `products` (each the product of expressions in `columns`; none: 1).
@@ -88,7 +88,7 @@ def person_products(
     squares: whether products of columns are wanted; a number: squares alone, of so many first
     columns.
     """
-    opened = open_source(source, text or {}, dict(machine or {}))
+    opened = open_source(source, text or {}, dict(resources or {}))
     who = schema.person_column(opened.names, person)
     wanted = [*columns, *([] if time is None or time in columns else [time])]
     schema.value_columns(opened.names, who, wanted)

@@ -196,7 +196,7 @@ class PersonTable(Protocol):
     def columns(self) -> tuple[str, ...]: ...
 
     @property
-    def cap(self) -> int | None: ...
+    def max_records(self) -> int | None: ...
 
     def size(self) -> int:
         """Persons in the roster. Public under replace-one only; private under add-remove."""
@@ -222,11 +222,11 @@ class PersonTable(Protocol):
         """
         ...
 
-    def box_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
+    def interval_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
         """For each column the sums of its box (None leaves a column out)."""
         ...
 
-    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         """Persons with a value below `lower`, and above `upper`."""
         ...
 
@@ -234,11 +234,11 @@ class PersonTable(Protocol):
         """Sums of the rows clipped to a ball; `besides` needs at most 2^21 steps."""
         ...
 
-    def tail_sums(self, cut: ClippedRows) -> L2BallSums:
+    def clipped_row_sums(self, cut: ClippedRows) -> L2BallSums:
         """Sums of rows, of their squares and of what is cut off them, column by column."""
         ...
 
-    def shell_counts(self, edges: Sequence[float]) -> Integers:
+    def norm_counts(self, edges: Sequence[float]) -> Integers:
         """Persons with a norm of at most edges[0], then up to edges[1], .., beyond the last; nulls
         are 0 and squares are added from the first column to the last. Shape (len(edges) + 1,)."""
         ...
@@ -247,7 +247,7 @@ class PersonTable(Protocol):
         """The same persons, each column in units of its own (None leaves a column out)."""
         ...
 
-    def count_in_box(self, boxes: Sequence[ClipInterval]) -> int:
+    def count_in_interval(self, boxes: Sequence[ClipInterval]) -> int:
         """Persons whose every column lies within its box, limits included (a null does not)."""
         ...
 
@@ -255,7 +255,7 @@ class PersonTable(Protocol):
         """Persons without nulls whose row lies within the ball (norm added as in `Ball`)."""
         ...
 
-    def part(self, index: int, parts: int) -> PersonTable:
+    def split(self, index: int, parts: int) -> PersonTable:
         """The persons at roster positions congruent to `index` modulo `parts`."""
         ...
 

@@ -17,9 +17,9 @@ class PublicShape:
     over records (None: every person counts once)."""
 
     columns: tuple[str, ...]
-    persons: int | None = None
-    design: int | None = None
-    cap: int | None = None
+    n: int | None = None
+    n_guess: int | None = None
+    max_records: int | None = None
 
     @classmethod
     def of(
@@ -36,32 +36,32 @@ class PublicShape:
     @property
     def count(self) -> int | None:
         """The number of persons to plan with: n, or the public guess of it."""
-        return self.persons if self.persons is not None else self.design
+        return self.n if self.n is not None else self.n_guess
 
     def counted(self) -> int:
         """`count`, which must be known."""
         if self.count is None:
             raise ArgumentError(
-                "n_design", None, "is required, because n is private", "give a public guess of n"
+                "n_guess", None, "is required, because n is private", "give a public guess of n"
             )
         return self.count
 
     def number(self, least: int = 1) -> int:
         """The number of persons that a method plans with and needs."""
-        if self.persons is not None:
-            return validate.whole("persons", self.persons, least=least)
-        if self.design is None:
+        if self.n is not None:
+            return validate.whole("n", self.n, least=least)
+        if self.n_guess is None:
             raise ArgumentError(
-                "n_design",
+                "n_guess",
                 None,
                 "is required under neighbors='add-remove', where n is private",
                 "give a public guess of n",
             )
-        return validate.whole("n_design", self.design, least=least)
+        return validate.whole("n_guess", self.n_guess, least=least)
 
     def known(self) -> int:
         """n, which must be public."""
-        return validate.whole("persons", self.persons, least=1)
+        return validate.whole("n", self.n, least=1)
 
 
 def require_persons(count: int) -> None:
@@ -76,12 +76,12 @@ def require_persons(count: int) -> None:
 def shape_of(people: PersonTable, relation: Relation, guess: int | None) -> PublicShape:
     """What is public about these people. guess: of their number, where it is private."""
     if relation == ADD_REMOVE:
-        design = None if guess is None else validate.whole("n_design", guess, least=1)
-        return PublicShape(tuple(people.columns), None, design, people.cap)
+        design = None if guess is None else validate.whole("n_guess", guess, least=1)
+        return PublicShape(tuple(people.columns), None, design, people.max_records)
     if guess is not None:
         raise ArgumentError(
-            "n_design", guess, "is only for neighbors='add-remove'", "remove it; n is public here"
+            "n_guess", guess, "is only for neighbors='add-remove'", "remove it; n is public here"
         )
     persons = people.size()
     require_persons(persons)  # public under replace-one
-    return PublicShape(tuple(people.columns), persons, None, people.cap)
+    return PublicShape(tuple(people.columns), persons, None, people.max_records)

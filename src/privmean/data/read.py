@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from privmean.data.engine_table import EnginePersonTable
     from privmean.data.source_types import Array, Person, Records, Roster, Rows
 
-Estimand = Literal["persons", "records"]
+Estimand = Literal["people", "records"]
 ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
 LARGEST_CAP = 2**20  # w z fits a double exactly, with |z| <= 2^21
 FINEST, COARSEST = 2.0**-100, 2.0**100
@@ -31,8 +31,8 @@ def read(
     *,
     person: Person | None = None,
     values: str | Sequence[str] | None = None,
-    estimand: Estimand = "persons",
-    cap: int | None = None,
+    estimand: Estimand = "people",
+    max_records: int | None = None,
     resolution: float = 2.0**-40,
     roster: Roster | None = None,
     progress: bool = False,
@@ -47,8 +47,8 @@ def read(
     N ids; without it, every row of the array is one person already and is taken as it is.
     values: a column name or a list of them; * and ? are wildcards (not for JSON lines, nor for CSV
     unless header=True). For arrays: names to use.
-    estimand: "persons" (every person counts once) or "records" (a person counts by the number of
-    usable records, up to `cap`, which is required then).
+    estimand: "people" (every person counts once) or "records" (a person counts by the number of
+    usable records, up to `max_records`, which is required then).
     resolution: a power of two. Values are rounded to multiples of it and limited to
     +-resolution 2^80, so that sums are exact and a person's row depends on nothing but that
     person's records. A public choice, never taken from the data.
@@ -57,7 +57,7 @@ def read(
     delimiter (a comma, or a tab for .tsv), quote ('"'; "" for none), decimal ("." or ","), encoding
     ("utf-8", or an encoding of one byte a character), header (False: columns are called "1", "2",
     ...; True: the first line is public and messages may show it; not said: it names the columns
-    and is not shown), null_words (texts that mean missing): how CSV files are written. Encoding
+    and is not shown), na_values (texts that mean missing): how CSV files are written. Encoding
     and null words hold for JSON lines too.
     memory_limit ("4GB"), threads, temp_directory: for the engine that reads files; it spills to
     disk what does not fit. progress: show on standard error how far it is.
@@ -77,23 +77,23 @@ def read(
     Guarantees: none are spent here. Each row is a function of one person's records; the roster is
     public under replace-one neighbours and private under add-remove.
     """
-    weight, step = checked(estimand, cap, resolution)
-    text, machine = told("read", said)
-    machine["progress"] = progress
+    weight, step = checked(estimand, max_records, resolution)
+    text, resources = told("read", said)
+    resources["progress"] = progress
     if isinstance(source, np.ndarray):
         refuse(text, "an array")
-        return _array(source, person, values, weight, step, roster, machine)
+        return _array(source, person, values, weight, step, roster, resources)
     if person is None:
         raise ArgumentError("person", None, "is required", "name the column that identifies people")
     from privmean.data.open_source import read_table
 
-    return read_table(source, person, values, weight, step, roster, text, machine)
+    return read_table(source, person, values, weight, step, roster, text, resources)
 
 
-def checked(estimand: str, cap: object, resolution: float) -> tuple[int | None, float]:
+def checked(estimand: str, max_records: object, resolution: float) -> tuple[int | None, float]:
     """The record cap and the resolution, refused from the arguments alone."""
     validate.choice("estimand", estimand, ESTIMANDS)
-    weight = _cap(estimand, cap)
+    weight = _cap(estimand, max_records)
     step = validate.power_of_two("resolution", resolution)
     if not FINEST <= step <= COARSEST:
         raise ArgumentError(
@@ -102,19 +102,24 @@ def checked(estimand: str, cap: object, resolution: float) -> tuple[int | None, 
     return weight, step
 
 
-def _cap(estimand: str, cap: object) -> int | None:
-    if estimand == "persons":
-        if cap is not None:
+def _cap(estimand: str, max_records: object) -> int | None:
+    if estimand == "people":
+        if max_records is not None:
             raise ArgumentError(
-                "cap", cap, "requires estimand='records'", "remove it, or use estimand='records'"
+                "max_records",
+                max_records,
+                "requires estimand='records'",
+                "remove it, or use estimand='records'",
             )
         return None
     remedy = "give the most records per person that count"
-    if cap is None:
-        raise ArgumentError("cap", None, "is required for estimand='records'", remedy)
-    result = validate.whole("cap", cap, least=1, remedy=remedy)
+    if max_records is None:
+        raise ArgumentError("max_records", None, "is required for estimand='records'", remedy)
+    result = validate.whole("max_records", max_records, least=1, remedy=remedy)
     if result > LARGEST_CAP:
-        raise ArgumentError("cap", cap, "is too large", f"give at most {LARGEST_CAP}")
+        raise ArgumentError(
+            "max_records", max_records, "is too large", f"give at most {LARGEST_CAP}"
+        )
     return result
 
 
@@ -122,10 +127,10 @@ def _array(
     source: Array,
     person: Person | None,
     values: str | Sequence[str] | None,
-    cap: int | None,
+    max_records: int | None,
     resolution: float,
     roster: Roster | None,
-    machine: Mapping[str, object],
+    resources: Mapping[str, object],
 ) -> ArrayPersonTable:
     if source.ndim == 2 and not source.shape[1]:
         raise ArgumentError(
@@ -157,8 +162,8 @@ def _array(
                 "requires person ids",
                 "pass person as an array of ids",
             )
-        counts = None if cap is None else (~np.isnan(matrix)).astype(np.int64)
-        return ArrayPersonTable(matrix, columns, counts, cap)
+        counts = None if max_records is None else (~np.isnan(matrix)).astype(np.int64)
+        return ArrayPersonTable(matrix, columns, counts, max_records)
     if isinstance(person, str):
         raise ArgumentError(
             "person", person, "is not a column, because an array has no names",
@@ -177,13 +182,13 @@ def _array(
     if isinstance(person, np.ma.MaskedArray):
         named = ~np.ma.getmaskarray(person)
         ids, matrix = ids[named], matrix[named]
-    if ids.dtype.kind in "iu" and roster is None and not any(machine.values()):
+    if ids.dtype.kind in "iu" and roster is None and not any(resources.values()):
         from privmean.data.group_arrays import grouped
 
-        return grouped(ids, matrix, columns, cap, resolution)
+        return grouped(ids, matrix, columns, max_records, resolution)
     from privmean.data.open_source import read_arrays
 
-    return read_arrays(ids, matrix, columns, cap, resolution, roster, machine)
+    return read_arrays(ids, matrix, columns, max_records, resolution, roster, resources)
 
 
 def _array_names(values: str | Sequence[str] | None, width: int) -> tuple[str, ...]:

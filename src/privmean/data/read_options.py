@@ -16,7 +16,7 @@ class ReadOptions(Words, total=False):
     temp_directory: str | None
 
 
-reads = with_full_signature(ReadOptions, {"null_words": ()})
+reads = with_full_signature(ReadOptions, {"na_values": ()})
 
 
 def told(function: str, said: ReadOptions) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -26,5 +26,5 @@ def told(function: str, said: ReadOptions) -> tuple[dict[str, Any], dict[str, An
         if name not in ReadOptions.__annotations__:
             raise unknown_keyword(function, name, value, tuple(ReadOptions.__annotations__))
     limits = ("memory_limit", "threads", "temp_directory")
-    machine = {name: text.pop(name, None) for name in limits}
-    return options(**text), machine
+    resources = {name: text.pop(name, None) for name in limits}
+    return options(**text), resources

@@ -89,8 +89,8 @@ def _records(
     by = asked.by
     if table.person is None:
         raise ArgumentError("person", None, "is required", "name the column that identifies people")
-    machine = table.machine.options()
-    opened = open_source(table.source, table.text, machine)
+    resources = table.resources.options()
+    opened = open_source(table.source, table.text, resources)
     who = schema.person_column(opened.names, table.person)
     for name in by:
         schema.one_of(opened.names, "by", name)
@@ -99,9 +99,9 @@ def _records(
         raise ArgumentError("values", names[0], "must name one column", "name one column")
     if known.is_pandas_dataframe(table.source):
         chosen = objects.of_keys(table.source, (who, *columns), by)
-        opened = open_source(chosen, table.text, machine)
+        opened = open_source(chosen, table.text, resources)
     elif isinstance(table.source, Mapping):
-        opened = open_source(objects.of_named(table.source, by), table.text, machine)
+        opened = open_source(objects.of_named(table.source, by), table.text, resources)
     records = opened.records(who, columns, by)
     return typed(_with_keys(records, asked), who, columns, by), columns, opened.home
 
@@ -223,7 +223,7 @@ def _weighed(
     counted = rows.with_columns(
         nw.col("c0").count().over(PERSON).cast(INTEGER).alias("n"), g.min().over(PERSON).alias("a")
     )
-    n, full = nw.col("n"), weights.parts * weights.most
+    n, full = nw.col("n"), weights.parts * weights.max_groups
     part = full // n
     weight = nw.when(part > weights.parts).then(nw.lit(weights.parts)).otherwise(part)
     first = nw.when(g == nw.col("a")).then(one).otherwise(one - one)

@@ -28,21 +28,21 @@ class Resources:
 
     Example:
         machine = pm.Resources(memory="1GB", threads=1)
-        table = pm.Table(pm.example("ratings", "r.csv"), person="student", machine=machine)
+        table = pm.Table(pm.example("ratings", "r.csv"), person="student", resources=machine)
         pm.mean(table, "rating", assume=(1, 5), epsilon=1.0)
     """
 
-    memory: str | None = None
+    memory_limit: str | None = None
     threads: int | None = None
-    spill: str | None = None
+    temp_directory: str | None = None
     progress: bool = False
 
     def options(self) -> dict[str, Any]:
         """The same by the names that readers use."""
         return {
-            "memory_limit": self.memory,
+            "memory_limit": self.memory_limit,
             "threads": self.threads,
-            "temp_directory": self.spill,
+            "temp_directory": self.temp_directory,
             "progress": self.progress,
         }
 
@@ -64,7 +64,7 @@ class Summary(Protocol):
 class Table:
     """Records in a file, a frame or arrays, with the column that says whose they are.
 
-    source, person, roster, delimiter, quote, decimal, encoding, header, null_words: as for
+    source, person, roster, delimiter, quote, decimal, encoding, header, na_values: as for
     `privmean.read`. Nothing is opened here: what can be refused from arguments is refused first.
 
     Example:
@@ -86,28 +86,28 @@ class Table:
         decimal: str | None = None,
         encoding: str | None = None,
         header: bool | None = None,
-        null_words: Sequence[str] = (),
-        machine: Resources = Resources(),
+        na_values: Sequence[str] = (),
+        resources: Resources = Resources(),
     ) -> None:
         if not isinstance(source, np.ndarray) and (not isinstance(person, str) or not person):
             problem = "is required" if person is None else "is not a column"
             raise ArgumentError("person", person, problem, "name the column that identifies people")
-        if not isinstance(machine, Resources):
+        if not isinstance(resources, Resources):
             raise ArgumentError(
-                "machine",
-                machine,
+                "resources",
+                resources,
                 "is not a pm.Resources object",
                 "use for example pm.Resources(threads=2)",
             )
         self.source = os.path.expanduser(source) if isinstance(source, str) else source
-        self.person, self.roster, self.machine = person, roster, machine
+        self.person, self.roster, self.resources = person, roster, resources
         self.text = options(
             delimiter=delimiter,
             quote=quote,
             decimal=decimal,
             encoding=encoding,
             header=header,
-            null_words=null_words,
+            na_values=na_values,
         )
         self._reduced: dict[Summary, PersonTable] = {}
         self._booleans: dict[tuple[str, ...] | None, tuple[tuple[str, ...], frozenset[str]]] = {}
@@ -137,14 +137,14 @@ class Table:
         if asked not in self._booleans:
             from privmean.data.declared_types import boolean_columns
 
-            known = self.machine.options()
+            known = self.resources.options()
             known.pop("progress")
             self._booleans[asked] = boolean_columns(
                 self.source, self.person, asked, self.text, known
             )
         return self._booleans[asked]
 
-    def persons(self, columns: Sequence[tuple[str, str]] = ()) -> int | None:
+    def count_people(self, columns: Sequence[tuple[str, str]] = ()) -> int | None:
         """The number of persons, from a given roster or the column of persons alone; None where
         that takes reading the rest (frames and arrays). Public under replace-one only. columns:
         names of others that are to be in a file, each after how a message calls it."""
@@ -152,7 +152,7 @@ class Table:
 
         if self.roster is not None:
             return None
-        known = self.machine.options()
+        known = self.resources.options()
         known.pop("progress")
         return count_persons(self.source, self.person, self.text, known, columns)
 
@@ -167,7 +167,7 @@ class Table:
                 "requires a column of groups",
                 "give a table with named columns, or the sizes of groups",
             )
-        known = self.machine.options()
+        known = self.resources.options()
         known.pop("progress")
         return group_sizes(self.source, person=self.person, group=column, **self.text, **known)
 
@@ -177,14 +177,14 @@ class RecordMeans:
     """A person's mean of own records in some columns; see `privmean.read` for every field."""
 
     values: tuple[str, ...] | None = None
-    estimand: Estimand = "persons"
-    cap: int | None = None
+    estimand: Estimand = "people"
+    max_records: int | None = None
     resolution: float = 2.0**-40
 
     def __post_init__(self) -> None:
         from privmean.data.read import checked
 
-        checked(self.estimand, self.cap, self.resolution)
+        checked(self.estimand, self.max_records, self.resolution)
 
     @classmethod
     def of_one(cls, value: object, resolution: float) -> RecordMeans:
@@ -208,9 +208,9 @@ class RecordMeans:
             person=table.person,
             values=None if self.values is None else list(self.values),
             estimand=self.estimand,
-            cap=self.cap,
+            max_records=self.max_records,
             resolution=self.resolution,
             roster=table.roster,
             **table.text,
-            **table.machine.options(),
+            **table.resources.options(),
         )

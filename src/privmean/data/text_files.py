@@ -23,7 +23,7 @@ from privmean.errors import ArgumentError, SchemaError
 
 PACKED = (".gz", ".zst")
 MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs write first
-OF_JSON = ("encoding", "null_words")
+OF_JSON = ("encoding", "na_values")
 
 
 def ending(path: Path) -> str:
@@ -82,7 +82,7 @@ class TextFile:
         """The fields of the first line as they stand."""
         with readable(self.path), self.opened() as (stream, _):
             line, _ = next(lines(stream), (b"", False))
-        return [field or "" for field in csv_fields(line, replace(self.form, null_words=()))]
+        return [field or "" for field in csv_fields(line, replace(self.form, na_values=()))]
 
 
 def _unpacked(path: Path, raw: IO[bytes]) -> IO[bytes]:

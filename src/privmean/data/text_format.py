@@ -19,7 +19,7 @@ class TextFormat:
     delimiter, quote: one character each (quote "": quotes mean nothing). decimal: "." or ",".
     encoding: UTF-8, or any encoding of one byte a character that contains ASCII ("latin-1",
     "cp1252", ...). header: whether the first line names the columns; None is yes, but then no
-    message shows the names, since the line could be a record. null_words: texts that mean missing,
+    message shows the names, since the line could be a record. na_values: texts that mean missing,
     beside the empty one.
     """
 
@@ -28,7 +28,7 @@ class TextFormat:
     decimal: str = "."
     encoding: str = "utf-8"
     header: bool | None = None
-    null_words: tuple[str, ...] = ()
+    na_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _sign("delimiter", self.delimiter, "give ',' or ';' or a tab")
@@ -45,11 +45,11 @@ class TextFormat:
             raise ArgumentError(
                 "header", self.header, "must be True or False", "give True or False"
             )
-        words: Any = self.null_words
+        words: Any = self.na_values
         listed = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
         if not listed:
-            raise ArgumentError("null_words", words, "is not a list of words", "give ['NA', '-9']")
-        object.__setattr__(self, "null_words", tuple(dict.fromkeys(w.strip(BLANKS) for w in words)))
+            raise ArgumentError("na_values", words, "is not a list of words", "give ['NA', '-9']")
+        object.__setattr__(self, "na_values", tuple(dict.fromkeys(w.strip(BLANKS) for w in words)))
 
 
 class Words(TypedDict, total=False):
@@ -60,15 +60,15 @@ class Words(TypedDict, total=False):
     decimal: str | None
     encoding: str | None
     header: bool | None
-    null_words: Sequence[str]
+    na_values: Sequence[str]
 
 
 def options(**asked: Unpack[Words]) -> dict[str, Any]:
     """What the caller says of text files, as fields of `TextFormat`; checked."""
     given = {name: value for name, value in asked.items() if value is not None}
     TextFormat(**given)  # type: ignore[arg-type]
-    if not given.get("null_words"):
-        given.pop("null_words", None)
+    if not given.get("na_values"):
+        given.pop("na_values", None)
     return given
 
 

@@ -63,7 +63,7 @@ def decoded(raw: bytes, encoding: str) -> str:
 def missing(text: str, form: TextFormat) -> bool:
     """Whether a field says that there is nothing."""
     bare = text.strip(BLANKS)
-    return not bare or bare in form.null_words
+    return not bare or bare in form.na_values
 
 
 def number(text: str | None, form: TextFormat) -> float | None:

@@ -130,7 +130,7 @@ def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: E
         function, tolerant, ["VARCHAR"], "VARCHAR[]", exception_handling="return_null"
     )
     pointers = ", ".join(quoted(_pointer(key)) for key in keys)
-    numbers = [k for k, key in enumerate(keys) if key not in as_text and not form.null_words]
+    numbers = [k for k, key in enumerate(keys) if key not in as_text and not form.na_values]
     written = ", ".join(
         [
             *(f"e[{k + 1}] AS e{k}" for k in range(len(keys))),
@@ -190,8 +190,8 @@ def _pointer(key: str) -> str:
 
 def _field(text: str, as_text: bool, form: TextFormat) -> str:
     """A text as what it means (`text.missing`, `text.number`)."""
-    if form.null_words:
-        words = ", ".join(quoted(word) for word in ("", *form.null_words))
+    if form.na_values:
+        words = ", ".join(quoted(word) for word in ("", *form.na_values))
         blanks = quoted(BLANKS)
         text = f"CASE WHEN trim({text}, {blanks}) NOT IN ({words}) THEN {text} END"
     if as_text:

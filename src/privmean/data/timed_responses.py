@@ -16,13 +16,13 @@ from privmean.errors import ArgumentError
 
 
 def timed_responses(
-    source: object, time: str, value: str, text: Mapping[str, object], machine: Mapping[str, Any]
+    source: object, time: str, value: str, text: Mapping[str, object], resources: Mapping[str, Any]
 ) -> tuple[Floats, Floats]:
     """Times and responses, one record a place; a response without a number is NaN.
 
     Times are public: one that is no number is an ArgumentError.
     """
-    opened = open_source(source, text, machine)
+    opened = open_source(source, text, resources)
     at = schema.person_column(opened.names, time)  # in text files read as it is written
     (response,) = schema.value_columns(opened.names, at, [value])
     records = typed(opened.records(at, (response,)), at, (response,))

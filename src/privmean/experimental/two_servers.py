@@ -49,7 +49,7 @@ class SharedMean:
     upper: Floats
     noise_lower: Floats
     noise_upper: Floats
-    persons: int
+    n: int
     level: float
     guarantee: Guarantee
 
@@ -85,7 +85,7 @@ class Task:
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     epsilon: Fraction
-    persons: int
+    n: int
     bits: int = 20
     identity: str = ""
 
@@ -113,7 +113,7 @@ class Task:
             raise ArgumentError("lower", self.lower, "must match upper", "give both limits")
         for pair in zip(self.lower, self.upper, strict=True):
             validate.bounds("limits", pair)
-        object.__setattr__(self, "persons", validate.whole("persons", self.persons, least=1))
+        object.__setattr__(self, "n", validate.whole("n", self.n, least=1))
         object.__setattr__(self, "bits", validate.whole("bits", self.bits, least=1))
         if self.bits > MOST_BITS:
             raise ArgumentError(
@@ -131,7 +131,7 @@ class Task:
         """The promise about the answer."""
         return Guarantee(
             REPLACE_ONE,
-            self.mechanism.losses,
+            self.mechanism.events,
             float(self.epsilon),
             public=("limits", "number and order of reports", "who took part"),
             note="holds against one server, not against both together",
@@ -168,10 +168,8 @@ class Task:
             raise ArgumentError("shares", len(shares), "must be two", "give one per server")
         for share in shares:
             validate_share(share, len(self.lower))
-        if persons < self.persons:
-            raise ArgumentError(
-                "persons", persons, f"must be at least {self.persons}", "collect more reports"
-            )
+        if persons < self.n:
+            raise ArgumentError("n", persons, f"must be at least {self.n}", "collect more reports")
         totals = [sum(column) % MODULUS for column in zip(*shares, strict=True)]
         sums = [total - MODULUS if total > MODULUS // 2 else total for total in totals]
         low, high = np.array(self.lower), np.array(self.upper)
@@ -212,7 +210,7 @@ class Task:
                 "upper": self.upper,
                 "bits": self.bits,
                 "epsilon": str(self.epsilon),
-                "persons": self.persons,
+                "persons": self.n,
             }
         )
 

@@ -32,7 +32,7 @@ class Reached:
 
     value: float
     square: float
-    persons: float
+    n: float
     scales: Sequence[float]
     square_scale: float
 
@@ -44,8 +44,8 @@ class Reached:
         values between the bounds from it, the sum tells those at the other bound.
         """
         noise = math.hypot(*self.scales)
-        away = self.persons - abs(self.value) > SEEN * noise
-        between = self.persons - self.square > SEEN * math.hypot(noise, self.square_scale)
+        away = self.n - abs(self.value) > SEEN * noise
+        between = self.n - self.square > SEEN * math.hypot(noise, self.square_scale)
         if away or between:
             return 0
         return 1 if self.value > 0 else -1

@@ -146,7 +146,7 @@ class ColumnIntervals:
     def _mean(self, level: float, ends: tuple[float, float]) -> Interval:
         assert self.sums is not None
         assert self.allowance is not None
-        extra = max(self.allowance.total, 0.0) / self.sums.persons * self.units.radius
+        extra = max(self.allowance.total, 0.0) / self.sums.n * self.units.radius
         words = outliers_within(self.reach, self.nearer)
         if self.rows:
             words = f"outliers and clipped rows lose at most {self.reach:.4g} on average"
@@ -165,7 +165,7 @@ class ColumnIntervals:
             },
             status=self.check.status if self.check else OK,
             advice=self.check.advice if self.check else "",
-            brief=assumed(self.design_effect, brief or words),
+            short_assumption=assumed(self.design_effect, brief or words),
         )
 
     def noise_interval(self, level: float) -> Interval:
@@ -231,7 +231,7 @@ class BoxIntervals:
 
 def _stack(items: list[Interval], level: float) -> Interval:
     first = items[0]
-    names = [name for name in first.parts if all(name in item.parts for item in items)]
+    names = [name for name in first.half_widths if all(name in item.half_widths for item in items)]
     targets = list(dict.fromkeys(item.target for item in items))
     words = list(dict.fromkeys(item.assumption for item in items if item.assumption))
     return Interval(
@@ -241,11 +241,12 @@ def _stack(items: list[Interval], level: float) -> Interval:
         kind=first.kind,
         target=" / ".join(targets),
         assumption=" | ".join(words),
-        region=tuple(
-            item.region[0] if item.region else (item.lower[0], item.upper[0]) for item in items
+        clip_bounds=tuple(
+            item.clip_bounds[0] if item.clip_bounds else (item.lower[0], item.upper[0])
+            for item in items
         ),
-        parts={name: tuple(item.parts[name][0] for item in items) for name in names},
+        half_widths={name: tuple(item.half_widths[name][0] for item in items) for name in names},
         status=release_status(item.status for item in items),
         advice=" | ".join(dict.fromkeys(item.advice for item in items if item.advice)),
-        brief=joined((first.brief, ALIKE)) if first.brief else "",
+        short_assumption=joined((first.short_assumption, ALIKE)) if first.short_assumption else "",
     )

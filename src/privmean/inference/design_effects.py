@@ -51,8 +51,8 @@ def proxy_half_length(sums: NoisySums, *, proxy: float, radius: float, level: fl
     allowed miss probability, the Laplace part at the other half.
     """
     alpha = 1 - level
-    sampling = math.sqrt(2 * validate.positive("proxy", proxy) * math.log(4 / alpha) / sums.persons)
-    return sampling + radius * quantile(alpha / 4, (sums.value_scale,), 0.0) / sums.persons
+    sampling = math.sqrt(2 * validate.positive("proxy", proxy) * math.log(4 / alpha) / sums.n)
+    return sampling + radius * quantile(alpha / 4, (sums.value_scale,), 0.0) / sums.n
 
 
 def grouped_interval(
@@ -65,7 +65,7 @@ def grouped_interval(
 ) -> Interval:
     """Interval for the population of groups, with the released spread in place of the square."""
     alpha = 1 - level
-    n = sums.persons
+    n = sums.n
     margined = spread.variance(sums.mean) + margin(level) * spread.largest * spread.scale / n
     fewer = float(stdtrit(spread.groups - 1, 1 - alpha / 2) / -ndtri(alpha / 2))
     tau = fewer * math.sqrt(margined / n) / sums.unit

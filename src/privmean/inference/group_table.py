@@ -130,7 +130,7 @@ class GroupTable:
     upper: Floats = field(repr=False)
     status: tuple[str, ...]
     counted: bool = True
-    related: bool = False
+    clustering: bool = False
     simultaneous: bool = False
     assumption: str = ""
     brief: str = ""
@@ -172,7 +172,7 @@ class GroupTable:
             above, below = np.zeros(len(used)), np.zeros(len(used))
             estimate -= float(weights[used] @ self.corrected[used])
         each, normal = size * self.sampling[used], size * self.normal[used]
-        apart = independent or not self.related
+        apart = independent or not self.clustering
         far_up = (self.open_above[used] & (rising > 0)) | (self.open_below[used] & (falling > 0))
         far_down = (self.open_below[used] & (rising > 0)) | (self.open_above[used] & (falling > 0))
         one = Errors(
@@ -205,7 +205,7 @@ class GroupTable:
         used = np.flatnonzero(weights)
         scales = (np.abs(weights[used])[:, None] * self.scales[used]).ravel()
         each = np.abs(weights[used]) * self.sampling[used]
-        sampling = float(each.sum()) if self.related else math.sqrt(float(each @ each))
+        sampling = float(each.sum()) if self.clustering else math.sqrt(float(each @ each))
         normal = math.sqrt(float(((weights[used] * self.normal[used]) ** 2).sum()))
         return 2 * sum_tail(distance, scales.tolist(), math.hypot(normal, sampling))
 
@@ -263,8 +263,8 @@ class GroupTable:
             level,
             target=wanted,
             assumption=self.assumption if wanted == MEAN else "",
-            brief=self.brief if wanted == MEAN else "",
-            region=tuple(zip(self.lower.tolist(), self.upper.tolist(), strict=True)),
+            short_assumption=self.brief if wanted == MEAN else "",
+            clip_bounds=tuple(zip(self.lower.tolist(), self.upper.tolist(), strict=True)),
             status=worst_status(self.status),
         )
 

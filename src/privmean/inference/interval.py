@@ -26,7 +26,7 @@ class IntervalText(TypedDict, total=False):
     assumption: str
     status: str
     advice: str
-    brief: str
+    short_assumption: str
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Interval:
     target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
     coverage rests on. region: the clipping limits a column. parts: half lengths by cause (they add
     up to more than the length). status: a code of `inference.status`;
-    advice: what is particular to this case. brief: the assumption in a few
+    advice: what is particular to this case. short_assumption: the assumption in a few
     words, "" where it is short itself. secure: whether the noise was drawn as the promise asks
     (False: simulated; None: not stated, as by an interval maker alone).
 
@@ -54,12 +54,12 @@ class Interval:
     kind: str = "interval"
     target: str = "mean"
     assumption: str = ""
-    region: tuple[tuple[float, float], ...] = ()
-    parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    clip_bounds: tuple[tuple[float, float], ...] = ()
+    half_widths: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     status: str = OK
     advice: str = ""
     secure: bool | None = None
-    brief: str = ""
+    short_assumption: str = ""
 
     @classmethod
     def one(
@@ -77,8 +77,8 @@ class Interval:
             (lower,),
             (upper,),
             level,
-            region=() if region is None else (region,),
-            parts={name: (half,) for name, half in (parts or {}).items()},
+            clip_bounds=() if region is None else (region,),
+            half_widths={name: (half,) for name, half in (parts or {}).items()},
             **words,
         )
 
@@ -90,9 +90,11 @@ class Interval:
             "kind": self.kind,
             "target": self.target,
             "assumption": self.assumption,
-            "brief": self.brief,
-            "region": [[plain(a), plain(b)] for a, b in self.region],
-            "parts": {name: [plain(x) for x in half] for name, half in self.parts.items()},
+            "short_assumption": self.short_assumption,
+            "clip_bounds": [[plain(a), plain(b)] for a, b in self.clip_bounds],
+            "half_widths": {
+                name: [plain(x) for x in half] for name, half in self.half_widths.items()
+            },
             "status": self.status,
             "advice": self.advice,
             "secure": self.secure,

@@ -44,29 +44,29 @@ class NoisySums:
 
     value: float
     square: float
-    persons: float
+    n: float
     value_scale: float
     square_scale: float
     law: Law = "laplace"
     count_scale: float = 0.0
     partition: bool = False
-    doubt: float = 0.0
-    absent: float = 0.0
+    undetected: float = 0.0
+    missing: float = 0.0
 
     @property
     def farther(self) -> tuple[float, float]:
         """What `doubt` adds below and above: only at the end away from `absent`."""
-        away = self.mean - self.absent
-        size = self.doubt * abs(away)
+        away = self.mean - self.missing
+        size = self.undetected * abs(away)
         return (size, 0.0) if away < 0 else (0.0, size)
 
     @property
     def mean(self) -> float:
-        return min(1.0, max(-1.0, self.value / self.persons)) if self.ratio else self.raw_mean
+        return min(1.0, max(-1.0, self.value / self.n)) if self.ratio else self.raw_mean
 
     @property
     def raw_mean(self) -> float:
-        return self.value / self.persons
+        return self.value / self.n
 
     @property
     def ratio(self) -> bool:
@@ -76,24 +76,24 @@ class NoisySums:
     @property
     def unit(self) -> float:
         """Scale of the noise of `mean`."""
-        return self.value_scale / self.persons
+        return self.value_scale / self.n
 
     def within_bounds(self) -> NoisySums:
         """The same with a mean between the limits, where the true one lies. Errors only shrink, so
         that intervals about it hold."""
-        return replace(self, value=min(max(self.value, -self.persons), self.persons))
+        return replace(self, value=min(max(self.value, -self.n), self.n))
 
     @property
     def variance(self) -> float:
         """Variance of z over persons, from the noisy square, between 0 and 1."""
-        return min(1.0, max(0.0, self.square / self.persons - self.mean**2))
+        return min(1.0, max(0.0, self.square / self.n - self.mean**2))
 
     def scales(self, theta: float) -> tuple[float, ...]:
         """Laplace scales of value - theta*persons, whose mean is zero at the true theta."""
         if self.partition:
             return tuple(self.value_scale * abs(item) for item in (1 - theta, theta, 1 + theta))
         if self.count_scale:
-            return (self.value_scale, self.count_scale * abs(theta - self.absent))
+            return (self.value_scale, self.count_scale * abs(theta - self.missing))
         return (self.value_scale,)
 
 
@@ -108,7 +108,7 @@ class ClippingBiasBound:
 
     total: float
     scale: float
-    reach: float
+    largest_excess: float
     corrected: bool = False
 
 
@@ -117,10 +117,10 @@ def sampling_variance(
 ) -> float:
     """Variance of the sum of z (or of either end point with its allowance), with the margin for
     the noise of the square."""
-    n = sums.persons
+    n = sums.n
     variance = sums.variance
     if allowance is not None:
-        k, share = allowance.reach, max(allowance.total / n, 0.0)
+        k, share = allowance.largest_excess, max(allowance.total / n, 0.0)
         top = max(abs(sums.mean) - share, 0.0)
         if allowance.corrected:
             share = 2 * share
@@ -153,15 +153,14 @@ def all_ends(asked: Sequence[Asked], level: float) -> list[tuple[float, float]]:
     for side, sign in enumerate((-1.0, 1.0)):
         halves = list(first)
         # value - theta*persons has noise that depends on theta: taken at the end point itself
-        thetas = [means[i] + sign * first[i] / asked[i].sums.persons for i in ratios]
+        thetas = [means[i] + sign * first[i] / asked[i].sums.n for i in ratios]
         thetas = [min(1.0, max(-1.0, theta)) for theta in thetas]
         again = _halves([asked[i] for i in ratios], [spread[i] for i in ratios], thetas, alpha)
         for i, half in zip(ratios, again, strict=True):
             halves[i] = half
         sides.append(
             [
-                one.sums.mean
-                + sign * (half / one.sums.persons + _extra(one) + one.sums.farther[side])
+                one.sums.mean + sign * (half / one.sums.n + _extra(one) + one.sums.farther[side])
                 for one, half in zip(asked, halves, strict=True)
             ]
         )
@@ -169,7 +168,7 @@ def all_ends(asked: Sequence[Asked], level: float) -> list[tuple[float, float]]:
 
 
 def _extra(one: Asked) -> float:
-    return max(one.allowance.total, 0.0) / one.sums.persons if one.allowance else 0.0
+    return max(one.allowance.total, 0.0) / one.sums.n if one.allowance else 0.0
 
 
 def _halves(
@@ -216,8 +215,8 @@ def noise_half(sums: NoisySums, level: float) -> float:
     alpha = 1 - level
     scales = sums.scales(sums.mean)
     if sums.law == "laplace":
-        return quantile(alpha / 2, scales, 0.0) / sums.persons
-    return float(-ndtri(alpha / 2)) * math.hypot(*scales) / sums.persons
+        return quantile(alpha / 2, scales, 0.0) / sums.n
+    return float(-ndtri(alpha / 2)) * math.hypot(*scales) / sums.n
 
 
 def deviations(sums: NoisySums, design_effect: float = 1.0) -> tuple[float, float]:
@@ -226,19 +225,17 @@ def deviations(sums: NoisySums, design_effect: float = 1.0) -> tuple[float, floa
     NaN for the latter where noise hides the sampling variance (its noisy value is not positive).
     """
     unit = math.sqrt(2) if sums.law == "laplace" else 1.0
-    noise = unit * math.hypot(*sums.scales(sums.mean)) / sums.persons
+    noise = unit * math.hypot(*sums.scales(sums.mean)) / sums.n
     if sums.variance <= 0:
         return noise, math.nan
-    return noise, math.hypot(noise, math.sqrt(design_effect * sums.variance / sums.persons))
+    return noise, math.hypot(noise, math.sqrt(design_effect * sums.variance / sums.n))
 
 
 def parts_of(
     sums: NoisySums, level: float, radius: float, design_effect: float = 1.0
 ) -> dict[str, float]:
     """Half lengths by cause, in the units of the data."""
-    sampling = float(-ndtri((1 - level) / 2)) * math.sqrt(
-        design_effect * sums.variance / sums.persons
-    )
+    sampling = float(-ndtri((1 - level) / 2)) * math.sqrt(design_effect * sums.variance / sums.n)
     return {"noise": radius * noise_half(sums, level), "sampling": radius * sampling}
 
 

@@ -28,6 +28,6 @@ def joined(found: Sequence[Interval]) -> Interval:
         found[0],
         lower=tuple(x for item in found for x in item.lower),
         upper=tuple(x for item in found for x in item.upper),
-        region=tuple(x for item in found for x in item.region),
+        clip_bounds=tuple(x for item in found for x in item.clip_bounds),
         status=worst_status(item.status for item in found),
     )

@@ -58,7 +58,7 @@ class OutlierCheck:
     With normal noise scales are deviations, and false alarms are rarer than said here.
     """
 
-    persons: float
+    n: float
     beyond: float
     beyond_scale: float
     far: float | None = None
@@ -119,7 +119,7 @@ class OutlierCheck:
     @property
     def threshold(self) -> float:
         """Noise scales from which that count calls a group seen."""
-        return detection_threshold(self.persons, self.finest_scale, self.least)
+        return detection_threshold(self.n, self.finest_scale, self.least)
 
     @property
     def hidden(self) -> float:
@@ -129,11 +129,11 @@ class OutlierCheck:
     @property
     def planned(self) -> str:
         """The status that the noise alone gives, whatever is counted."""
-        return OUTLIERS_UNCHECKED if self.hidden > UNCHECKED_PART * self.persons else OK
+        return OUTLIERS_UNCHECKED if self.hidden > UNCHECKED_PART * self.n else OK
 
     @property
     def status(self) -> str:
-        thick = (self.outside + self.beyond_scale) / self.persons > THICKEST
+        thick = (self.outside + self.beyond_scale) / self.n > THICKEST
         certain = self.outside > CERTAIN * self.beyond_scale
         if self.one_value and not (thick and certain):
             return POINT_MASS
@@ -151,7 +151,7 @@ class OutlierCheck:
         """The numbers behind the status; empty where there are none."""
         if self.status == OUTLIERS_UNCHECKED:
             hidden = f"Up to about {count_noun(math.ceil(self.hidden), 'person')}"
-            part = f"{min(self.hidden / self.persons, 1):.1%} of all"
+            part = f"{min(self.hidden / self.n, 1):.1%} of all"
             more = ' DefaultMean(target="mean") gives an interval for the mean.'
             return f"{hidden} ({part}) could go undetected.{more if self.checked else ''}"
         if self.status == MODIFIED_TARGET and not (self.beyond_seen or self.seen):
@@ -183,7 +183,7 @@ def outlier_status(
     if check is None:
         return OK, ""
     if not (check.doubted or check.leans):
-        if scarce and check.hidden > MANY_PART * check.persons:
+        if scarce and check.hidden > MANY_PART * check.n:
             return check.status, f"Most people have no value. {check.advice}"
         if clipped:
             return OK, ""

@@ -94,8 +94,8 @@ class RatioWithMissing:
             square_scale,
             "laplace",
             absent.scale if gone else 0.0,
-            doubt=absent.spared / persons if earlier and not complete else 0.0,
-            absent=absent_at,
+            undetected=absent.spared / persons if earlier and not complete else 0.0,
+            missing=absent_at,
         )
         present = persons - absent.number
         return cls(sums, present, gone > 0, column.extra, column.extra_noise, absent)

@@ -70,8 +70,8 @@ def sidak_box(
         kind=kind,
         target=target,
         assumption=assumption,
-        region=tuple(regions),
-        parts=by_cause,
+        clip_bounds=tuple(regions),
+        half_widths=by_cause,
         status=status,
     )
 

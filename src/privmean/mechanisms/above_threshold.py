@@ -28,7 +28,7 @@ class HitsAbove(Choices):
 
     level: float
 
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         return (Fraction(max((abs(item) for item in differences(exact, other)), default=0)),)
 
     def draw(self, exact: Integers, noise: Noise) -> Integers:

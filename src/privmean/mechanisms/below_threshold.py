@@ -33,10 +33,14 @@ class FirstBelow:
     words: str
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return (Selection(self.name, self.epsilon, relation=self.relation, moved=self.words),)
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return (
+            Selection(
+                self.name, self.epsilon, neighbors=self.relation, sensitivity_text=self.words
+            ),
+        )
 
-    def moved(self, exact: Iterable[int], other: Iterable[int]) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Iterable[int], other: Iterable[int]) -> tuple[Fraction, ...]:
         changes = differences(exact, other)
         # counts that move in both directions would need twice the noise
         reach = max([*changes, 0]) - min([*changes, 0])

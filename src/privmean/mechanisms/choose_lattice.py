@@ -58,9 +58,9 @@ class RoundingCost:
             )
 
     @property
-    def losses(self) -> tuple[Laplace, ...]:
+    def events(self) -> tuple[Laplace, ...]:
         return (
-            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, relation=self.relation),
+            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, neighbors=self.relation),
         )
 
     @cached_property

@@ -112,7 +112,7 @@ class ClippedSums:
         require_loss(self.name, loss)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         if self.epsilon is not None:
             return (self.loss_of_one,) * self.columns
         assert self.mu is not None
@@ -127,7 +127,7 @@ class ClippedSums:
                 self.mu * coarsest,
                 coarsest,
                 len(sds) * self.columns,
-                relation=self.relation,
+                neighbors=self.relation,
             ),
         )
 
@@ -141,15 +141,15 @@ class ClippedSums:
         assert self.epsilon is not None
         answers = self.answers()
         moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
-        return Laplace(self.name, moved, moved / self.epsilon, joint=True, relation=self.relation)
+        return Laplace(self.name, moved, moved / self.epsilon, joint=True, neighbors=self.relation)
 
-    def answers(self, cap: int | None = None) -> Answers:
+    def answers(self, max_records: int | None = None) -> Answers:
         """Which integers are released for a column; cap as in `People`."""
-        return Answers(self.relation, cap, self.jumps, self.apart, self.cross, self.absent)
+        return Answers(self.relation, max_records, self.jumps, self.apart, self.cross, self.absent)
 
-    def noise(self, cap: int | None = None) -> Three:
+    def noise(self, max_records: int | None = None) -> Three:
         """Laplace scales, or deviations, of the three answers of a column in units."""
-        answers = self.answers(cap)
+        answers = self.answers(max_records)
         if self.epsilon is not None:
             multiples = answers.multiples_at(1 << GRID_BITS)
             first, second, third = (float(k / self.epsilon) for k in multiples[:3])
@@ -175,14 +175,14 @@ class ClippedSums:
         self,
         boxes: Sequence[ClipInterval],
         *,
-        cap: int | None = None,
+        max_records: int | None = None,
         billed: tuple[PrivacyEvent, ...] | None = None,
     ) -> SumsOver:
         """The mechanism for these boxes, one a column; cap as in `People`. billed: its losses where
         the caller states them (`losses` unless given)."""
         if len(boxes) != self.columns:
             raise ValueError("one box a column")
-        return SumsOver(self, tuple(boxes), cap, self.losses if billed is None else billed)
+        return SumsOver(self, tuple(boxes), max_records, self.events if billed is None else billed)
 
     def gaussian(self, kind: Answers, steps: Sequence[int]) -> GaussianSums:
         """The joint Gaussian release of all columns, for boxes of these steps."""
@@ -190,7 +190,7 @@ class ClippedSums:
         sds = tuple(
             unit * scale
             for k in steps
-            for unit, scale in zip(kind.units(k), self.noise(kind.cap), strict=True)
+            for unit, scale in zip(kind.units(k), self.noise(kind.max_records), strict=True)
         )
         return GaussianSums(self.name, sds, self.mu, relation=self.relation)
 
@@ -214,12 +214,12 @@ class SumsOver:
 
     sums: ClippedSums
     boxes: tuple[ClipInterval, ...]
-    cap: int | None
-    losses: tuple[PrivacyEvent, ...]
+    max_records: int | None
+    events: tuple[PrivacyEvent, ...]
 
     @property
     def _kind(self) -> Answers:
-        return self.sums.answers(self.cap)
+        return self.sums.answers(self.max_records)
 
     def exact(
         self, found: Sequence[IntervalSums | None], far: Sequence[int] | None = None
@@ -230,18 +230,20 @@ class SumsOver:
         columns = zip(self.boxes, present, away, strict=True)
         return tuple(self._kind.integers(*column) for column in columns)
 
-    def moved(self, exact: Sequence[Whole], other: Sequence[Whole]) -> tuple[Fraction, ...]:
+    def sensitivity_share(
+        self, exact: Sequence[Whole], other: Sequence[Whole]
+    ) -> tuple[Fraction, ...]:
         sums, steps = self.sums, [box.steps for box in self.boxes]
         if sums.epsilon is None:
             first, second = (
                 [answer for column in item for answer in column] for item in (exact, other)
             )
-            return sums.gaussian(self._kind, steps).moved(first, second)
+            return sums.gaussian(self._kind, steps).sensitivity_share(first, second)
         shares = [
-            self._joint(k).moved(a, b)[0] * sums.epsilon / loss.pure
-            for k, a, b, loss in zip(steps, exact, other, self.losses, strict=False)
+            self._joint(k).sensitivity_share(a, b)[0] * sums.epsilon / loss.pure
+            for k, a, b, loss in zip(steps, exact, other, self.events, strict=False)
         ]
-        return (*shares, *(Fraction(0),) * (len(self.losses) - len(shares)))
+        return (*shares, *(Fraction(0),) * (len(self.events) - len(shares)))
 
     def _joint(self, steps: int) -> JointLaplace:
         """The joint Laplace release of one column, for a box of these steps."""
@@ -263,7 +265,8 @@ class SumsOver:
                 for x, unit, bits in zip(flat, units, mechanism.bits, strict=True)
             ]
             return [
-                sums.read(read[i : i + 3], sums.noise(self.cap)) for i in range(0, len(read), 3)
+                sums.read(read[i : i + 3], sums.noise(self.max_records))
+                for i in range(0, len(read), 3)
             ]
         joint = {k: self._joint(k) for k in set(steps)}
         scales = [scale for k in steps for scale in joint[k].scales]

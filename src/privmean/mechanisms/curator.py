@@ -29,11 +29,11 @@ class Mechanism(Protocol[X_contra, Y_co]):
     """Exact answers in, noisy answers out, at losses stated before either is known."""
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]: ...
+    def events(self) -> tuple[PrivacyEvent, ...]: ...
 
     def draw(self, exact: X_contra, noise: Noise) -> Y_co: ...
 
-    def moved(self, exact: X_contra, other: X_contra) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: X_contra, other: X_contra) -> tuple[Fraction, ...]:
         """What this pair of exact answers costs, over what is declared: one number for each of
         `losses`, at most 1 for neighbours. Epsilon over epsilon for a pure loss, mu^2 over mu^2 for
         a Gaussian one, cells over cells for a threshold. Empty where a loss is proved for a
@@ -60,7 +60,7 @@ class Curator(Protocol):
     def people(self) -> PersonTable: ...
 
     @property
-    def bill(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The losses of everything that was asked so far, in that order."""
         ...
 
@@ -68,7 +68,7 @@ class Curator(Protocol):
         """The noisy answer; its losses are on the bill before it is drawn."""
         ...
 
-    def apart(
+    def parallel(
         self, name: str, people: Sequence[PersonTable], **written: Unpack[ParallelRule]
     ) -> tuple[Curator, ...]:
         """Curators to be asked about disjoint parts of the roster, with these people each. One
@@ -98,14 +98,14 @@ class AccountingCurator(ABC):
         return self._people
 
     @property
-    def bill(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         return tuple(line for item in self._asked for line in _lines(item))
 
     def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
-        self._asked += mechanism.losses
+        self._asked += mechanism.events
         return self._answer(mechanism, exact)
 
-    def apart(
+    def parallel(
         self, name: str, people: Sequence[PersonTable], **written: Unpack[ParallelRule]
     ) -> tuple[Curator, ...]:
         others = self._opened(name, people)
@@ -170,13 +170,13 @@ def _lines(item: PrivacyEvent | _DisjointCurators) -> Iterator[PrivacyEvent]:
     if isinstance(item, PrivacyEvent):
         yield item
         return
-    bills = [other.bill for other in item.others]
+    bills = [other.events for other in item.others]
     for line in range(item.lines):
         branches = tuple(run for run in (_run(bill, line, item.lines) for bill in bills) if run)
         if branches and item.join is not None:
             yield item.join(branches)
         elif branches:
-            yield Parallel(item.name, branches, relation=REPLACE_ONE)
+            yield Parallel(item.name, branches, neighbors=REPLACE_ONE)
 
 
 def _run(bill: tuple[PrivacyEvent, ...], line: int, lines: int) -> tuple[PrivacyEvent, ...]:

@@ -96,7 +96,7 @@ class TopChoices(Choices):
     span: int
     bounded_range: ClassVar[bool] = True
 
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         """What all scores have in common moves no choice: the range of the changes does."""
         changes = differences(exact, other)
         return (Fraction(max(changes) - min(changes), 2 * self.span),)
@@ -117,16 +117,20 @@ class Exponential(Scores):
     """
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         made = Selection(
-            self.name, self.epsilon, bounded_range=True, relation=self.relation, moved=self.words
+            self.name,
+            self.epsilon,
+            bounded_range=True,
+            neighbors=self.relation,
+            sensitivity_text=self.words,
         )
         return (made,)
 
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         changes = differences(exact, other)
         width = max(changes, default=0) - min(changes, default=0)
-        return (pure_share(width / self.scale, self.losses[0]),)
+        return (pure_share(width / self.scale, self.events[0]),)
 
     def draw(self, exact: Integers, noise: Noise) -> int:
         return choose(exact, 1 / self.scale, noise)

@@ -47,8 +47,8 @@ class GaussianCells(CellsOnBoxes):
         return GaussianSums(self.name, sds, self.mu, self.affected, self.relation)
 
     @property
-    def losses(self) -> tuple[Gaussian, ...]:
-        return self._sums.losses
+    def events(self) -> tuple[Gaussian, ...]:
+        return self._sums.events
 
     def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
         """The noisy cells in persons, shape (groups, 3)."""
@@ -56,6 +56,8 @@ class GaussianCells(CellsOnBoxes):
         parts = zip(drawn, self._sums.bits, self._units, strict=True)
         return np.array([item / (unit << bits) for item, bits, unit in parts]).reshape(-1, 3)
 
-    def moved(self, exact: Sequence[Cells], other: Sequence[Cells]) -> tuple[Fraction, ...]:
+    def sensitivity_share(
+        self, exact: Sequence[Cells], other: Sequence[Cells]
+    ) -> tuple[Fraction, ...]:
         one, two = ([cell for cells in item for cell in cells] for item in (exact, other))
-        return self._sums.moved(one, two)
+        return self._sums.sensitivity_share(one, two)

@@ -70,10 +70,10 @@ class GaussianSums:
         return tuple(lattice_bits(sd) for sd in self.sds)
 
     @property
-    def losses(self) -> tuple[Gaussian, ...]:
+    def events(self) -> tuple[Gaussian, ...]:
         coarsest = min(sd for _, sd in self.drawn)
         count = len(self.sds) if self.affected is None else self.affected
-        return (Gaussian(self.name, self.mu * coarsest, coarsest, count, relation=self.relation),)
+        return (Gaussian(self.name, self.mu * coarsest, coarsest, count, neighbors=self.relation),)
 
     @cached_property
     def drawn(self) -> tuple[tuple[int, float], ...]:
@@ -99,10 +99,10 @@ class GaussianSums:
             for answer, bits, (coarse, _) in zip(answers, self.bits, self.drawn, strict=True)
         ]
 
-    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
         changes = differences(self._placed(exact), self._placed(other))
         pairs = [(change, sd) for change, (_, sd) in zip(changes, self.drawn, strict=True)]
-        return (gaussian_share(pairs, self.losses[0]),)
+        return (gaussian_share(pairs, self.events[0]),)
 
     def draw(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
         """Answer i times 2^bits[i], plus noise: divide by 2^bits[i] to read it."""

@@ -94,7 +94,7 @@ class GroupCells(CellsOnBoxes, RoundingCost):
                     noisy[g, cell] = total * person.denominator / person.numerator
         return noisy
 
-    def moved(
+    def sensitivity_share(
         self,
         exact: Sequence[Cells],
         other: Sequence[Cells],

@@ -26,14 +26,14 @@ class GroupSpread:
 
     total: float
     scale: float
-    persons: int
+    n: int
     groups: int
     largest: int
     loss: Laplace
 
     def variance(self, mean: float) -> float:
         """n times the variance of the mean of z (conservative for unequal groups), at least 0."""
-        excess = self.total / self.persons - mean**2
+        excess = self.total / self.n - mean**2
         return max(0.0, self.largest * excess * self.groups / (self.groups - 1))
 
 
@@ -76,6 +76,6 @@ def group_spread(
         len(sizes),
         max(sizes),
         Laplace(
-            "spread between groups", Fraction(sensitivity), scale, joint=True, relation=REPLACE_ONE
+            "spread between groups", Fraction(sensitivity), scale, joint=True, neighbors=REPLACE_ONE
         ),
     )

@@ -70,7 +70,9 @@ class GroupSums(RoundingCost):
                     noisy[g, j] = float((placed(exact[g][j], bits) + draw) / unit)
         return noisy
 
-    def moved(self, exact: Sequence[Sums], other: Sequence[Sums]) -> tuple[Fraction, ...]:
+    def sensitivity_share(
+        self, exact: Sequence[Sums], other: Sequence[Sums]
+    ) -> tuple[Fraction, ...]:
         """What a pair of exact answers costs, over what is billed."""
         cost = Fraction(0)
         for steps, one, two in zip(self.steps, exact, other, strict=True):

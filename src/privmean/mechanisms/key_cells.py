@@ -69,12 +69,12 @@ class KeyCells:
         return (1 + needed * float(self.scale)) * (1 + 1e-12)
 
     @property
-    def losses(self) -> tuple[Laplace, ThresholdOfSum]:
+    def events(self) -> tuple[Laplace, ThresholdOfSum]:
         hidden = ThresholdOfSum(
             f"{self.name}: hidden keys", self.delta, self.threshold, self.scale, self.kept,
-            relation=self.relation,
+            neighbors=self.relation,
         )  # fmt: skip
-        return self._cells.losses[0], hidden
+        return self._cells.events[0], hidden
 
     def draw(
         self, exact: Mapping[Key, Cells], noise: Noise
@@ -91,7 +91,9 @@ class KeyCells:
                 found[key] = tuple(float(item / unit) for item in noisy)
         return found  # type: ignore[return-value]
 
-    def moved(self, exact: Mapping[Key, Cells], other: Mapping[Key, Cells]) -> tuple[Fraction, ...]:
+    def sensitivity_share(
+        self, exact: Mapping[Key, Cells], other: Mapping[Key, Cells]
+    ) -> tuple[Fraction, ...]:
         """What common keys cost over epsilon, and keys that only one of the two has over those that
         are paid for."""
         known, cells = dict(self.shown), self._cells

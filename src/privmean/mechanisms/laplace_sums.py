@@ -38,10 +38,10 @@ class JointLaplace:
     name: str = "joint answers"
 
     @property
-    def losses(self) -> tuple[Laplace, ...]:
+    def events(self) -> tuple[Laplace, ...]:
         joint = len(self.units) > 1
         return (
-            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=joint, relation=self.relation),
+            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=joint, neighbors=self.relation),
         )
 
     def __post_init__(self) -> None:
@@ -77,11 +77,11 @@ class JointLaplace:
         pairs = zip(exact, self.lattice, strict=True)
         return [placed(int(answer), bits) for answer, bits in pairs]
 
-    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
         changes = differences(self._placed(exact), self._placed(other))
         pairs = zip(changes, self.scales, strict=True)
         cost = sum((abs(change) / scale for change, scale in pairs), Fraction(0))
-        return (pure_share(cost, self.losses[0]),)
+        return (pure_share(cost, self.events[0]),)
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy answers, in units."""

@@ -22,10 +22,12 @@ class LatticeSums:
     Guarantees: the Gaussian losses, for the relation that they name.
     """
 
-    losses: tuple[Gaussian, ...]
+    events: tuple[Gaussian, ...]
 
-    def moved(self, exact: Sequence[Integers], other: Sequence[Integers]) -> tuple[Fraction, ...]:
-        pairs = zip(exact, other, self.losses, strict=True)
+    def sensitivity_share(
+        self, exact: Sequence[Integers], other: Sequence[Integers]
+    ) -> tuple[Fraction, ...]:
+        pairs = zip(exact, other, self.events, strict=True)
         return tuple(
             gaussian_share([(item, loss.scale) for item in differences(a, b)], loss)
             for a, b, loss in pairs
@@ -34,5 +36,5 @@ class LatticeSums:
     def draw(self, exact: Sequence[Integers], noise: Noise) -> list[Integers]:
         return [
             sums + noise.gaussian(len(sums), loss.scale)
-            for sums, loss in zip(exact, self.losses, strict=True)
+            for sums, loss in zip(exact, self.events, strict=True)
         ]

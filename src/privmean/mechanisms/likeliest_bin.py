@@ -39,17 +39,21 @@ class LikeliestBin:
 
     @property
     def _laplace(self) -> Laplace:
-        return Laplace(self.name, Fraction(2), 2 / self.epsilon, spread=2, relation=REPLACE_ONE)
+        return Laplace(
+            self.name, Fraction(2), 2 / self.epsilon, cells_changed=2, neighbors=REPLACE_ONE
+        )
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         scale, cut = 2 / self.epsilon, float(self.threshold)
         return (
             self._laplace,
-            Threshold(self.name, self.delta, cut, scale=scale, relation=REPLACE_ONE),
+            Threshold(self.name, self.delta, cut, scale=scale, neighbors=REPLACE_ONE),
         )
 
-    def moved(self, exact: Mapping[int, int], other: Mapping[int, int]) -> tuple[Fraction, ...]:
+    def sensitivity_share(
+        self, exact: Mapping[int, int], other: Mapping[int, int]
+    ) -> tuple[Fraction, ...]:
         places = exact.keys() | other.keys()
         changes = [exact.get(item, 0) - other.get(item, 0) for item in places]
         new = max(

@@ -36,21 +36,21 @@ class LocationSearch:
         return math.ceil(needed + 1e-9) + 2
 
     @property
-    def losses(self) -> tuple[Laplace, Threshold]:
+    def events(self) -> tuple[Laplace, Threshold]:
         return (
             Laplace(
                 self.name,
                 sensitivity=Fraction(2),
                 scale=2 / self.epsilon,
-                spread=2,
-                relation=REPLACE_ONE,
+                cells_changed=2,
+                neighbors=REPLACE_ONE,
             ),
             Threshold(
                 self.name,
                 delta=self.delta,
                 threshold=float(self.threshold),
                 scale=2 / self.epsilon,
-                relation=REPLACE_ONE,
+                neighbors=REPLACE_ONE,
             ),
         )
 
@@ -58,14 +58,16 @@ class LocationSearch:
         """How many averages make a cell pass with probability 1 - beta if two cells share them."""
         return math.ceil(2 * (self.threshold + 2 / float(self.epsilon) * math.log(2 / beta)))
 
-    def moved(self, exact: Iterable[float], other: Iterable[float]) -> tuple[Fraction, ...]:
+    def sensitivity_share(
+        self, exact: Iterable[float], other: Iterable[float]
+    ) -> tuple[Fraction, ...]:
         one, two = self._counts(exact), self._counts(other)
         changes = [one.get(cell, 0) - two.get(cell, 0) for cell in one.keys() | two.keys()]
         new = max(
             sum(one[cell] for cell in one.keys() - two.keys()),
             sum(two[cell] for cell in two.keys() - one.keys()),
         )
-        return (laplace_share(changes, self.losses[0]), Fraction(new))
+        return (laplace_share(changes, self.events[0]), Fraction(new))
 
     def _counts(self, averages: Iterable[float]) -> dict[int, int]:
         counts: dict[int, int] = {}

@@ -54,11 +54,11 @@ class MomentSums(ABC):
         return 2 if self.relation == REPLACE_ONE else 1
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.mechanism.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.mechanism.events
 
-    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
-        return self.mechanism.moved(exact, other)
+    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        return self.mechanism.sensitivity_share(exact, other)
 
     def over(self, units: Sequence[int], exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy answers, each over its unit."""
@@ -132,18 +132,18 @@ class RowProducts(MomentSums):
         return JointLaplace(units, shares, self.epsilon, self.relation, self.name)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """Under Gaussian noise a line from which the price of the whole can be recomputed."""
         made = self.mechanism
         if not isinstance(made, GaussianSums):
-            return made.losses
-        (line,) = made.losses
+            return made.events
+        (line,) = made.events
         first, second = made.sds[0], made.sds[self.order]
         off = made.sds[self.order + 1] if self.order > 1 else second  # one number: none off it
         return (
             RowsAndProducts(
                 line.name, line.sensitivity, line.scale, line.answers, self.steps, first, second,
-                off, relation=line.relation,
+                off, neighbors=line.neighbors,
             ),
         )  # fmt: skip
 

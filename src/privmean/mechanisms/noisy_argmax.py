@@ -85,10 +85,10 @@ class Choices:
     bounded_range: ClassVar[bool] = False
 
     @property
-    def losses(self) -> tuple[Selection, ...]:
+    def events(self) -> tuple[Selection, ...]:
         made = Selection(
             self.name, self.epsilon, bounded_range=self.bounded_range, choices=self.choices,
-            relation=REPLACE_ONE, moved=self.words,
+            neighbors=REPLACE_ONE, sensitivity_text=self.words,
         )  # fmt: skip
         return (made,)
 
@@ -104,11 +104,15 @@ class Choice(Scores):
     """
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return (Selection(self.name, self.epsilon, relation=self.relation, moved=self.words),)
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return (
+            Selection(
+                self.name, self.epsilon, neighbors=self.relation, sensitivity_text=self.words
+            ),
+        )
 
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        return (choice_share(differences(exact, other), self.scale, self.losses[0]),)
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (choice_share(differences(exact, other), self.scale, self.events[0]),)
 
     def draw(self, exact: Integers, noise: Noise) -> int:
         return noise.argmax(exact, self.scale)
@@ -154,7 +158,7 @@ class GaussianArgmax:
         return cls(name, sd, columns, relation)
 
     @property
-    def losses(self) -> tuple[Gaussian, ...]:
+    def events(self) -> tuple[Gaussian, ...]:
         moved = moved_counts(self.relation) * self.columns
         bits = lattice_bits(self.sd)
         sensitivity = math.ldexp(root_above(moved), bits)
@@ -164,15 +168,15 @@ class GaussianArgmax:
                 sensitivity,
                 math.ldexp(self.sd, bits),
                 moved,
-                relation=self.relation,
+                neighbors=self.relation,
             ),
         )
 
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         bits = lattice_bits(self.sd)
         sd = math.ldexp(self.sd, bits)
         pairs = [(item << bits, sd) for item in differences(exact, other)]
-        return (gaussian_share(pairs, self.losses[0]),)
+        return (gaussian_share(pairs, self.events[0]),)
 
     def noisy(self, exact: Integers, noise: Noise) -> npt.NDArray[np.object_]:
         """One column's noisy counts, in steps of 2^-bits."""
@@ -195,11 +199,11 @@ class SeenArgmax:
     argmax: GaussianArgmax
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.argmax.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.argmax.events
 
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        return self.argmax.moved(exact, other)
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return self.argmax.sensitivity_share(exact, other)
 
     def least(self, cells: int) -> float:
         """The count that noise on empty cells exceeds in one release of a hundred at most."""

@@ -37,17 +37,17 @@ class NoisyCounts:
         cls, name: str, epsilon: Fraction, relation: Relation, moved: int = 1, spread: int = 1
     ) -> NoisyCounts:
         """At a price: answers of l1 sensitivity `moved` (over `spread` answers) for epsilon."""
-        return cls(Laplace(name, Fraction(moved), moved / epsilon, spread, relation=relation))
+        return cls(Laplace(name, Fraction(moved), moved / epsilon, spread, neighbors=relation))
 
     @property
-    def losses(self) -> tuple[Laplace, ...]:
+    def events(self) -> tuple[Laplace, ...]:
         return (self.loss,)
 
     @property
     def scale(self) -> Fraction:
         return self.loss.scale
 
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         return (laplace_share(differences(exact, other), self.loss),)
 
     def draw(self, exact: Integers, noise: Noise) -> Integers:
@@ -80,10 +80,10 @@ class GaussianCounts:
         # a hair more than needed, so that rounded deviations never exceed the loss
         sd = math.sqrt(moved) / mu * (1 + 1e-12)
         steps = root * COUNT_LATTICE, sd * COUNT_LATTICE
-        return cls(Gaussian(name, *steps, moved, relation=relation))
+        return cls(Gaussian(name, *steps, moved, neighbors=relation))
 
     @property
-    def losses(self) -> tuple[Gaussian, ...]:
+    def events(self) -> tuple[Gaussian, ...]:
         return (self.loss,)
 
     @property
@@ -91,7 +91,9 @@ class GaussianCounts:
         """Deviation of the noise of a number, in persons."""
         return self.loss.scale / COUNT_LATTICE
 
-    def moved(self, exact: Sequence[Integers], other: Sequence[Integers]) -> tuple[Fraction, ...]:
+    def sensitivity_share(
+        self, exact: Sequence[Integers], other: Sequence[Integers]
+    ) -> tuple[Fraction, ...]:
         pairs = zip_longest(exact, other, fillvalue=as_counts())
         changes = [item * COUNT_LATTICE for a, b in pairs for item in differences(a, b)]
         return (gaussian_share([(item, self.loss.scale) for item in changes], self.loss),)

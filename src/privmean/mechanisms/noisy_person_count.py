@@ -35,13 +35,13 @@ class PersonsCount:
         return NoisyCounts.at(self.name, Fraction(self.strength), self.relation)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self._gaussian.losses if self.law == "gaussian" else self._laplace.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self._gaussian.events if self.law == "gaussian" else self._laplace.events
 
-    def moved(self, exact: int, other: int) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: int, other: int) -> tuple[Fraction, ...]:
         if self.law == "gaussian":
-            return self._gaussian.moved((exact,), (other,))
-        return self._laplace.moved(as_counts(exact), as_counts(other))
+            return self._gaussian.sensitivity_share((exact,), (other,))
+        return self._laplace.sensitivity_share(as_counts(exact), as_counts(other))
 
     def draw(self, exact: int, noise: Noise) -> float:
         if self.law == "gaussian":

@@ -59,7 +59,7 @@ class Counting:
     def loss(self, name: str) -> Gaussian:
         steps, rounds = float(self.steps), self.grid.rounds
         return Gaussian(
-            name, root_above(rounds) * steps, steps * self.deviation, rounds, relation=REPLACE_ONE
+            name, root_above(rounds) * steps, steps * self.deviation, rounds, neighbors=REPLACE_ONE
         )
 
 
@@ -78,10 +78,10 @@ class NoisyQuantile:
     counting: Counting
 
     @property
-    def losses(self) -> tuple[Gaussian, ...]:
+    def events(self) -> tuple[Gaussian, ...]:
         return (self.counting.loss(self.name),)
 
-    def moved(self, exact: Floats, other: Floats) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Floats, other: Floats) -> tuple[Fraction, ...]:
         """The square of the largest change of a count, at any radius of the grid."""
         grid = self.counting.grid
         edges = np.array([grid.radius(j) for j in range(-grid.reach, grid.reach + 1)])

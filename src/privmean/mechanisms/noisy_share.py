@@ -47,16 +47,16 @@ class NoisyShare:
         return self.dimension * self.steps / self.epsilon
 
     @property
-    def losses(self) -> tuple[Laplace, ...]:
+    def events(self) -> tuple[Laplace, ...]:
         moved = Fraction(self.dimension * self.steps)
-        return (Laplace(self.name, moved, self.scale, self.dimension, relation=REPLACE_ONE),)
+        return (Laplace(self.name, moved, self.scale, self.dimension, neighbors=REPLACE_ONE),)
 
     def draw(self, exact: Sequence[int], noise: Noise) -> tuple[int, ...]:
         """The noisy share, modulo the prime. exact: the share."""
         drawn = noise.laplace(self.dimension, self.scale).tolist()
         return tuple((a + b) % MODULUS for a, b in zip(exact, drawn, strict=True))
 
-    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
         """What a pair of sums (not of shares) costs, over what is billed."""
         change = sum(abs(a - b) for a, b in zip(exact, other, strict=True))
         return (change / self.scale / self.epsilon,)

@@ -90,9 +90,11 @@ class PairScale:
         return cls(name, bins, sd=math.sqrt(2 * columns) / mu * (1 + 1e-15), columns=columns)
 
     @property
-    def losses(self) -> tuple[Laplace | Gaussian, ...]:
+    def events(self) -> tuple[Laplace | Gaussian, ...]:
         if self.scale is not None:
-            return (Laplace(self.name, Fraction(2), self.scale, spread=2, relation=REPLACE_ONE),)
+            return (
+                Laplace(self.name, Fraction(2), self.scale, cells_changed=2, neighbors=REPLACE_ONE),
+            )
         assert self.sd is not None
         bits = lattice_bits(self.sd)
         sensitivity = math.ldexp(root_above(2 * self.columns), bits)
@@ -102,7 +104,7 @@ class PairScale:
                 sensitivity,
                 math.ldexp(self.sd, bits),
                 2 * self.columns,
-                relation=REPLACE_ONE,
+                neighbors=REPLACE_ONE,
             ),
         )
 
@@ -110,8 +112,8 @@ class PairScale:
         """Public pairs of persons per bin."""
         return people.pair_counts(column, self.bins.low, self.bins.high)
 
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        changes, loss = differences(exact, other), self.losses[0]
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        changes, loss = differences(exact, other), self.events[0]
         if isinstance(loss, Laplace):
             return (laplace_share(changes, loss),)
         assert self.sd is not None

@@ -24,15 +24,17 @@ class EachColumn(Generic[Exact, Noisy]):
     times: int
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.step.losses * self.times
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.step.events * self.times
 
-    def moved(self, exact: Sequence[Exact], other: Sequence[Exact]) -> tuple[Fraction, ...]:
-        shares = [self.step.moved(a, b) for a, b in zip(exact, other, strict=True)]
+    def sensitivity_share(
+        self, exact: Sequence[Exact], other: Sequence[Exact]
+    ) -> tuple[Fraction, ...]:
+        shares = [self.step.sensitivity_share(a, b) for a, b in zip(exact, other, strict=True)]
         if self.times == 1:  # noise that was set for all columns together: their costs add up
             return tuple(sum(items, Fraction(0)) for items in zip(*shares, strict=True))
         every = tuple(share for items in shares for share in items)
-        return every + (Fraction(0),) * (len(self.losses) - len(every))
+        return every + (Fraction(0),) * (len(self.events) - len(every))
 
     def draw(self, exact: Sequence[Exact], noise: Noise) -> list[Noisy]:
         return [self.step.draw(item, noise) for item in exact]

@@ -51,8 +51,8 @@ class PowerSums:
         )
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.mechanism.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.mechanism.events
 
     @property
     def scales(self) -> tuple[float, ...]:
@@ -68,8 +68,8 @@ class PowerSums:
         law = 1.0 if isinstance(self.mechanism, GaussianSums) else math.sqrt(2)
         return tuple(law * scale for scale in self.scales)
 
-    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
-        return self.mechanism.moved(exact, other)
+    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        return self.mechanism.sensitivity_share(exact, other)
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy sums over `STEPS`."""

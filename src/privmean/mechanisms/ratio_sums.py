@@ -45,7 +45,7 @@ class Answers:
     """
 
     relation: Relation
-    cap: int | None = None
+    max_records: int | None = None
     jumps: tuple[float, float] = (0.0, 0.0)
     apart: bool = False
     cross: bool = False
@@ -53,11 +53,11 @@ class Answers:
 
     def __post_init__(self) -> None:
         tail = max(self.jumps) > 0
-        if self.absent and (self.cap is not None or self.relation != REPLACE_ONE):
+        if self.absent and (self.max_records is not None or self.relation != REPLACE_ONE):
             raise ValueError("persons without a value stand at 0 unless all count alike")
         if abs(self.absent) >= 1:
             raise ValueError("persons without a value stand inside of the limits")
-        if (self.cap is not None or self.cross) and (tail or self.apart):
+        if (self.max_records is not None or self.cross) and (tail or self.apart):
             raise ValueError("tails are told for the mean over persons only")
         if tail and (self.apart or self.relation != REPLACE_ONE):
             raise ValueError("a tail share goes with replace-one, and without persons set apart")
@@ -67,7 +67,7 @@ class Answers:
         """Laplace scales times epsilon, in units: sum of |change|/multiple is at most 1."""
         if self.relation != REPLACE_ONE:
             return 1, 1, 1
-        return (2, 4, 4) if self.cap is None else (2, 8, 4)
+        return (2, 4, 4) if self.max_records is None else (2, 8, 4)
 
     def multiples_at(self, steps: int) -> tuple[Fraction, ...]:
         """`multiples` for a box of `steps` steps: with a tail share they depend on its rounding."""
@@ -93,11 +93,11 @@ class Answers:
         if self.relation != REPLACE_ONE:
             return 1.0, 1.0, 1.0
         # the count takes what the square leaves
-        return (4.0, 4 / LAMBDA**2, 18.0) if self.cap is None else (4.0, 8 / 3, 8 / 3)
+        return (4.0, 4 / LAMBDA**2, 18.0) if self.max_records is None else (4.0, 8 / 3, 8 / 3)
 
     def units(self, steps: int) -> Whole:
         """What 1 in the units above is in integer steps, for a box of `steps` steps."""
-        c = 1 if self.cap is None else self.cap
+        c = 1 if self.max_records is None else self.max_records
         more: Whole = (1,) if self.apart else (steps,) if max(self.jumps) > 0 else ()
         if self.relation != REPLACE_ONE:
             return *((2 * c * steps) ** 2,) * (5 if self.cross else 3), *more
@@ -116,7 +116,7 @@ class Answers:
             up, down = self._jump_steps(box.steps)
             above, below = up * sums.above, down * sums.below
             return sums.wz + above - below, sums.wwzz, sums.w, above + below
-        c = 1 if self.cap is None else self.cap
+        c = 1 if self.max_records is None else self.max_records
         k = box.steps
         high, low = k * sums.w + sums.wz, k * sums.w - sums.wz
         product = k * k * sums.ww - sums.wwzz

@@ -80,15 +80,15 @@ class RowSums:
         return GaussianSums(self.name, self.sds, self.mu, relation=REPLACE_ONE)
 
     @property
-    def losses(self) -> tuple[Gaussian, ...]:
-        return self.mechanism.losses
+    def events(self) -> tuple[Gaussian, ...]:
+        return self.mechanism.events
 
     def answers(self, sums: L2BallSums) -> tuple[int, ...]:
         """All whole numbers that are released, in one line."""
         return (*sums.z, *sums.besides)
 
-    def moved(self, exact: L2BallSums, other: L2BallSums) -> tuple[Fraction, ...]:
-        return self.mechanism.moved(self.answers(exact), self.answers(other))
+    def sensitivity_share(self, exact: L2BallSums, other: L2BallSums) -> tuple[Fraction, ...]:
+        return self.mechanism.sensitivity_share(self.answers(exact), self.answers(other))
 
     def noisy(self, exact: L2BallSums, noise: Noise) -> tuple[float, ...]:
         """The same numbers with noise, in lattice steps."""

@@ -32,9 +32,9 @@ def pure_share(cost: Fraction, loss: PrivacyEvent) -> Fraction:
 
 def laplace_share(changes: Sequence[int], loss: Laplace) -> Fraction:
     """Changes of answers that all have noise of the loss's scale. Where the loss is that of
-    `spread` smaller answers, no single one may move by more than its part."""
+    `cells_changed` smaller answers, no single one may move by more than its part."""
     sizes = [abs(item) for item in changes]
-    return max(sum(sizes), max(sizes, default=0) * loss.spread) / loss.sensitivity
+    return max(sum(sizes), max(sizes, default=0) * loss.cells_changed) / loss.sensitivity
 
 
 def gaussian_share(changes: Sequence[tuple[int, float]], loss: Gaussian) -> Fraction:

@@ -70,7 +70,7 @@ class SignedSum(RoundingCost):
         noisy[0] /= min(self.sizes)
         return noisy
 
-    def moved(self, exact: Signed, other: Signed) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Signed, other: Signed) -> tuple[Fraction, ...]:
         """What a pair of exact answers costs, over what is billed."""
         cost = Fraction(0)
         for (bits, _, scale), a, b in zip(self._lattices, exact, other, strict=True):

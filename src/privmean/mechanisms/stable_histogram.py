@@ -82,21 +82,25 @@ class StableHistogram:
         return laplace_threshold(self.scale, self.delta)
 
     @property
-    def losses(self) -> tuple[Laplace, Threshold]:
+    def events(self) -> tuple[Laplace, Threshold]:
         moved = moved_counts(self.relation)
         return (
-            Laplace(self.name, Fraction(moved), self.scale, spread=moved, relation=self.relation),
+            Laplace(
+                self.name, Fraction(moved), self.scale, cells_changed=moved, neighbors=self.relation
+            ),
             Threshold(
                 f"{self.name} threshold",
                 self.delta,
                 float(self.threshold),
                 scale=self.scale,
-                relation=self.relation,
+                neighbors=self.relation,
             ),
         )
 
-    def moved(self, exact: Mapping[int, int], other: Mapping[int, int]) -> tuple[Fraction, ...]:
-        count, _ = self.losses
+    def sensitivity_share(
+        self, exact: Mapping[int, int], other: Mapping[int, int]
+    ) -> tuple[Fraction, ...]:
+        count, _ = self.events
         return laplace_share(_changes(exact, other), count), _hidden_share(exact, other, 1)
 
     def draw(self, exact: Mapping[int, int], noise: Noise) -> dict[int, int]:
@@ -143,24 +147,26 @@ class GaussianStableHistogram:
         return _gaussian_threshold(self.sd, self.bits, self.delta / self.columns)
 
     @property
-    def losses(self) -> tuple[Gaussian, Threshold]:
+    def events(self) -> tuple[Gaussian, Threshold]:
         moved = moved_counts(self.relation) * self.columns
         steps = math.ldexp(self.sd, self.bits)
         sensitivity = math.ldexp(root_above(moved), self.bits)
         return (
-            Gaussian(self.name, sensitivity, steps, moved, relation=self.relation),
+            Gaussian(self.name, sensitivity, steps, moved, neighbors=self.relation),
             Threshold(
                 f"{self.name} threshold",
                 self.delta,
                 math.ldexp(self.threshold, -self.bits),
                 sd=self.sd,
                 cells=self.columns,
-                relation=self.relation,
+                neighbors=self.relation,
             ),
         )
 
-    def moved(self, exact: Mapping[int, int], other: Mapping[int, int]) -> tuple[Fraction, ...]:
-        count, _ = self.losses
+    def sensitivity_share(
+        self, exact: Mapping[int, int], other: Mapping[int, int]
+    ) -> tuple[Fraction, ...]:
+        count, _ = self.events
         sd = math.ldexp(self.sd, self.bits)
         pairs = [(item << self.bits, sd) for item in _changes(exact, other)]
         return gaussian_share(pairs, count), _hidden_share(exact, other, self.columns)

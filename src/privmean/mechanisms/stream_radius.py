@@ -31,7 +31,7 @@ class RadiusSearch:
     epsilon (Lyu, Su and Li 2017, Theorem 5), whatever the number of radii tried.
     """
 
-    persons: int
+    n: int
     epsilon: Fraction
 
     @classmethod
@@ -44,19 +44,19 @@ class RadiusSearch:
         return Selection(
             "clipping radius",
             self.epsilon,
-            moved="each count of first records, by one (above a noisy limit, one answer)",
+            sensitivity_text="each count of first records, by one (above a noisy limit, one answer)",
         )
 
     @property
     def limit(self) -> int:
         """How many first records may lie beyond the radius."""
-        return self.persons // 20
+        return self.n // 20
 
     @property
-    def losses(self) -> tuple[Selection, ...]:
+    def events(self) -> tuple[Selection, ...]:
         return (self.loss,)
 
-    def moved(self, exact: Floats, other: Floats) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Floats, other: Floats) -> tuple[Fraction, ...]:
         """Counts that move in both directions would need twice the noise."""
         changes = [int(a) - int(b) for a, b in zip(*map(_beyond, (exact, other)), strict=True)]
         return (Fraction(max([*changes, 0]) - min([*changes, 0])),)

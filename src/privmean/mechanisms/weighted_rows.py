@@ -131,16 +131,16 @@ class JointSums:
         return top / main, max(w / (epsilon - a / top * main) for a, w in pairs)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         if self.law == "gaussian":
-            return self.gaussian.losses
+            return self.gaussian.events
         require_drawn(self.name, self.coordinate_scale)
         return (
             Pure(
                 self.name,
                 Fraction(self.strength),
-                relation=self.relation,
-                moved=f"the sum of rows, by {self.widest} steps at most (l2), and the weights",
+                neighbors=self.relation,
+                sensitivity_text=f"the sum of rows, by {self.widest} steps at most (l2), and the weights",
             ),
         )
 
@@ -162,18 +162,18 @@ class JointSums:
         factor = math.sqrt(self.dimension) if self.law == "laplace" else 1.0
         return float(main) * factor * self.step, float(side) / UNIT
 
-    def moved(
+    def sensitivity_share(
         self, exact: tuple[Sequence[int], int], other: tuple[Sequence[int], int]
     ) -> tuple[Fraction, ...]:
         if self.law == "gaussian":
-            return self.gaussian.moved((*exact[0], exact[1]), (*other[0], other[1]))
+            return self.gaussian.sensitivity_share((*exact[0], exact[1]), (*other[0], other[1]))
         main, side = self.pure_scales
         changes = differences(exact[0], other[0])
         if self.law == "k-norm":
             cost = norm_above(changes) / main
         else:
             cost = sum(map(abs, changes)) / self.coordinate_scale
-        return (pure_share(cost + abs(exact[1] - other[1]) / side, self.losses[0]),)
+        return (pure_share(cost + abs(exact[1] - other[1]) / side, self.events[0]),)
 
     def draw(self, exact: tuple[Sequence[int], int], noise: Noise) -> tuple[Floats, float]:
         """The noisy sum of w (row - centre) and the noisy sum of weights, from the exact ones."""
@@ -219,16 +219,16 @@ class WeightSum:
         )
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         if self.law == "gaussian":
-            return self.gaussian.losses
+            return self.gaussian.events
         require_drawn("sum of weights", UNIT / Fraction(self.strength))
         return (
             Pure(
                 "sum of weights",
                 Fraction(self.strength),
-                relation=self.relation,
-                moved="the sum of weights, by one person's weight",
+                neighbors=self.relation,
+                sensitivity_text="the sum of weights, by one person's weight",
             ),
         )
 
@@ -236,11 +236,11 @@ class WeightSum:
     def scale(self) -> float:
         return 1 / float(self.strength)
 
-    def moved(self, exact: int, other: int) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: int, other: int) -> tuple[Fraction, ...]:
         if self.law == "gaussian":
-            return self.gaussian.moved((exact,), (other,))
+            return self.gaussian.sensitivity_share((exact,), (other,))
         cost = abs(exact - other) * Fraction(self.strength) / UNIT
-        return (pure_share(cost, self.losses[0]),)
+        return (pure_share(cost, self.events[0]),)
 
     def draw(self, exact: int, noise: Noise) -> float:
         if self.law == "gaussian":

@@ -64,13 +64,13 @@ class WeightedSums:
         return int(w.sum(axis=1).max())
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         if self.epsilon is not None:
             moved = Fraction(2 * self.reach << GRID_BITS)
             return (
-                Laplace(self.name, moved, moved / self.epsilon, joint=True, relation=REPLACE_ONE),
+                Laplace(self.name, moved, moved / self.epsilon, joint=True, neighbors=REPLACE_ONE),
             )
-        return self.gaussian(1 << GRID_BITS).losses
+        return self.gaussian(1 << GRID_BITS).events
 
     @property
     def noise(self) -> tuple[float, float]:
@@ -119,8 +119,8 @@ class WeightedSumsOver(WeightedSums):
             found += [big_sum(column * z), big_sum(column * (z * z))]
         return found
 
-    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
-        return self._noisy.moved(exact, other)
+    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        return self._noisy.sensitivity_share(exact, other)
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[PointSum]:
         mechanism = self._noisy

@@ -48,7 +48,7 @@ class BinnedIntervals:
     unchecked: bool = False
 
     @property
-    def persons(self) -> tuple[float, ...]:
+    def n(self) -> tuple[float, ...]:
         """Noisy numbers of persons with a value in each bin; NaN where none was released."""
         return tuple(_counted(item)[0] for item in self.made.columns)
 
@@ -76,7 +76,7 @@ class BinnedIntervals:
         """Each bin alone."""
         ends = [self._ends(j, level) for j in range(len(self.made.columns))]
         low, high = zip(*ends, strict=True)
-        made = replace(self.made.interval(level), lower=low, upper=high, parts={})
+        made = replace(self.made.interval(level), lower=low, upper=high, half_widths={})
         return self._masked(made, level)
 
     def interval(self, level: float, target: str | None = None) -> Interval:
@@ -112,9 +112,9 @@ class BinnedIntervals:
             made,
             lower=tuple(NAN if h else x for h, x in zip(hidden, made.lower, strict=True)),
             upper=tuple(NAN if h else x for h, x in zip(hidden, made.upper, strict=True)),
-            parts={
+            half_widths={
                 name: tuple(NAN if h else x for h, x in zip(hidden, half, strict=True))
-                for name, half in made.parts.items()
+                for name, half in made.half_widths.items()
             },
             status=made.status if status == OK else status,
             advice=made.advice if status == OK else "",

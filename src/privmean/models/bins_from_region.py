@@ -59,27 +59,27 @@ class RegionBinsPlan(SingleRegionPlan, ColumnPlan):
     about = "columns"
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return (
             "limits from a private look that other questions share, then clipped sums with "
             f"{self.final.law} noise"
         )
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.final.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.final.events
 
     def errors(self, guess: float) -> tuple[float, float]:
         """Limits as wide as those of a magnitude around zero are assumed."""
-        noise = guess * spread_noise(self.final) / self.persons
-        return noise, guess * math.sqrt(self.design_effect / self.persons)
+        noise = guess * spread_noise(self.final) / self.n
+        return noise, guess * math.sqrt(self.design_effect / self.n)
 
     def describe(self) -> dict[str, Any]:
         return {
             "columns": self.columns,
             "budget": self.budget.to_dict(),
             "limits are moved out by": GRAIN,
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     @property

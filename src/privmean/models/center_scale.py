@@ -218,9 +218,9 @@ class CenterScaleChoices:
         )
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         made = (self.size.choice, self.middle.choice, self.spread.choice)
-        return tuple(loss for choice in made for loss in choice.losses)
+        return tuple(loss for choice in made for loss in choice.events)
 
     def ask(self, curator: Curator, limits: tuple[float, float] | None = None) -> CenterScale:
         """Where the only column lies. limits: of the median, where they are known: then the size is

@@ -30,7 +30,7 @@ class ColumnPlan(PlanBase):
     there are; about, guessed: what the promise calls the columns, and the guess."""
 
     budget: Budget
-    persons: int
+    n: int
     columns: int = field(default=1, kw_only=True)
     about: ClassVar[str] = "column"
     guessed: ClassVar[tuple[str, ...]] = ()
@@ -39,7 +39,7 @@ class ColumnPlan(PlanBase):
     @property
     def known(self) -> int | None:
         """The number of persons, where it is public."""
-        return self.persons if self.budget.neighbors == REPLACE_ONE else None
+        return self.n if self.budget.neighbors == REPLACE_ONE else None
 
     @property
     def public(self) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ class ColumnPlan(PlanBase):
 
     @property
     def shape(self) -> PublicShape:
-        return PublicShape.of(self.columns, self.known, self.persons)
+        return PublicShape.of(self.columns, self.known, self.n)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted errors by cause, at a guessed deviation between persons (see `errors`)."""
@@ -82,7 +82,7 @@ def clipped_means(
     """The outcome of one question about all columns, each clipped to its box. words: assumed.
     found: whether the sums speak for the box; else noise chose it, and nothing is shown."""
     over = final.over(boxes)
-    sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
+    sums = curator.ask(over, over.exact(curator.people.interval_sums(boxes)))
     means = tuple(
         ClippedMean(box, item, known, found=found(item))
         for box, item in zip(boxes, sums, strict=True)
@@ -91,7 +91,7 @@ def clipped_means(
     return Outcome(
         intervals.estimate,
         intervals,
-        persons=intervals.persons,
+        n=intervals.n,
         status=release_status(intervals.statuses),
         statuses=intervals.statuses,
         advice=TOO_FEW if FAILED in intervals.statuses else "",

@@ -69,8 +69,8 @@ class CurveRelease(Release):
         rows, made = super()._rows(level), self.intervals
         if not isinstance(made, BinnedIntervals):
             return rows
-        known = zip(rows, made.persons, made.statuses(level), strict=True)
-        return tuple(replace(row, persons=number, status=said) for row, number, said in known)
+        known = zip(rows, made.n, made.statuses(level), strict=True)
+        return tuple(replace(row, n=number, status=said) for row, number, said in known)
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
@@ -143,7 +143,7 @@ class SmoothedIntervals:
             kind=kind,
             target=target + (" (smoothed)" if self.smoothed else ""),
             assumption=f"{self.units} are independent" if sampling else "",
-            region=(self.bounds,),
+            clip_bounds=(self.bounds,),
         )
 
     def column(self, index: int) -> SmoothedIntervals:

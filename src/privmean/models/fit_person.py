@@ -63,7 +63,7 @@ class AR1:
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
-        fit = dict(effect="own", working=pm.AR1(0.6), time="year", epsilon=2.0, delta=1e-6)
+        fit = dict(effect="per_person", working=pm.AR1(0.6), time="year", epsilon=2.0, delta=1e-6)
         pm.regress(table, "ln_wage ~ ttl_exp", **fit)
     """
 

@@ -128,7 +128,9 @@ class FixedDesignPlan(ResponsePlan):
     counts: npt.NDArray[np.int64]
     points: Floats
     weights: Floats
-    why = "every response is in one public cell, so that each cell is released at the full budget"
+    rationale = (
+        "every response is in one public cell, so that each cell is released at the full budget"
+    )
 
     @property
     def estimator(self) -> str:
@@ -143,10 +145,10 @@ class FixedDesignPlan(ResponsePlan):
         return ClippedSums("cell", REPLACE_ONE, 1, epsilon=self.budget.pure_epsilon())
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """Parallel composition: cells hold disjoint responses at public places, so that one
         response changes one cell, and the dearest cell is the bill."""
-        return self.sums.losses
+        return self.sums.events
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -156,7 +158,7 @@ class FixedDesignPlan(ResponsePlan):
             "bandwidth": self.settings.bandwidth,
             "budget": self.budget.to_dict(),
             "predicted_noise_sd": self.noise.tolist(),
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     @property
@@ -179,10 +181,10 @@ class FixedDesignPlan(ResponsePlan):
             ArrayPersonTable(values[self.cell == place], curator.people.columns)
             for place in self.used
         ]
-        cells = curator.apart("cells", parts, lines=len(sums.losses), join=_dearest)
+        cells = curator.parallel("cells", parts, lines=len(sums.events), join=_dearest)
         means, spreads = [], []
         for one, count in zip(cells, self.counts.tolist(), strict=True):
-            (noisy,) = one.ask(over, over.exact(one.people.box_sums([box])))
+            (noisy,) = one.ask(over, over.exact(one.people.interval_sums([box])))
             z = min(1.0, max(-1.0, noisy.value / count))
             means.append(box.middle + box.radius * z)
             # the square has noise of its own; what it says of one cell is kept positive

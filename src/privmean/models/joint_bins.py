@@ -101,7 +101,7 @@ class JointBinsPlan(ColumnPlan):
     about = "columns"
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         law = self.parts.word
         return f"points share bins, so that sums and products of rows are released, {law} noise"
 
@@ -123,23 +123,23 @@ class JointBinsPlan(ColumnPlan):
         return self.sums.scale * self.radius * self.parts.unit
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.sums.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.sums.events
 
     def errors(self, guess: float) -> tuple[float, float]:
         """Of one bin that holds everybody."""
         low, high = self.settings.bounds
-        noise = (high - low) / 2 * self.value_sd / self.persons
-        return noise, guess * math.sqrt(self.settings.design_effect / self.persons)
+        noise = (high - low) / 2 * self.value_sd / self.n
+        return noise, guess * math.sqrt(self.settings.design_effect / self.n)
 
     def describe(self) -> dict[str, Any]:
         return {
-            "persons": self.persons,
+            "n": self.n,
             "bins": self.settings.bins,
             "bandwidth": self.settings.bandwidth,
             "budget": self.budget.to_dict(),
             "law": self.parts.law,
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def run(self, curator: Curator) -> Outcome:
@@ -195,7 +195,7 @@ class JointBinsPlan(ColumnPlan):
         return Outcome(
             np.where(known, smooth.estimate, math.nan),
             Points(smooth, tuple(known.tolist()), tuple(below.tolist()), tuple(above.tolist())),
-            persons=self.known,
+            n=self.known,
             status=status,
             statuses=statuses,
             advice=TOO_FEW if status == FAILED else "",

@@ -131,15 +131,15 @@ class MeanCoefficientsPlan(WrapperPlan):
     estimator = "mean of clipped person-specific coefficients"
 
     @property
-    def why(self) -> str:
-        return f"sizes of variables by noisy argmax, persons fitted in them; {self.inner.why}"
+    def rationale(self) -> str:
+        return f"sizes of variables by noisy argmax, persons fitted in them; {self.inner.rationale}"
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         sizes = [
-            loss for name in self.settings.design.numeric for loss in self._size(name).choice.losses
+            loss for name in self.settings.design.numeric for loss in self._size(name).choice.events
         ]
-        return (*sizes, *self._present.losses, *self.inner.losses)
+        return (*sizes, *self._present.events, *self.inner.events)
 
     def _size(self, name: str) -> ScaleChoice:
         return ScaleChoice(f"size of {name}", self.each, self.relation)
@@ -155,10 +155,10 @@ class MeanCoefficientsPlan(WrapperPlan):
             "budget": self.budget.to_dict(),
             "epsilon_of_one_size": float(self.each),
             "epsilon_of_their_count": float(self.sure),
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         panel_of(people)
 
     def run(self, curator: Curator) -> Outcome:
@@ -212,16 +212,16 @@ class _Fitted:
     people: PersonTable
 
     @property
-    def bill(self) -> tuple[PrivacyEvent, ...]:
-        return self.curator.bill
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.curator.events
 
     def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
         return self.curator.ask(mechanism, exact)
 
-    def apart(
+    def parallel(
         self, name: str, people: Sequence[PersonTable], **written: Unpack[ParallelRule]
     ) -> tuple[Curator, ...]:
-        return self.curator.apart(name, people, **written)
+        return self.curator.parallel(name, people, **written)
 
 
 def _in_units(outcome: Outcome, factors: list[float], units: Units) -> Outcome:

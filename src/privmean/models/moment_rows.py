@@ -38,7 +38,7 @@ class Weighting:
     """cap: None for one vote a person, or records up to which a person counts. icc: public
     correlation of a person's errors. within: deviations from own means."""
 
-    cap: int | None = None
+    max_records: int | None = None
     icc: float = 0.0
     within: bool = False
 
@@ -66,7 +66,11 @@ def person_moments(products: Products, design: Design, how: Weighting) -> Symmet
         columns.append(len(place) - 1)
         own.append(mean[-1])
         q = len(columns)
-        weight = one if how.cap is None else np.minimum(count, how.cap) * (1 / how.cap)
+        weight = (
+            one
+            if how.max_records is None
+            else np.minimum(count, how.max_records) * (1 / how.max_records)
+        )
         if how.within:
             taken = one
         elif how.icc:

@@ -92,7 +92,7 @@ class MomentVariancePlan(ShorteningPlan):
     estimator = "moment variance"
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         law = self.parts.word
         return f"size, median and spread by private choice, then sums of powers with {law} noise"
 
@@ -101,7 +101,7 @@ class MomentVariancePlan(ShorteningPlan):
     def share(self) -> Fraction:
         """Of the choices: more where persons are few."""
         least = min(PARTS)
-        return share_seen(lambda x: self.persons * float(self.parts.epsilon(x * least)))
+        return share_seen(lambda x: self.n * float(self.parts.epsilon(x * least)))
 
     @property
     def least(self) -> float:
@@ -122,9 +122,9 @@ class MomentVariancePlan(ShorteningPlan):
         return PowerSums("powers", self.relation, **self.parts.sums(self.summed))
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        first = self.choices.losses
-        return (*first, *self.look.losses, *self.beyond.losses, *self.powers.losses)
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        first = self.choices.events
+        return (*first, *self.look.events, *self.beyond.events, *self.powers.events)
 
     @property
     def one_noise(self) -> float:
@@ -133,15 +133,15 @@ class MomentVariancePlan(ShorteningPlan):
 
     def errors(self, guess: float) -> tuple[float, float]:
         """Of the variance of normal values (a limit of 3.5 deviations)."""
-        noise = 3.5**2 * guess**2 * self.one_noise / self.persons
-        return noise, guess**2 * math.sqrt(2 * self.settings.design_effect / self.persons)
+        noise = 3.5**2 * guess**2 * self.one_noise / self.n
+        return noise, guess**2 * math.sqrt(2 * self.settings.design_effect / self.n)
 
     def describe(self) -> dict[str, Any]:
         return {
-            "persons": self.persons,
+            "n": self.n,
             "budget": self.budget.to_dict(),
             "law": self.parts.law,
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     # --- the run ----------------------------------------------------------------------------------
@@ -168,14 +168,14 @@ class MomentVariancePlan(ShorteningPlan):
         return Outcome(
             np.array([math.nan if failed or not made.resolved else made.variance]),
             made.unknown() if failed else made,
-            persons=self.counted(made.persons),
+            n=self.counted(made.n),
             status=release_status((status,)),
             statuses=(status,),
             advice=why if failed else "" if made.resolved else UNRESOLVED,
             assumptions=(dependence(self.settings.design_effect),),
             shares={"looking": float(self.share), "powers": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread, "limit": limit * spread,
-                         "weight": [made.persons]},
+                         "weight": [made.n]},
             estimand="variance between people",
         )  # fmt: skip
 

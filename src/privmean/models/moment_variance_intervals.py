@@ -60,7 +60,7 @@ class MomentVarianceIntervals:
     who lies beyond the limit."""
 
     variance: float
-    persons: float
+    n: float
     nobody: bool
     weights: Floats
     made: Coefficients

@@ -74,7 +74,7 @@ class HasEvents(Protocol):
     """A plan at some strength."""
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]: ...
+    def events(self) -> tuple[PrivacyEvent, ...]: ...
 
 
 P = TypeVar("P", bound=HasEvents)
@@ -93,7 +93,7 @@ def plans_by_law(budget: Budget, made: Callable[[NoiseBudget], P]) -> list[P]:
             return budget.pure_epsilon()
         if budget.rho is not None:
             return math.sqrt(2 * budget.rho) * (1 - 1e-9)
-        bill = lambda t: made(NoiseBudget(law, t)).losses  # noqa: E731
+        bill = lambda t: made(NoiseBudget(law, t)).events  # noqa: E731
         return calibrate(bill, budget, grid=False, tolerance=1e-6)
 
     return [made(NoiseBudget(law, strength(law))) for law in laws]

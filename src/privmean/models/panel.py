@@ -174,6 +174,6 @@ def panel_products(
         time=time,
         roster=table.roster,
         text=table.text,
-        machine=table.machine.options(),
+        resources=table.resources.options(),
         squares=squares,
     )

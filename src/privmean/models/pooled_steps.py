@@ -111,7 +111,7 @@ class PooledSteps(ShorteningPlan):
     looking, counting = Fraction(8, 100), Fraction(5, 100)
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return (
             f"scales of {len(self.settings.searched)} variables by private choice, two rounds of "
             f"second moments, then influences of {self.width} numbers with {self.parts.word} noise"
@@ -119,7 +119,7 @@ class PooledSteps(ShorteningPlan):
 
     @property
     def shape(self) -> PublicShape:
-        return PublicShape(self.settings.design.names, self.known, self.persons)
+        return PublicShape(self.settings.design.names, self.known, self.n)
 
     @property
     def width(self) -> int:
@@ -146,9 +146,7 @@ class PooledSteps(ShorteningPlan):
         """The share of all choices of centres and scales, and of all counts behind sizes."""
         least = min(PARTS) / len(self.settings.searched)
         first = next(
-            share
-            for share, enough in MORE
-            if self.persons * self.parts.epsilon(least * share) >= enough
+            share for share, enough in MORE if self.n * self.parts.epsilon(least * share) >= enough
         )
         return first, SURE * min(first, SEARCH)
 
@@ -160,11 +158,11 @@ class PooledSteps(ShorteningPlan):
         epsilon = float(self.budget.pure_epsilon())
         if self.budget.rho is not None:  # as an epsilon with a small delta gives that noise
             epsilon *= ALIKE
-        found = [factor * float(p**power) / (self.persons * epsilon)]
+        found = [factor * float(p**power) / (self.n * epsilon)]
         number = len(self.settings.searched)
         if number:
             each = self.parts.epsilon(min(PARTS) * MORE[-1][0] / number)
-            found.append(SEEN / (self.persons * float(each)))
+            found.append(SEEN / (self.n * float(each)))
         return max(found)
 
     @property
@@ -172,18 +170,18 @@ class PooledSteps(ShorteningPlan):
         """Predicted noise of one number, in deviations of its influence over all persons."""
         k = self.width
         if self.parts.laplace:
-            return 2.2 * k * math.sqrt(2) * self.rows.scale / self.persons
-        return 2.2 * math.sqrt(k) * self.rows.scale / self.persons
+            return 2.2 * k * math.sqrt(2) * self.rows.scale / self.n
+        return 2.2 * math.sqrt(k) * self.rows.scale / self.n
 
     @property
     def kappa(self) -> float:
         """At how many times the typical size matrices are shortened: more where noise is small,
         since what is shortened is a bias that no noise explains."""
         if self.parts.laplace:  # sums over a triangle grow with the square of the order
-            signal = self.persons * float(self.budget.pure_epsilon()) / (4 * self.order)
+            signal = self.n * float(self.budget.pure_epsilon()) / (4 * self.order)
             most = signal / self.order >= 350
         else:
-            signal = self.persons * float(self.parts.strength) / self.order
+            signal = self.n * float(self.parts.strength) / self.order
             most = signal >= 1000
         return 4.0 if most else 2.0 if signal >= 250 else 1.4
 
@@ -230,25 +228,25 @@ class PooledSteps(ShorteningPlan):
         return RowProducts("influences and products", width, ROW_STEPS, self.relation, **share)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         found: list[PrivacyEvent] = []
         for name in self.settings.searched:
-            found += (*self.choices(name).losses, *self.present(name).losses)
+            found += (*self.choices(name).events, *self.present(name).events)
         for turn in range(len(ROUNDS)):
-            found += self.length(turn).choice.losses
-            found += self.matrices(turn).losses
-        found += self.look.losses
-        found += self.beyond.losses
-        found += self.rows.losses
+            found += self.length(turn).choice.events
+            found += self.matrices(turn).events
+        found += self.look.events
+        found += self.beyond.events
+        found += self.rows.events
         return tuple(found)
 
     def errors(self, guess: float) -> tuple[float, float]:
         """Of one coefficient whose influences have that deviation between persons."""
-        return guess * self.one_noise, guess * math.sqrt(self.settings.design_effect / self.persons)
+        return guess * self.one_noise, guess * math.sqrt(self.settings.design_effect / self.n)
 
     def describe(self) -> dict[str, Any]:
         return {
-            "persons": self.persons,
+            "n": self.n,
             "terms": list(self.settings.design.names),
             "budget": self.budget.to_dict(),
             "law": self.parts.law,
@@ -256,8 +254,8 @@ class PooledSteps(ShorteningPlan):
             "released": [target.name for target in self.settings.asked],
             "searched": list(self.settings.searched),
             "noise_in_deviations_of_an_influence": self.one_noise,
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         panel_of(people)

@@ -79,7 +79,7 @@ class PrivateScale:
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
         sizes = pm.PrivateScale(target="mean")
-        pm.regress(table, "ln_wage ~ ttl_exp", effect="own", method=sizes, epsilon=2.0)
+        pm.regress(table, "ln_wage ~ ttl_exp", effect="per_person", method=sizes, epsilon=2.0)
 
     Guarantees: the budget given to `plan`, for one person with all records and any data, under
     replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
@@ -90,18 +90,18 @@ class PrivateScale:
     smallest: float = 2.0**-39
     largest: float = 2.0**39
     target: str = CLIPPED
-    excess: float = 1.0
+    excess_ratio: float = 1.0
     design_effect: float = 1.0
-    around: str = ZERO
+    center: str = ZERO
 
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
         validate.choice("target", self.target, (MEAN, CLIPPED, CHEAP))
-        validate.choice("around", self.around, (ZERO, MEDIAN))
-        if validate.positive("excess", self.excess) != 1.0 and self.target == CLIPPED:
+        validate.choice("center", self.center, (ZERO, MEDIAN))
+        if validate.positive("excess_ratio", self.excess_ratio) != 1.0 and self.target == CLIPPED:
             raise ArgumentError(
-                "excess",
-                self.excess,
+                "excess_ratio",
+                self.excess_ratio,
                 "requires target='mean'",
                 'give target="mean", or remove it',
             )
@@ -120,11 +120,11 @@ class PrivateScale:
     @property
     def choices(self) -> int:
         """By noisy argmax, a column."""
-        return 1 if self.around == ZERO else 2
+        return 1 if self.center == ZERO else 2
 
-    def fewest(self, relation: Relation) -> float:
+    def min_people(self, relation: Relation) -> float:
         """Persons times epsilon of one choice that show something."""
-        return FEWEST if self.around == MEDIAN and relation == REPLACE_ONE else MAGNITUDE
+        return FEWEST if self.center == MEDIAN and relation == REPLACE_ONE else MAGNITUDE
 
     def plan(self, budget: Budget, shape: PublicShape) -> PrivateScalePlan:
         """Everything decided before data are read. Infeasible if a magnitude is mostly noise."""
@@ -142,7 +142,7 @@ class PrivateScale:
         share = share_seen(lambda x: n * part_of(budget, x, asked), SHARES, ENOUGH)
         each = part_of(budget, share, asked)
         refuse_unseen(
-            n, budget, each, self.fewest(relation), "find the scale of every column",
+            n, budget, each, self.min_people(relation), "find the scale of every column",
             "a larger epsilon, or public bounds or a concentration",
         )  # fmt: skip
         plan = partial(PrivateScalePlan, budget, n, self, columns=d)
@@ -199,22 +199,22 @@ class PrivateScalePlan(ColumnPlan):
     about = "columns"
 
     @property
-    def why(self) -> str:
-        found = "a magnitude" if self.settings.around == ZERO else "a median and a magnitude"
+    def rationale(self) -> str:
+        found = "a magnitude" if self.settings.center == ZERO else "a median and a magnitude"
         if self.final is None:
             return f"{found} a column by noisy argmax, then sums with a count of the tail"
         return f"{found} a column by noisy argmax, then clipped sums with {self.final.law} noise"
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        middle = () if self.settings.around == ZERO else self._middle.choice.losses
-        found: tuple[PrivacyEvent, ...] = (*middle, *self._choice.losses) * self.columns
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        middle = () if self.settings.center == ZERO else self._middle.choice.events
+        found: tuple[PrivacyEvent, ...] = (*middle, *self._choice.events) * self.columns
         if self.final is not None:
-            return found + self.final.losses
+            return found + self.final.events
         assert self.counting is not None
         assert self.tail is not None
         sums = self._tail_sums(self.tail)
-        return (*found, *(self._count.losses * self.columns), *(sums.losses * self.columns))
+        return (*found, *(self._count.events * self.columns), *(sums.events * self.columns))
 
     @property
     def _choice(self) -> Choice:
@@ -235,7 +235,7 @@ class PrivateScalePlan(ColumnPlan):
 
     def _tail_sums(self, epsilon: Fraction) -> ClippedSums:
         """The sums of one column, corrected at the limits."""
-        jump = self.settings.excess / 2
+        jump = self.settings.excess_ratio / 2
         return ClippedSums(
             "value, square and tail", REPLACE_ONE, epsilon=epsilon, jumps=(jump, jump)
         )
@@ -248,21 +248,21 @@ class PrivateScalePlan(ColumnPlan):
             one = self._tail_sums(self.tail).value_sd
         else:
             multiple, one = BEYOND, self.final.value_sd
-        return guess * _spread(multiple, one) / self.persons, guess / math.sqrt(self.persons)
+        return guess * _spread(multiple, one) / self.n, guess / math.sqrt(self.n)
 
     def describe(self) -> dict[str, Any]:
         return {
-            "persons": self.persons,
+            "n": self.n,
             "columns": self.columns,
             "budget": self.budget.to_dict(),
             "epsilon_of_one_magnitude": float(self.each),
             "range_of_magnitudes": [self.settings.smallest, self.settings.largest],
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def centre(self, curator: Curator, column: int) -> tuple[float, float]:
         """Zero, or a private median of a column, and half a step of the grid that it is on."""
-        if self.settings.around == ZERO:
+        if self.settings.center == ZERO:
             return 0.0, 0.0
         limits = -self.settings.largest, self.settings.largest
         return self._middle.ask(curator, curator.people, column, limits)
@@ -307,13 +307,13 @@ class PrivateScalePlan(ColumnPlan):
     def _enough(self, sums: ColumnSums) -> bool:
         """Whether as many persons as the choices need have a value, by what is released of them."""
         number = sums.weight + 2 * sums.weight_noise
-        return number * float(self.each) >= self.settings.fewest(self.relation)
+        return number * float(self.each) >= self.settings.min_people(self.relation)
 
     def multiple(self, beyond: float) -> float:
         """The clipping radius over the magnitude at which noise and the allowance for the tail are
         about equal, for that many persons beyond 2.5 magnitudes and a tail of index 2."""
         assert self.tail is not None
-        balance = self.settings.excess * beyond * float(self.tail) / (2 * NOISE_HALF)
+        balance = self.settings.excess_ratio * beyond * float(self.tail) / (2 * NOISE_HALF)
         return min(max(BEYOND * math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
 
     def _with_tails(
@@ -322,7 +322,7 @@ class PrivateScalePlan(ColumnPlan):
         assert self.counting is not None
         assert self.tail is not None
         people = curator.people
-        near = people.box_sums(boxes_about(centres, [BEYOND * size for size in sizes]))
+        near = people.interval_sums(boxes_about(centres, [BEYOND * size for size in sizes]))
         count = self._count
         beyond = [
             float(curator.ask(count, as_counts(item.above + item.below))[0])
@@ -333,17 +333,17 @@ class PrivateScalePlan(ColumnPlan):
         boxes = boxes_about(centres, radii)
         last = self._tail_sums(self.tail)
         means = []
-        for box, exact, atom in zip(boxes, people.box_sums(boxes), atoms, strict=True):
+        for box, exact, atom in zip(boxes, people.interval_sums(boxes), atoms, strict=True):
             over = last.over([box])
             (sums,) = curator.ask(over, over.exact([exact]))
-            joint = RatioWithMissing.of(sums, self.persons)
+            joint = RatioWithMissing.of(sums, self.n)
             enough = self._enough(sums)
-            means.append(TailInterval(box, joint, self.settings.excess, enough, atom))
+            means.append(TailInterval(box, joint, self.settings.excess_ratio, enough, atom))
         statuses = tuple(item.status for item in means)
         return Outcome(
             np.array([item.estimate for item in means]),
             TailIntervals(tuple(means), self.settings.design_effect),
-            persons=self.persons,
+            n=self.n,
             status=release_status(statuses),
             statuses=statuses,
             advice=TOO_FEW if FAILED in statuses else "",

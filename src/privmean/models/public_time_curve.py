@@ -37,7 +37,7 @@ class PointsPlan(ResponsePlan):
 
     estimator = "weighted means of clipped responses"
 
-    why = "the whole budget goes to the points asked for, which are public"
+    rationale = "the whole budget goes to the points asked for, which are public"
 
     @cached_property
     def sums(self) -> WeightedSums:
@@ -47,8 +47,8 @@ class PointsPlan(ResponsePlan):
         return WeightedSums("points", self.whole, epsilon=self.budget.pure_epsilon())
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.sums.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.sums.events
 
     @property
     def weights(self) -> Floats:
@@ -76,7 +76,7 @@ class PointsPlan(ResponsePlan):
             "bandwidth": self.bandwidth,
             "budget": self.budget.to_dict(),
             "predicted_noise_sd": self.noise.tolist(),
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def run(self, curator: Curator) -> Outcome:

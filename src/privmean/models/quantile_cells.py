@@ -70,9 +70,9 @@ def layout_for(noise: float, points: tuple[float, ...]) -> Layout:
 def cells_between(people: PersonTable, edges: tuple[float, ...]) -> Integers:
     """Persons with a value below the first edge, between edges (lower ends included), and from the
     last one on: everybody with a value is in one cell."""
-    (box,) = people.box_sums([ClipInterval(-1.0, 1.0)])
+    (box,) = people.interval_sums([ClipInterval(-1.0, 1.0)])
     assert box is not None
-    below = [people.beyond(0, x, x)[0] for x in edges]
+    below = [people.count_outside(0, x, x)[0] for x in edges]
     upto = np.array([0, *below, box.present], dtype=np.int64)
     cells: Integers = upto[1:] - upto[:-1]
     return cells

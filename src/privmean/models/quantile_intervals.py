@@ -62,7 +62,7 @@ class Distribution:
     side: int = 7
 
     @property
-    def persons(self) -> float:
+    def n(self) -> float:
         """Noisy number of persons with a value."""
         return math.fsum(self.cells)
 
@@ -77,14 +77,14 @@ class Distribution:
     @cached_property
     def _below(self) -> Floats:
         """Noisy parts of the persons below each edge, made monotone."""
-        raw = np.cumsum(self.cells)[self._kept[1].astype(int) - 1] / max(self.persons, 1.0)
+        raw = np.cumsum(self.cells)[self._kept[1].astype(int) - 1] / max(self.n, 1.0)
         up = np.maximum.accumulate(raw)
         down = np.minimum.accumulate(raw[::-1])[::-1]
         return np.clip((up + down) / 2, 0.0, 1.0)
 
     def _error(self, q: Floats, cells_below: Floats, level: float, sampling: bool) -> Floats:
         """Half length, in parts of the persons, for an edge above so many cells."""
-        total, number = max(self.persons, 1.0), len(self.cells)
+        total, number = max(self.n, 1.0), len(self.cells)
         noise = (1 - q) ** 2 * cells_below + q**2 * (number - cells_below)
         variance = noise * (self.sd / total) ** 2
         if sampling:
@@ -102,7 +102,7 @@ class Distribution:
             # few persons are that near to the median: their noise would bend the curve
             near = slice(m - 1, m + 3)
             edges, below = np.delete(edges, near), np.delete(below, near)
-        return Smooth.of(edges, below, fine, max(self.persons, 1.0), self.sd)
+        return Smooth.of(edges, below, fine, max(self.n, 1.0), self.sd)
 
     def _place(self, part: float) -> float:
         """Where a part of the persons is reached: -inf and inf beyond the outer edges."""
@@ -124,7 +124,7 @@ class Distribution:
         found = []
         for cells, seen in ((below, upto[below]), (above, upto[-1] - upto[len(upto) - 1 - above])):
             sure = cells > 0 and seen > max(BEYOND * self.sd * math.sqrt(cells), 1.0)
-            found.append(float(seen) / max(self.persons, 1.0) if sure else 0.0)
+            found.append(float(seen) / max(self.n, 1.0) if sure else 0.0)
         return found[0], found[1]
 
     @property
@@ -302,7 +302,7 @@ class Distribution:
     def band(self, level: float) -> Band:
         """The distribution function at the edges, all together (Bonferroni)."""
         edges, k = self._kept
-        part, total = self._below, max(self.persons, 1.0)
+        part, total = self._below, max(self.n, 1.0)
         near = np.clip(part, 1 / total, 1 - 1 / total)
         half = self._error(near, k, 1 - (1 - level) / len(k), True)
         low, high = np.clip(part - half, 0, 1), np.clip(part + half, 0, 1)

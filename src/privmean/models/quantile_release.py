@@ -40,14 +40,12 @@ class QuantileRelease(Release):
             value = float(self.estimate[j])
             status = self.statuses[j] if self.statuses else self.status
             if math.isnan(value) and status != AT_BOUND:
-                found.append(Row(term, persons=self._law.persons, status=status))
+                found.append(Row(term, n=self._law.n, status=status))
                 continue
             # of one beyond the bounds: that it is beyond, and no more
             ends = one.lower[j], one.upper[j], noise.lower[j], noise.upper[j]
             error = math.nan if math.isnan(value) else self._law.std_errors()[j]
-            found.append(
-                Row(term, "", value, error, *ends, persons=self._law.persons, status=status)
-            )
+            found.append(Row(term, "", value, error, *ends, n=self._law.n, status=status))
         return tuple(found)
 
     def labels(self) -> tuple[str, ...]:

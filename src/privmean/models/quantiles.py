@@ -128,7 +128,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
         return place.lower - reach, place.upper + reach
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         found = "limits, " if len(self.settings.needed) > 2 else ""
         law = "Laplace" if self.budget.rho is None else "Gaussian"
         cells = f"{self.layout.cells} cells with {law} noise"
@@ -169,15 +169,15 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
     def layout(self) -> Layout:
         """Fewer cells where the noise of sums over them would count. Public."""
         noise = math.sqrt(MANY.cells / 4) * self.noise
-        sampling = math.sqrt(self.settings.design_effect * self.persons) / 2
+        sampling = math.sqrt(self.settings.design_effect * self.n) / 2
         return layout_for(noise / sampling, self.settings.points)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         made = self.choices
-        size = made.size.choice.losses if len(self.settings.needed) > 2 else ()
-        rest = (*made.middle.choice.losses, *made.spread.choice.losses)
-        return (*size, *rest, *self.histogram.losses)
+        size = made.size.choice.events if len(self.settings.needed) > 2 else ()
+        rest = (*made.middle.choice.events, *made.spread.choice.events)
+        return (*size, *rest, *self.histogram.events)
 
     @property
     def noise(self) -> float:
@@ -189,18 +189,18 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
         their edges: more budget never predicts more noise."""
         density = math.sqrt(2 * math.pi) * guess
         cells = max(self.layout.cells, MANY.cells)
-        noise = density * math.sqrt(cells / 4) * self.noise / self.persons
-        return noise, density * math.sqrt(self.settings.design_effect / self.persons) / 2
+        noise = density * math.sqrt(cells / 4) * self.noise / self.n
+        return noise, density * math.sqrt(self.settings.design_effect / self.n) / 2
 
     def describe(self) -> dict[str, Any]:
         return {
-            "persons": self.persons,
+            "n": self.n,
             "budget": self.budget.to_dict(),
             "quantiles": list(self.settings.points),
             "bounds": self.settings.bounds,
             "cells": self.layout.cells,
             "noise_sd_of_a_cell": self.noise,
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def run(self, curator: Curator) -> Outcome:
@@ -219,8 +219,8 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
         reach = max(NEAR * place.half, edges[len(edges) // 2 + 1] - place.center)
         below = noisy[:-1][np.array(edges) <= place.center - reach].sum()
         above = noisy[1:][np.array(edges) >= place.center + reach].sum()
-        aside = max(below, above) > SIDE * law.persons + doubt
-        few = law.persons < max(SEEN * doubt, wanted / self.prices[0])
+        aside = max(below, above) > SIDE * law.n + doubt
+        few = law.n < max(SEEN * doubt, wanted / self.prices[0])
         statuses = law.statuses()
         failed = few or aside or not inside or np.isnan(estimates).all()
         status = FAILED if failed else release_status(statuses)
@@ -233,13 +233,13 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             np.full(len(estimates), math.nan) if failed else estimates,
             # what failed has no interval: that of cells in which nobody is
             replace(law, cells=(0.0,) * len(law.cells)) if failed else law,
-            persons=self.counted(law.persons),
+            n=self.counted(law.n),
             status=status,
             statuses=() if failed or status == OK else statuses,
             advice="" if status == OK else why,
             assumptions=(dependence(self.settings.design_effect),),
             shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
             diagnostics={"center": place.center, "spread": spread,
-                         "weight": [law.persons]},
+                         "weight": [law.n]},
             estimand="quantiles of person means",
         )  # fmt: skip

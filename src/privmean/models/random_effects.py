@@ -42,7 +42,7 @@ class RandomEffects(FromDeviations):
         schools = pm.RandomEffects(group_sd=0.5, within_sd=1.0, records=10, group_sizes=(25,) * 80)
         assert schools.design_effect > 1
         scores = np.random.default_rng(1).normal(50, 1, 2000)
-        pm.mean(scores, related=schools, epsilon=1.0, delta=1e-6)
+        pm.mean(scores, clustering=schools, epsilon=1.0, delta=1e-6)
     """
 
     group_sd: float
@@ -158,11 +158,11 @@ class RandomEffectsMean:
                 "is not supported with public group sizes",
                 "use neighbors='replace-one'",
             )
-        if sum(effects.sizes) != shape.persons:
+        if sum(effects.sizes) != shape.n:
             raise ArgumentError(
                 "group_sizes",
                 sum(effects.sizes),
-                f"must add up to n={shape.persons}",
+                f"must add up to n={shape.n}",
                 "give the size of every group",
             )
         winsorized = WinsorizedMean(

@@ -76,7 +76,7 @@ class RegressionRelease(Release):
     formula: str = ""
     method: str = ""
     fixed_effects: bool = False
-    effect: str = "own"
+    effect: str = "per_person"
 
     def table(self, level: float | None = None) -> list[Coefficient]:
         """Term, estimate, standard error, privacy noise and interval of every coefficient."""
@@ -101,7 +101,7 @@ class RegressionRelease(Release):
         low, high = -40 * math.log(2.0), -1e-3  # of log(1 - level)
         for _ in range(30):
             middle = (low + high) / 2
-            ends = self.alone(column, -math.expm1(middle))
+            ends = self.row_interval(column, -math.expm1(middle))
             inside = ends.lower[0] <= 0 <= ends.upper[0]
             low, high = (middle, high) if inside else (low, middle)
         return math.exp(high)
@@ -118,7 +118,7 @@ class RegressionRelease(Release):
 
     def covariance(self) -> Floats:
         """Of the coefficients that were released, sampling and noise together, shape (d, d); NaN
-        where nothing is shown. Not for effect "own"."""
+        where nothing is shown. Not for effect "per_person"."""
         return self._released.covariance
 
     def contrast(
@@ -175,7 +175,7 @@ class RegressionRelease(Release):
         result["formula"] = self.formula
         result["method"] = self.method
         result["fixed_effects"] = self.fixed_effects
-        if self.effect != "own":
+        if self.effect != "per_person":
             result["effect"] = self.effect
             result["covariance"] = [[plain(x) for x in row] for row in self.covariance()]
         result["coefficients"] = [

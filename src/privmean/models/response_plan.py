@@ -69,7 +69,7 @@ class ResponsePlan(PlanBase):
         return Outcome(
             estimate,
             intervals,
-            persons=self.responses,
+            n=self.responses,
             assumptions=("responses are independent", "times are public and fixed"),
             shares={share: 1.0},
             estimand="mean response by time",

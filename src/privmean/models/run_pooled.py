@@ -160,7 +160,7 @@ class PooledRun:
     def moments(self, moments: Symmetric, lost: tuple[int, ...]) -> Fitted:
         """Two rounds: the second sees whitened regressors and residuals of the first. lost: terms
         in units that are noise, which are left out of the equation of the others."""
-        plan, p, n = self.plan, self.plan.order - 1, self.plan.persons
+        plan, p, n = self.plan, self.plan.order - 1, self.plan.n
         rows: Floats = np.eye(p + 1)
         rows[lost, lost] = 0.0
         thin: tuple[int, ...] = ()
@@ -223,7 +223,7 @@ class PooledRun:
         units: dict[str, tuple[float, float]],
         hidden: list[bool],
     ) -> Outcome:
-        plan, settings, n = self.plan, self.plan.settings, self.plan.persons
+        plan, settings, n = self.plan, self.plan.settings, self.plan.n
         design, p = settings.design, plan.order - 1
         scale = units[design.response][1]
         centre = units[design.response][0] if design.centred else 0.0
@@ -329,7 +329,7 @@ class PooledRun:
         noisy, sd = plan.looked(self.curator, counts)
         usual = usual_size(noisy, sd, edges)
         edges = edges / usual
-        strange = misread(noisy, sd, edges, plan.persons, laplace=plan.parts.laplace)
+        strange = misread(noisy, sd, edges, plan.n, laplace=plan.parts.laplace)
         return best_radius(noisy, sd, edges, one).times(unit), usual, strange
 
     # --- words ------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ class PooledRun:
         return Outcome(
             made.estimate,
             made,
-            persons=plan.known,
+            n=plan.known,
             status=made.status,
             statuses=made.every_status,
             advice=why or made.advice,

@@ -58,7 +58,7 @@ class TailInterval:
         beyond limits that half of them are to stay far below: then noise chose these."""
         least = max(1.0, FEWEST * self.joint.sums.count_scale)
         nobody = self.joint.missing and self.joint.present < least
-        return nobody or not self.enough or self.beyond > self.joint.sums.persons * MISSED
+        return nobody or not self.enough or self.beyond > self.joint.sums.n * MISSED
 
     @property
     def estimate(self) -> float:
@@ -84,7 +84,7 @@ class TailInterval:
         """What the noisy number of persons beyond the limits says of an interval for the mean."""
         if self.empty:
             return FAILED
-        if (self.beyond + self.beyond_scale) / self.joint.sums.persons > THICKEST:
+        if (self.beyond + self.beyond_scale) / self.joint.sums.n > THICKEST:
             return MODIFIED_TARGET
         if self.atom:
             return POINT_MASS
@@ -114,8 +114,8 @@ class TailInterval:
             return math.nan, math.nan
         sums = self.joint.sums
         noise = math.sqrt(2) * math.hypot(*sums.scales(sums.mean))
-        spread = design_effect * sums.variance * sums.persons
-        unit = self.box.radius / sums.persons
+        spread = design_effect * sums.variance * sums.n
+        unit = self.box.radius / sums.n
         return unit * noise, unit * math.hypot(noise, math.sqrt(spread))
 
 
@@ -142,8 +142,7 @@ class TailIntervals:
         words = assumed(self.design_effect, *([] if clipped else self._words()))
         made = self._made(level, ends)
         extra = tuple(
-            item.box.radius * max(item.joint.tail, 0.0) / item.joint.sums.persons
-            for item in self.columns
+            item.box.radius * max(item.joint.tail, 0.0) / item.joint.sums.n for item in self.columns
         )
         status = made.status if clipped else release_status(x.status for x in self.columns)
         target = "clipped mean" if clipped else "mean"
@@ -153,7 +152,7 @@ class TailIntervals:
             made,
             assumption=words,
             target=target,
-            parts={"noise": self._noise(one), "clipping allowance": extra},
+            half_widths={"noise": self._noise(one), "clipping allowance": extra},
             status=status,
         )
 
@@ -172,7 +171,7 @@ class TailIntervals:
             tuple(low for low, _ in ends),
             tuple(high for _, high in ends),
             level,
-            region=tuple((item.box.lower, item.box.upper) for item in self.columns),
+            clip_bounds=tuple((item.box.lower, item.box.upper) for item in self.columns),
             status=release_status(FAILED if item.empty else OK for item in self.columns),
         )
 

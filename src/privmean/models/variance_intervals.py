@@ -80,7 +80,7 @@ class VarianceIntervals:
         # mass of (edge/2, edge] times the scale found, for a normal of each deviation
         steps = np.concatenate([[0.0], edges])[None, :] / ratio[:, None]
         mass = 2 * np.diff(ndtr(steps), axis=1)
-        pairs = int(self.found.persons) // 2
+        pairs = int(self.found.n) // 2
         here, best = mass[:, edges == 1.0][:, 0], mass.max(axis=1)
         scale = 2 / float(self.each)
         some = np.arange(0, len(ratio), 200)
@@ -94,7 +94,7 @@ class VarianceIntervals:
 
     def _of_moment(self, level: float, sampling: bool) -> tuple[float, float]:
         """The last clipped second moment with its noise; |w| <= beta bounds its sampling error."""
-        beta, n = clip_multiple(self.scope.gamma), self.found.persons
+        beta, n = clip_multiple(self.scope.gamma), self.found.n
         noise = beta**2 / (n * float(self.each))
         sd = 0.0
         if sampling:
@@ -123,7 +123,7 @@ class VarianceIntervals:
     def _passing(self, level: float, sampling: bool) -> Floats:
         """The deviations whose normal law covers what every test from the accepted one on saw, up
         to its noise and sampling error (Bonferroni over all tests), in order."""
-        n = self.found.persons
+        n = self.found.n
         low, high = self.scope.smallest, self.scope.largest
         grid: Floats = np.geomspace(low, high, 2001)
         tests = len(levels(low, high)) + len(self.found.seen)

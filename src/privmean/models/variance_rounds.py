@@ -48,7 +48,7 @@ class Found:
     center: float | None
     scale: float
     moment: float = 0.0
-    persons: float = 0.0
+    n: float = 0.0
     seen: tuple[tuple[float, float], ...] = ()
 
 
@@ -98,7 +98,7 @@ class Search:
         `empty` is then whether nobody was seen."""
         box = _box(center, radius)
         step = ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).over([box])
-        (sums,) = self.curator.ask(step, step.exact(self.curator.people.box_sums([box])))
+        (sums,) = self.curator.ask(step, step.exact(self.curator.people.interval_sums([box])))
         mean = ClippedMean(box, sums, self.n, always_n=self.always_n)
         self.empty = mean.empty
         return mean.estimate, mean.weight
@@ -107,7 +107,7 @@ class Search:
         """Noisy sum of squared deviations clipped at `radius`, in units of radius^2: one person's
         share is at most 1."""
         box = _box(center, radius)
-        (exact,) = self.curator.people.box_sums([box])
+        (exact,) = self.curator.people.interval_sums([box])
         assert exact is not None
         moment = JointLaplace((box.steps**2,), (1,), epsilon, self.relation, "second moment")
         (noisy,) = self.curator.ask(moment, [exact.zz])
@@ -115,7 +115,7 @@ class Search:
 
     def inside(self, center: float, radius: float, epsilon: Fraction) -> float:
         """Noisy number of persons within `radius` of the centre."""
-        count = self.curator.people.count_in_box([_box(center, radius)])
+        count = self.curator.people.count_in_interval([_box(center, radius)])
         (noisy,) = self.curator.ask(
             JointLaplace((1,), (1,), epsilon, self.relation, "coverage"), [count]
         )
@@ -158,10 +158,10 @@ def bisection(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Fou
         if total > best:
             best, accepted = total, (at, center)
     if search.empty:
-        return Found(math.nan, FAILED, center, scope.largest, persons=weight)
+        return Found(math.nan, FAILED, center, scope.largest, n=weight)
     if accepted is None:
         largest = scope.largest
-        return Found(largest**2, ASSUMPTION_VIOLATED, center, largest, persons=weight)
+        return Found(largest**2, ASSUMPTION_VIOLATED, center, largest, n=weight)
     place, center = accepted
     high, low = tested[place], tested[min(place + 1, len(tested) - 1)]
     seen = seen[place:]
@@ -173,7 +173,7 @@ def bisection(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Fou
         low, high = (low, sd) if share >= goal else (sd, high)
     sd = math.sqrt(low * high) / covered_at(scope.gamma)
     sd = min(max(sd, scope.smallest), scope.largest)
-    return Found(sd**2, OK, center, sd, persons=weight, seen=tuple(seen))
+    return Found(sd**2, OK, center, sd, n=weight, seen=tuple(seen))
 
 
 def _box(center: float, radius: float) -> ClipInterval:

@@ -188,7 +188,7 @@ class VariancePlan(ColumnPlan):
         return f"variance by {self.settings.method}"
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return {
             "pair scale": "one histogram of differences of pairs; needs no centre",
             "coinpress": "centre and spread refined in turn, a fixed number of rounds",
@@ -196,15 +196,15 @@ class VariancePlan(ColumnPlan):
         }[self.settings.method]
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         s = self.settings
         if s.method == "pair scale":
-            return self._pairs().losses
+            return self._pairs().events
         second = "second moment" if s.method == "coinpress" else "coverage"
         bill: list[PrivacyEvent] = []
         for epsilon in self.spending:
-            bill += ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).losses
-            bill.append(Laplace(second, Fraction(1), 1 / epsilon, relation=self.relation))
+            bill += ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).events
+            bill.append(Laplace(second, Fraction(1), 1 / epsilon, neighbors=self.relation))
         return tuple(bill)
 
     def _pairs(self) -> PairScale:
@@ -214,7 +214,7 @@ class VariancePlan(ColumnPlan):
     def errors(self, guess: float) -> tuple[float, float]:
         """Of the variance for normal values. The pair scale answers on a grid of octaves; that
         error counts as noise."""
-        unit = math.sqrt(2) / (self.persons * float(self.spending[-1]))
+        unit = math.sqrt(2) / (self.n * float(self.spending[-1]))
         if self.settings.method == "coinpress":
             relative = unit * clip_multiple(self.settings.gamma) ** 2
         elif self.settings.method == "bisection":
@@ -225,12 +225,12 @@ class VariancePlan(ColumnPlan):
             first = low * (octave - 1) / math.log(octave)
             second = low**2 * (octave**2 - 1) / (2 * math.log(octave))
             relative = math.sqrt(second - 2 * first + 1)
-        return guess**2 * relative, guess**2 * math.sqrt(2 / self.persons)
+        return guess**2 * relative, guess**2 * math.sqrt(2 / self.n)
 
     def describe(self) -> dict[str, Any]:
         return {
-            "persons": self.known,
-            "persons_planned_for": self.persons,
+            "n": self.known,
+            "persons_planned_for": self.n,
             "budget": self.budget.to_dict(),
             "method": self.settings.method,
             "range_of_sd": [self.settings.smallest, self.settings.largest],
@@ -245,7 +245,7 @@ class VariancePlan(ColumnPlan):
             pairs = self._pairs()
             scale = curator.ask(pairs, pairs.exact(curator.people, 0))
             spread = scale > pairs.bins.smallest
-            found = Found(scale**2, OK if spread else FAILED, None, scale, persons=self.persons)
+            found = Found(scale**2, OK if spread else FAILED, None, scale, n=self.n)
         else:
             search = Search(curator, self.known, self.relation)
             way = coinpress if s.method == "coinpress" else bisection
@@ -254,7 +254,7 @@ class VariancePlan(ColumnPlan):
         return Outcome(
             np.array([found.variance]),
             VarianceIntervals(s.method, s.scope, self.spending[-1], found),
-            persons=self.counted(found.persons),
+            n=self.counted(found.n),
             status=found.status,
             advice=NO_SPREAD if failed else "" if found.status == OK else UNCOVERED,
             assumptions=(INDEPENDENT, NEAR_NORMAL),

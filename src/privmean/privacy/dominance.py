@@ -48,7 +48,7 @@ def unpaid_events(
 
 def dominates(paid: PrivacyEvent, run: PrivacyEvent) -> bool:
     """Whether one paid line is enough for one that was run."""
-    if paid.relation != run.relation:
+    if paid.neighbors != run.neighbors:
         return False
     if _bare(paid) == _bare(run):
         return True
@@ -61,7 +61,7 @@ def dominates(paid: PrivacyEvent, run: PrivacyEvent) -> bool:
 
 
 def _bare(line: PrivacyEvent) -> PrivacyEvent:
-    return replace(line, name="", moved="")
+    return replace(line, name="", sensitivity_text="")
 
 
 def _price(line: PrivacyEvent) -> float:

@@ -15,7 +15,8 @@ from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 from privmean.privacy.neighbor_relations import holds_under, unstated
 from privmean.privacy.privacy_events import PrivacyEvent
 
-SCHEMA = 2  # of a stored guarantee; 1 had no number, no digest and entries without a relation
+SCHEMA = 3  # of a stored guarantee; 2 had other keys; 1 had no number,
+no digest and entries without a relation
 PURPOSE = "privmean guarantee"
 UNITS = ("person", "response")
 
@@ -49,7 +50,7 @@ class Guarantee:
         print(promise.describe())
     """
 
-    relation: Relation
+    neighbors: Relation
     mechanisms: tuple[PrivacyEvent, ...]
     epsilon: float | None = None
     delta: float = 0.0
@@ -57,11 +58,11 @@ class Guarantee:
     unit: str = "person"
     public: tuple[str, ...] = ()
     note: str = ""
-    part_of: str = ""
-    doubts: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    parent_run: str = ""
+    stored_problems: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        validate.choice("relation", self.relation, list(RELATION_WORDS))
+        validate.choice("neighbors", self.neighbors, list(RELATION_WORDS))
         if not (isinstance(self.unit, str) and self.unit):
             raise ArgumentError(
                 "unit", self.unit, "is not a word", "give the protected unit, such as 'person'"
@@ -75,7 +76,7 @@ class Guarantee:
         object.__setattr__(self, "epsilon", promise.epsilon)
         object.__setattr__(self, "delta", float(promise.delta))
         object.__setattr__(self, "rho", promise.rho)
-        words: tuple[object, ...] = (*self.public, self.note, self.part_of)
+        words: tuple[object, ...] = (*self.public, self.note, self.parent_run)
         if not all(isinstance(item, str) for item in words):
             raise ArgumentError("public", words, "must be text", "give text")
 
@@ -144,7 +145,7 @@ class Guarantee:
 
     def problems(self) -> tuple[str, ...]:
         """Why `verify` is false, in words; empty where it is true."""
-        found = list(self.doubts)
+        found = list(self.stored_problems)
         if self.unit not in UNITS:
             found.append(f"the unit {self.unit!r} is none that privmean protects ({_list(UNITS)})")
         if not self.mechanisms:
@@ -152,8 +153,8 @@ class Guarantee:
         unsaid = unstated(self.mechanisms)
         if unsaid:
             found.append(f"no neighbours are named for {_list(dict.fromkeys(unsaid))} on the bill")
-        if not holds_under(self.mechanisms, self.relation):
-            found.append(f"the bill does not hold for {self.relation} neighbours")
+        if not holds_under(self.mechanisms, self.neighbors):
+            found.append(f"the bill does not hold for {self.neighbors} neighbours")
         if self.mechanisms and not within(self.mechanisms, self.budget()):
             found.append(f"the bill composes to more than {self.describe()}")
         return tuple(found)
@@ -174,7 +175,7 @@ class Guarantee:
         result: dict[str, Any] = {
             "schema": SCHEMA,
             "unit": self.unit,
-            "relation": self.relation,
+            "neighbors": self.neighbors,
         }
         if self.rho is not None:
             result["rho"] = self.rho
@@ -185,10 +186,10 @@ class Guarantee:
         result["public"] = list(self.public)
         if self.note:
             result["note"] = self.note
-        if self.part_of:
-            result["part_of"] = self.part_of
+        if self.parent_run:
+            result["parent_run"] = self.parent_run
         # one that was changed on the way gets no new digest: it would hide the change
-        result["digest"] = None if self.doubts else digest(PURPOSE, result)
+        result["digest"] = None if self.stored_problems else digest(PURPOSE, result)
         return result
 
     @classmethod
@@ -209,7 +210,7 @@ class Guarantee:
                 "guarantee", values, "is not a stored guarantee", "give the result of `to_dict`"
             )
         schema = values.get("schema", 1)
-        if type(schema) is not int or schema not in (1, SCHEMA):
+        if type(schema) is not int or schema not in (1, 2, SCHEMA):
             raise ArgumentError(
                 "schema", schema, "is not known to this version", "use a newer privmean"
             )
@@ -217,7 +218,7 @@ class Guarantee:
         if not isinstance(public, list | tuple):
             raise ArgumentError("public", public, "is not a list", "give a list of words")
         made = cls(
-            relation=values.get("relation", ""),
+            neighbors=values.get("neighbors", ""),
             mechanisms=tuple(loss_from_dict(item) for item in values["mechanisms"]),
             epsilon=values.get("epsilon"),
             delta=values.get("delta", 0.0),
@@ -225,16 +226,16 @@ class Guarantee:
             unit=values.get("unit", "person"),
             public=tuple(public),
             note=values.get("note", ""),
-            part_of=values.get("part_of", ""),
+            parent_run=values.get("parent_run", ""),
         )
         doubts = made._doubts(values, schema)
-        return replace(made, doubts=doubts) if doubts else made
+        return replace(made, stored_problems=doubts) if doubts else made
 
     def _doubts(self, values: dict[str, Any], schema: int) -> tuple[str, ...]:
         """What is wrong with `values`, from which this guarantee was read, as a whole."""
         from privmean.privacy.stored_events import says_its_loss
 
-        if schema < SCHEMA:
+        if schema < 2:
             return (
                 "the guarantee has no schema number: an older privmean stored it, or the number "
                 "was removed; such a bill does not say for which neighbours it holds",

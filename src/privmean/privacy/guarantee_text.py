@@ -53,7 +53,7 @@ def _approximate(epsilon: float, delta: float) -> float:
 
 def guess_right_of_values(promise: Guarantee) -> float:
     """The largest share of right guesses between two sets of values of one person."""
-    if promise.relation == REPLACE_ONE:
+    if promise.neighbors == REPLACE_ONE:
         return guess_bound(promise.epsilon, promise.delta, promise.rho)
     if promise.rho is not None:
         return guess_bound(None, 0.0, 4 * promise.rho)
@@ -70,12 +70,12 @@ def risk_sentence(promise: Guarantee) -> str:
         REPLACE_ONE: f"about one {unit}",
         ADD_REMOVE: f"whether one {unit} is in the data",
         ZERO_OUT: f"whether one {unit}'s values were replaced by the center",
-    }[promise.relation]
+    }[promise.neighbors]
     sentence = (
         f"a guess {about} that is right 50% of the time without this release is right at most "
         f"{share} of the time with it"
     )
-    if promise.relation == REPLACE_ONE:
+    if promise.neighbors == REPLACE_ONE:
         return sentence
     return f"{sentence}; a guess about a {unit}'s values, {percent(guess_right_of_values(promise))}"
 
@@ -89,7 +89,7 @@ def privacy_text(promise: Guarantee) -> str:
     else:
         loss = f"epsilon = {promise.epsilon:g} (pure DP)"
     risk = risk_sentence(promise)
-    return f"{loss}, {promise.unit} level, {promise.relation}. {risk[0].upper()}{risk[1:]}."
+    return f"{loss}, {promise.unit} level, {promise.neighbors}. {risk[0].upper()}{risk[1:]}."
 
 
 def warn_of_delta(promise: Guarantee, persons: int | None) -> None:

@@ -26,16 +26,16 @@ def entry_of(
     """The entry of a charge to a ledger of this total, without who asked and what."""
     if isinstance(cost, Guarantee):
         if neighbors is not None:
-            agree("neighbors", neighbors, cost.relation)
+            agree("neighbors", neighbors, cost.neighbors)
         if unit is not None:
             agree("unit", unit, cost.unit)
         cost.require()
-        if cost.part_of:
+        if cost.parent_run:
             raise ArgumentError(
-                "cost", f"part of {cost.part_of}", "is already charged with its study",
+                "cost", f"part of {cost.parent_run}", "is already charged with its study",
                 "charge the guarantee of the study, once",
             )  # fmt: skip
-        relation, unit, mechanisms = cost.relation, cost.unit, cost.mechanisms
+        relation, unit, mechanisms = cost.neighbors, cost.unit, cost.mechanisms
     else:
         if neighbors is None:
             raise ArgumentError(

@@ -3,7 +3,8 @@
 Each mechanism is replaced by a pair of laws that dominates it (docs/proofs/composition.md):
 
 * Gaussian parts by one continuous Gaussian (the lattice correction is added by the caller);
-* discrete Laplace noise by its own law for the whole shift on one answer, or on each of `spread`
+* discrete Laplace noise by its own law for the whole shift on one answer,
+or on each of `cells_changed`
   answers: a continuous Laplace law would understate the loss of a shift of a few steps;
 * any other pure part, answers with several scales included, by randomized response of the same
   epsilon, the worst pair there is.
@@ -51,11 +52,11 @@ def pieces_of(losses: Sequence[PrivacyEvent]) -> Counter[Piece]:
         if not loss.pure:
             continue
         if isinstance(loss, Laplace) and not loss.joint:
-            shift = math.floor(loss.sensitivity / loss.spread)
+            shift = math.floor(loss.sensitivity / loss.cells_changed)
             if shift >= 1:
-                count[loss.scale, shift] += loss.spread
+                count[loss.scale, shift] += loss.cells_changed
             else:
-                count[loss.spread / loss.pure, 1] += loss.spread
+                count[loss.cells_changed / loss.pure, 1] += loss.cells_changed
         else:
             count[1 / loss.pure, 1] += 1
     return count
@@ -69,7 +70,10 @@ def grid_helps(losses: Sequence[PrivacyEvent]) -> bool:
     """
     pure = sum((loss.pure for loss in losses), Fraction(0))
     mu_squared = math.fsum(loss.mu**2 for loss in losses)
-    few = sum(loss.spread if isinstance(loss, Laplace) else 1 for loss in losses) <= MOST_PIECES
+    few = (
+        sum(loss.cells_changed if isinstance(loss, Laplace) else 1 for loss in losses)
+        <= MOST_PIECES
+    )
     return few and 0 < pure <= LARGEST_PURE and mu_squared <= LARGEST_MU**2
 
 

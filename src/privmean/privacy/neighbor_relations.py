@@ -21,7 +21,7 @@ def _stated(loss: PrivacyEvent, relation: Relation) -> PrivacyEvent:
         for name in ("branches", "parts")
         if hasattr(loss, name)
     }
-    changes: dict[str, Any] = {**inside, "relation": loss.relation or relation}
+    changes: dict[str, Any] = {**inside, "neighbors": loss.neighbors or relation}
     return replace(loss, **changes)
 
 
@@ -29,7 +29,7 @@ def unstated(losses: Iterable[PrivacyEvent]) -> list[str]:
     """The names of entries (of entries of parts, too) that state no relation."""
     found = []
     for loss in losses:
-        if loss.relation is None:
+        if loss.neighbors is None:
             found.append(loss.name)
         for group in groups_of(loss):
             found += unstated(group)
@@ -55,6 +55,6 @@ def _holds(loss: PrivacyEvent, relation: str) -> bool:
     groups = groups_of(loss)
     if groups and relation == ADD_REMOVE:
         return False
-    if loss.relation not in (None, relation):
+    if loss.neighbors not in (None, relation):
         return False
     return all(holds_under(group, relation) for group in groups)

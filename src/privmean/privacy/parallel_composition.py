@@ -28,8 +28,8 @@ class Parallel(PrivacyEvent, kind="parallel"):
         super().__post_init__()
         if not self.branches or not all(self.branches):
             raise refused("branches", self.branches, "must hold a mechanism call each")
-        if self.relation == ADD_REMOVE:
-            raise refused("relation", self.relation, "has no fixed groups of persons")
+        if self.neighbors == ADD_REMOVE:
+            raise refused("neighbors", self.neighbors, "has no fixed groups of persons")
 
     @property
     def pure(self) -> Fraction:

@@ -50,8 +50,8 @@ class PrivacyEvent:
     """
 
     name: str
-    relation: Relation | None = field(default=None, kw_only=True)
-    moved: str = field(default="", kw_only=True)
+    neighbors: Relation | None = field(default=None, kw_only=True)
+    sensitivity_text: str = field(default="", kw_only=True)
     kind: ClassVar[str] = ""
 
     def __init_subclass__(cls, kind: str = "") -> None:
@@ -59,8 +59,8 @@ class PrivacyEvent:
         cls.kind = kind
 
     def __post_init__(self) -> None:
-        if self.relation is not None and self.relation not in NEIGHBORS:
-            raise refused("relation", self.relation, "is not a neighbouring relation")
+        if self.neighbors is not None and self.neighbors not in NEIGHBORS:
+            raise refused("neighbors", self.neighbors, "is not a neighbouring relation")
         for name, kind, optional in _fields(cast(Any, type(self))):
             value = getattr(self, name)
             if optional and value is None:
@@ -112,13 +112,13 @@ class PrivacyEvent:
             value = getattr(self, item.name)
             values[item.name] = str(value) if isinstance(value, Fraction) else value
         values["mechanism"] = self.kind
-        values["moved"] = self.what_moved()
+        values["sensitivity_text"] = self.what_moved()
         values["loss"] = self.summary()
         return values
 
     def what_moved(self) -> str:
         """What one change of neighbours moves, in words."""
-        return self.moved or self.counted()
+        return self.sensitivity_text or self.counted()
 
     def counted(self) -> str:
         """`moved`, told from the numbers."""
@@ -142,21 +142,23 @@ class Laplace(PrivacyEvent, kind="discrete Laplace"):
 
     `sensitivity` is the l1 sensitivity of all answers together, in steps of the answers (which are
     integers, all with noise of this one scale). If the change of neighbours is known to fall on
-    `spread` answers, each moving by at most sensitivity/spread, the loss is that of `spread`
-    smaller Laplace mechanisms. `joint` marks answers with several scales: sensitivity and scale are
-    those of the first answer had it alone moved, and only their ratio, the epsilon of all answers
-    together, is used.
+    `cells_changed` answers, each moving by at most sensitivity/cells_changed, the loss is that of
+    `cells_changed` smaller Laplace mechanisms. `joint` marks answers with several scales:
+    sensitivity and scale are those of the first answer had it alone moved, and only their ratio,
+    the epsilon of all answers together, is used.
     """
 
     sensitivity: Fraction
     scale: Fraction
-    spread: int = 1
+    cells_changed: int = 1
     joint: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.spread > 1 and self.spread > self.sensitivity:
-            raise refused("spread", self.spread, "is more answers than whole steps can change")
+        if self.cells_changed > 1 and self.cells_changed > self.sensitivity:
+            raise refused(
+                "cells_changed", self.cells_changed, "is more answers than whole steps can change"
+            )
 
     @property
     def pure(self) -> Fraction:
@@ -164,13 +166,17 @@ class Laplace(PrivacyEvent, kind="discrete Laplace"):
 
     @property
     def rho(self) -> float:
-        return bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
+        return bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.cells_changed)
 
     def counted(self) -> str:
         if self.joint:
             return f"several answers, together as {self.sensitivity} steps of the first (l1)"
-        each = f", at most {self.sensitivity / self.spread} each" if self.spread > 1 else ""
-        return f"{self.spread} of the answers, {self.sensitivity} steps in all (l1){each}"
+        each = (
+            f", at most {self.sensitivity / self.cells_changed} each"
+            if self.cells_changed > 1
+            else ""
+        )
+        return f"{self.cells_changed} of the answers, {self.sensitivity} steps in all (l1){each}"
 
     @property
     def drawn(self) -> float:

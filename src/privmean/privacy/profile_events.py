@@ -35,8 +35,8 @@ class FilteredMean(PrivacyProfile, kind="filtered mean"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.relation not in RELATIONS:
-            raise refused("relation", self.relation, "is not a neighbouring relation of filters")
+        if self.neighbors not in RELATIONS:
+            raise refused("neighbors", self.neighbors, "is not a neighbouring relation of filters")
 
     @property
     def count_mu(self) -> float:
@@ -49,8 +49,8 @@ class FilteredMean(PrivacyProfile, kind="filtered mean"):
         )
 
     def _law(self) -> Relation:
-        assert self.relation is not None  # refused when made
-        return self.relation
+        assert self.neighbors is not None  # refused when made
+        return self.neighbors
 
     def delta_at(self, epsilon: float) -> float:
         """delta of a noisy count, then of a mean with noise set by it, both behind the filter."""
@@ -108,8 +108,8 @@ class ParallelCurve(PrivacyProfile, kind="parallel curve"):
         super().__post_init__()
         if not self.parts:
             raise refused("parts", self.parts, "must hold the mechanisms of each part")
-        if self.relation == ADD_REMOVE:
-            raise refused("relation", self.relation, "has no fixed parts of the persons")
+        if self.neighbors == ADD_REMOVE:
+            raise refused("neighbors", self.neighbors, "has no fixed parts of the persons")
 
     def delta_at(self, epsilon: float) -> float:
         return max(total_delta(part, epsilon, grid=False) for part in self.parts)

@@ -47,7 +47,7 @@ class RowsAndProducts(Gaussian, kind="discrete Gaussian on rows and their produc
         """
         radius, rows = Fraction(self.radius) ** 2, Fraction(self.rows) ** 2
         products = min(Fraction(self.products) ** 2, 2 * Fraction(self.off) ** 2)
-        if self.relation == REPLACE_ONE:
+        if self.neighbors == REPLACE_ONE:
             free = products >= 2 * radius * rows
             square = 4 * radius / rows + (0 if free else 2 * radius**2 / products)
         else:

@@ -40,8 +40,10 @@ def loss_from_dict(values: dict[str, Any], depth: int = 0) -> PrivacyEvent:
     depth: levels of groups that this loss lies in.
     """
     loss = _loss_from_dict(values, depth)
-    if loss.moved and loss.moved == loss.counted():
-        object.__setattr__(loss, "moved", "")  # told from the numbers, as when it was stored
+    if loss.sensitivity_text and loss.sensitivity_text == loss.counted():
+        object.__setattr__(
+            loss, "sensitivity_text", ""
+        )  # told from the numbers, as when it was stored
     return loss
 
 
@@ -83,7 +85,7 @@ def says_its_loss(loss: PrivacyEvent, values: dict[str, Any]) -> bool:
 
     To six digits: some are sums and integrals that differ between versions of libraries.
     """
-    if not values.get("moved") or (loss.moved and not isinstance(loss, SAYING)):
+    if not values.get("moved") or (loss.sensitivity_text and not isinstance(loss, SAYING)):
         return False
     said, own = values.get("loss"), loss.summary()
     if not isinstance(said, dict) or said.keys() != own.keys():

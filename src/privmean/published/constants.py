@@ -62,19 +62,19 @@ def laplace_count(count_epsilon: float, inner: float, behind: float, bad: float)
 
 
 def calibrate_laplace(
-    epsilon: float, delta: float, n_design: float, relation: Relation, *, bad: float = BAD_SHARE
+    epsilon: float, delta: float, n_guess: float, relation: Relation, *, bad: float = BAD_SHARE
 ) -> LaplaceCount:
-    """The best Laplace count at `n_design`: for comparison, the Gaussian count needs less noise."""
+    """The best Laplace count at `n_guess`: for comparison, the Gaussian count needs less noise."""
     inner = inner_epsilon(epsilon, relation)
     behind = delta / delta_ratio(epsilon, inner)
     tried = [
         laplace_count(float(share) * inner, inner, behind, bad)
         for share in COUNT_SHARES
-        if math.log(1 / (2 * bad * behind)) < float(share) * inner * (n_design - 1)
+        if math.log(1 / (2 * bad * behind)) < float(share) * inner * (n_guess - 1)
     ]
     if not tried:
-        raise infeasible(n_design, epsilon, relation)
-    return min(tried, key=lambda item: item.multiplier / (n_design - item.offset))
+        raise infeasible(n_guess, epsilon, relation)
+    return min(tried, key=lambda item: item.multiplier / (n_guess - item.offset))
 
 
 @dataclass(frozen=True)
@@ -117,17 +117,17 @@ class PublishedConstants:
                     "published filtered mean",
                     Fraction(self.epsilon),
                     self.delta,
-                    relation=ADD_REMOVE,
-                    moved="who is kept, their number and their mean, as published",
+                    neighbors=ADD_REMOVE,
+                    sensitivity_text="who is kept, their number and their mean, as published",
                 ),
             ),
             law="laplace",
         )
 
 
-def published_radius(eigenvalues: Floats, n_design: float, beta: float) -> float:
+def published_radius(eigenvalues: Floats, n_guess: float, beta: float) -> float:
     """The published radius sqrt(2 tr) + 2 sqrt(2 top log(n/beta)), 10 to 14 % larger."""
     top = float(eigenvalues.max())
     return math.sqrt(2 * float(eigenvalues.sum())) + 2 * math.sqrt(
-        2 * top * math.log(n_design / beta)
+        2 * top * math.log(n_guess / beta)
     )

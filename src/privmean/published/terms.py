@@ -14,7 +14,7 @@ def require_delta(budget: Budget) -> float:
     """The epsilon of a budget that has a delta beside it, for neighbours of the papers."""
     if budget.neighbors != REPLACE_ONE:
         raise ArgumentError(
-            "relation",
+            "neighbors",
             budget.neighbors,
             "is not the relation of the paper",
             "use neighbors='replace-one'",

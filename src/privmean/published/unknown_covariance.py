@@ -54,7 +54,7 @@ class UnknownCovariancePlan(PlanBase):
     """Algorithms 2 to 7 with corrections, decided before data."""
 
     budget: Budget
-    persons: int
+    n: int
     dimension: int
     beta: float
     pairs: int
@@ -64,17 +64,17 @@ class UnknownCovariancePlan(PlanBase):
     single: LikeliestBin
     calibration: FilterCalibration
     estimator: str = "anisotropic, as published"
-    why: str = "the published algorithms for an unknown covariance, for study"
+    rationale: str = "the published algorithms for an unknown covariance, for study"
     public = ("persons", "columns", "positions")
 
     @property
     def groups(self) -> int:
-        return (self.persons - self.persons // 2) // (2 * self.pairs)
+        return (self.n - self.n // 2) // (2 * self.pairs)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         stage = stage_losses(self.location, self.hit_epsilon, self.single, self.k)
-        return self._bill(stage, self.calibration.losses)
+        return self._bill(stage, self.calibration.events)
 
     def _bill(
         self, scales: Sequence[PrivacyEvent], centre: Sequence[PrivacyEvent]
@@ -86,7 +86,7 @@ class UnknownCovariancePlan(PlanBase):
                 HALVES,
                 Fraction(self.budget.epsilon),
                 parts,
-                relation=REPLACE_ONE,
+                neighbors=REPLACE_ONE,
             ),
         )
 
@@ -94,7 +94,7 @@ class UnknownCovariancePlan(PlanBase):
         return {
             "method": "published",
             "dimension": self.dimension,
-            "persons": self.persons,
+            "n": self.n,
             "pairs a group": self.pairs,
             "groups": self.groups,
             "columns": self.k,
@@ -103,9 +103,9 @@ class UnknownCovariancePlan(PlanBase):
 
     @property
     def shape(self) -> PublicShape:
-        return PublicShape.of(self.dimension, self.persons)
+        return PublicShape.of(self.dimension, self.n)
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         weighed_alike(people)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
@@ -116,8 +116,8 @@ class UnknownCovariancePlan(PlanBase):
     def run(self, curator: Curator) -> Outcome:
         """Each step that fails ends the release, its bill so far."""
         people = curator.people
-        halves = (people.part(0, 2), people.part(1, 2))
-        one, two = curator.apart(HALVES, halves, join=self._joined)
+        halves = (people.split(0, 2), people.split(1, 2))
+        one, two = curator.parallel(HALVES, halves, join=self._joined)
         v = group_variances(collect_rows(one.people, size_is_public=True), self.pairs)
         level = self._variance(one, self.location, "largest variances", kth_largest(v, self.k))
         if level is None:
@@ -201,7 +201,7 @@ class UnknownCovariancePlan(PlanBase):
         return Outcome(
             box.estimate,
             box,
-            persons=self.persons,
+            n=self.n,
             status=FAILED if box.failed else OK,
             advice="too few persons for the published steps" if box.failed else "",
             assumptions=("persons are Gaussian",),

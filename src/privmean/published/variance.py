@@ -74,7 +74,7 @@ class VarianceAsPublished(Deviations):
         n = shape.number(least=2)
         each = epsilon / math.sqrt(16 * self.rounds * math.log(1 / budget.delta))
         plan = PublishedVariancePlan(self, budget, n, Fraction(math.floor(each * 2**50), 2**50))
-        require_theorem(plan.losses, budget, "give an epsilon of about 1 or less, or use Variance")
+        require_theorem(plan.events, budget, "give an epsilon of about 1 or less, or use Variance")
         return plan
 
 
@@ -84,7 +84,7 @@ class PublishedVariancePlan(PlanBase):
 
     settings: VarianceAsPublished
     budget: Budget
-    persons: int
+    n: int
     each: Fraction
     public = ("column", "number of persons", "settings")
 
@@ -93,21 +93,21 @@ class PublishedVariancePlan(PlanBase):
         return f"variance by {self.settings.method} ({MARK})"
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return f"{MARK}: {self.settings.rounds} rounds at most, by advanced composition"
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         s = self.settings
         second = "second moment" if s.method == "coinpress" else "coverage"
         # the printed noise of the second call is twice what its sensitivity asks for
-        one = (*ClippedSums("midpoint", REPLACE_ONE, 1, epsilon=self.each).losses,
-               Laplace(second, Fraction(1), 2 / self.each, relation=REPLACE_ONE))  # fmt: skip
+        one = (*ClippedSums("midpoint", REPLACE_ONE, 1, epsilon=self.each).events,
+               Laplace(second, Fraction(1), 2 / self.each, neighbors=REPLACE_ONE))  # fmt: skip
         return one * s.rounds
 
     def describe(self) -> dict[str, Any]:
         return {
-            "persons": self.persons,
+            "n": self.n,
             "budget": self.budget.to_dict(),
             "method": self.settings.method,
             "range_of_sd": [self.settings.smallest, self.settings.largest],
@@ -117,17 +117,17 @@ class PublishedVariancePlan(PlanBase):
 
     @property
     def shape(self) -> PublicShape:
-        return PublicShape.of(1, self.persons)
+        return PublicShape.of(1, self.n)
 
     def run(self, curator: Curator) -> Outcome:
         """The estimate is a variance; diagnostics hold the deviation."""
         s = self.settings
-        search = Search(curator, self.persons, REPLACE_ONE, always_n=True)
+        search = Search(curator, self.n, REPLACE_ONE, always_n=True)
         variance = (self._coinpress if s.method == "coinpress" else self._bisection)(search)
         return Outcome(
             np.array([variance]),
             PublicRange(s.smallest, s.largest),
-            persons=self.persons,
+            n=self.n,
             status=FAILED if search.empty else OK,
             advice=TOO_FEW if search.empty else "",
             assumptions=(INDEPENDENT, NEAR_NORMAL),
@@ -137,7 +137,7 @@ class PublishedVariancePlan(PlanBase):
 
     def _coinpress(self, search: Search) -> float:
         """Algorithm 13: midpoint and second moment in turn, always N times."""
-        s, n = self.settings, self.persons
+        s, n = self.settings, self.n
         center, sd, beta = s.center, s.largest, clip_multiple(s.gamma)
         for _ in range(s.rounds):
             center, _ = search.midpoint(center, math.sqrt(2) * sd, self.each)
@@ -153,7 +153,7 @@ class PublishedVariancePlan(PlanBase):
             if s.refine_first:
                 center, _ = search.midpoint(center, math.sqrt(2) * sd, self.each)
             inside = search.inside(center, math.sqrt(2) * sd, self.each / 2)
-            if inside < (1 - s.gamma) * self.persons:
+            if inside < (1 - s.gamma) * self.n:
                 break
             if not s.refine_first:
                 center, _ = search.midpoint(center, math.sqrt(2) * sd, self.each)

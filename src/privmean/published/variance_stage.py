@@ -79,4 +79,4 @@ def stage_losses(
     """The worst-case bill of the variance stage."""
     first = replace(location, name="largest variances")
     each = replace(single, name="variance of a column")
-    return (*first.losses, *top_columns(k, hit_epsilon, 0).losses, *each.losses * (k + 1))
+    return (*first.events, *top_columns(k, hit_epsilon, 0).events, *each.events * (k + 1))

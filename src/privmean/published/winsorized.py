@@ -97,7 +97,7 @@ class AsPublished:
         plan = PublishedPlan(
             budget, facts, stages, None, self.concentration, None, self, mean_persons
         )
-        require_theorem(plan.losses, budget, "give an epsilon below 1, or use Winsorized")
+        require_theorem(plan.events, budget, "give an epsilon below 1, or use Winsorized")
         return plan
 
     def _per_column(self, budget: Budget, columns: int) -> tuple[Fraction, float]:
@@ -136,7 +136,7 @@ class AsPublished:
         shares = (("location", float(share)), ("mean", float(1 - share)))
         if self.splitting:
             shares = (("location (first half)", 1.0), ("mean (second half)", 1.0))
-        located = replace(facts, persons=facts.persons - facts.persons // 2)
+        located = replace(facts, n=facts.n - facts.n // 2)
         failure = predicted_failure(location, located if self.splitting else facts)
         return Stages("laplace", None, location, None, final, shares, slack, noise, failure)
 
@@ -151,8 +151,8 @@ class PublishedPlan(WinsorizedPlan):
     estimator = f"Winsorized mean ({MARK})"
 
     @property
-    def why(self) -> str:
-        text = f"{MARK}: {super().why}"
+    def rationale(self) -> str:
+        text = f"{MARK}: {super().rationale}"
         if self.published.splitting:
             text += "; location and mean from disjoint halves"
             if self.facts.columns > 2:
@@ -160,13 +160,13 @@ class PublishedPlan(WinsorizedPlan):
         return text
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """For split halves: the larger of the two steps, which touch different persons."""
         if not self.published.splitting:
-            return self.stages.losses
+            return self.stages.events
         assert self.stages.location is not None
-        first, second = self.stages.location.losses, self.stages.final.loss_of_one
-        return (Parallel(HALVES, (first, (second,)), relation=REPLACE_ONE),) * self.facts.columns
+        first, second = self.stages.location.events, self.stages.final.loss_of_one
+        return (Parallel(HALVES, (first, (second,)), neighbors=REPLACE_ONE),) * self.facts.columns
 
     def _target(self) -> str:
         """A radius below tau clips more than the assumption allows for."""
@@ -175,11 +175,11 @@ class PublishedPlan(WinsorizedPlan):
     def _parts(self, curator: Curator) -> tuple[Curator, Curator]:
         if not self.published.splitting:
             return curator, curator
-        halves = [curator.people.part(index, 2) for index in range(2)]
-        first, second = curator.apart(HALVES, halves, lines=self.facts.columns)
+        halves = [curator.people.split(index, 2) for index in range(2)]
+        first, second = curator.parallel(HALVES, halves, lines=self.facts.columns)
         return first, second
 
     def mean_of(self, people: PersonTable, box: ClipInterval, sums: ColumnSums) -> ClippedMean:
         return ClippedMean(
-            box, sums, self.mean_persons, by_records=people.cap is not None, always_n=True
+            box, sums, self.mean_persons, by_records=people.max_records is not None, always_n=True
         )

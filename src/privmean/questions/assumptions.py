@@ -95,13 +95,13 @@ def argument_name(assume: object) -> str:
     return BOUNDS if isinstance(assume, list | tuple | np.ndarray) else "assume"
 
 
-def random_effects(related: Related) -> RandomEffects | None:
+def random_effects(clustering: Related) -> RandomEffects | None:
     """What is said of related persons, where it is more than a number."""
-    if isinstance(related, int | float):
+    if isinstance(clustering, int | float):
         return None
     from privmean.models.random_effects import RandomEffects
 
-    return related if isinstance(related, RandomEffects) else None
+    return clustering if isinstance(clustering, RandomEffects) else None
 
 
 def one_of(assume: object, words: Mapping[str, object]) -> Any:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from privmean.release.release import Release
 
 R_co = TypeVar("R_co", bound="Release", covariant=True)
-COLUMNS = ("values", "value", "by", "time", "arms", "before")  # words that name columns
+COLUMNS = ("values", "value", "by", "time", "arms", "baseline")  # words that name columns
 PRIVATE, PUBLIC = "private", "public"  # who has records in which group
 
 
@@ -31,7 +31,7 @@ class Question(Protocol):
     kind: ClassVar[str]
 
     @property
-    def usual_neighbors(self) -> Neighbors:
+    def default_neighbors(self) -> Neighbors:
         """The neighbours where a call names none."""
         ...
 
@@ -40,15 +40,15 @@ class Question(Protocol):
         """One row a person, as a value."""
         ...
 
-    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
+    def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Estimator:
         """Who answers, from public facts alone. cap: of records, for the mean over records."""
         ...
 
-    def prepared(self, table: Table | None) -> Question:
+    def with_public_facts(self, table: Table | None) -> Question:
         """The question with the public facts it takes from the table (sizes of groups)."""
         ...
 
-    def told(self, release: Release) -> Release:
+    def to_release(self, release: Release) -> Release:
         """The release in the words of the question."""
         ...
 
@@ -56,9 +56,9 @@ class Question(Protocol):
 class TypedQuestion(Question, Protocol[R_co]):
     """A question by the kind of release that it tells."""
 
-    def prepared(self, table: Table | None) -> TypedQuestion[R_co]: ...
+    def with_public_facts(self, table: Table | None) -> TypedQuestion[R_co]: ...
 
-    def told(self, release: Release) -> R_co: ...
+    def to_release(self, release: Release) -> R_co: ...
 
 
 class QuestionDefaults:
@@ -70,10 +70,10 @@ class QuestionDefaults:
     limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()
 
     @property
-    def usual_neighbors(self) -> Neighbors:
+    def default_neighbors(self) -> Neighbors:
         return "replace-one"
 
-    def prepared(self, table: Table | None) -> Self:
+    def with_public_facts(self, table: Table | None) -> Self:
         return self
 
 
@@ -91,15 +91,15 @@ class SharesLocation(Protocol):
     """A question that can be answered from private looks at columns that others use as well."""
 
     @property
-    def looked_at(self) -> tuple[str, ...]:
+    def shareable_columns(self) -> tuple[str, ...]:
         """The columns whose places it can use; none where it asks for something else."""
         ...
 
     @property
-    def needs_look(self) -> bool:
+    def wants_shared_location(self) -> bool:
         """Whether it is worth a look by itself."""
         ...
 
-    def located(self, columns: tuple[str, ...]) -> Estimator:
+    def from_regions(self, columns: tuple[str, ...]) -> Estimator:
         """Who answers from looks at these of the columns; its plans are `LocatedPlan`s."""
         ...

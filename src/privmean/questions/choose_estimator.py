@@ -42,19 +42,19 @@ OF = {
 ALSO = {MOMENT: ("cover",)}  # further methods that an assumption allows
 
 
-def chosen(method: object, assume: object, related: Related, *, by_records: bool) -> Estimator:
+def chosen(method: object, assume: object, clustering: Related, *, by_records: bool) -> Estimator:
     """The estimator of a mean by its name or itself, with what accuracy may rest on.
 
     by_records: it has to answer the mean over records. Raises ArgumentError for words that do not
     go together.
     """
     if not isinstance(method, str):
-        return _served(_as_given(method, assume, related), by_records)
+        return _served(_as_given(method, assume, clustering), by_records)
     kind = _kind(validate.choice("method", method, METHODS), assume)
-    return _served(_made(kind, assume, related, by_records), by_records)
+    return _served(_made(kind, assume, clustering, by_records), by_records)
 
 
-def _as_given(estimator: object, assume: object, related: Related) -> Estimator:
+def _as_given(estimator: object, assume: object, clustering: Related) -> Estimator:
     if isinstance(estimator, type) or not callable(getattr(estimator, "plan", None)):
         raise ArgumentError(
             "method",
@@ -62,8 +62,8 @@ def _as_given(estimator: object, assume: object, related: Related) -> Estimator:
             "is not a name of a method or an estimator",
             f"choose one of {', '.join(METHODS)}, or an estimator such as pm.WinsorizedMean(...)",
         )
-    for name, value in ((argument_name(assume), assume), ("related", related)):
-        if value is not None and not (name == "related" and value == 1.0):
+    for name, value in ((argument_name(assume), assume), ("clustering", clustering)):
+        if value is not None and not (name == "clustering" and value == 1.0):
             raise ArgumentError(
                 name,
                 value,
@@ -88,9 +88,9 @@ def _kind(method: str, assume: object) -> str:
     return kind
 
 
-def _made(kind: str, given: Any, related: Related, by_records: bool) -> Estimator:
+def _made(kind: str, given: Any, clustering: Related, by_records: bool) -> Estimator:
     # given: of the kind that the method asks for
-    effect: Any = related if random_effects(related) is None else 1.0
+    effect: Any = clustering if random_effects(clustering) is None else 1.0
     if kind == "default":
         from privmean.central.default_mean import DefaultMean
 
@@ -119,7 +119,7 @@ def _made(kind: str, given: Any, related: Related, by_records: bool) -> Estimato
 
         return BoundedMean(given, design_effect=effect)
     if effect != 1.0:
-        raise ArgumentError("related", effect, f"is not used by method={kind!r}", "remove it")
+        raise ArgumentError("clustering", effect, f"is not used by method={kind!r}", "remove it")
     if kind in ("heavy-tailed", "cover"):
         from privmean.central.heavy_tailed import HeavyTailedMean, PureCover
 
@@ -139,7 +139,7 @@ def _served(estimator: Estimator, by_records: bool) -> Estimator:
             type(estimator).__name__,
             "cannot estimate a mean over records",
             "use bounds, a concentration or HeavyTailedMean(..., weights=...), or "
-            "estimand='persons'",
+            "estimand='people'",
         )
     return estimator
 

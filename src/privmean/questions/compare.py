@@ -65,8 +65,8 @@ class Compare(QuestionDefaults):
     value: Annotated[str, "Name the column to average."]
     arms: Annotated[str | None, "Name the column of the arm of each person."] = None
     levels: Annotated[tuple[str, ...] | None, "Name an arm; give the treated arm first."] = None
-    before: Annotated[str | None, "Name the column of baseline values."] = None
-    slope: Annotated[float, "Subtract this multiple of the baseline."] = 1.0
+    baseline: Annotated[str | None, "Name the column of baseline values."] = None
+    baseline_slope: Annotated[float, "Subtract this multiple of the baseline."] = 1.0
     by: Annotated[str | None, "Name the group column of a pair."] = None
     pair: Annotated[tuple[str, ...] | None, "Compare these two groups within the same people."] = (
         None
@@ -79,10 +79,10 @@ class Compare(QuestionDefaults):
             raise ArgumentError("value", self.value, "is not a column", "name one column")
         missing = "name the column of arms, or by and pair for the same people in two groups"
         validate.one_of_two(missing, arms=self.arms, by=self.by)
-        if validate.number("slope", self.slope) != 1 and self.before is None:
+        if validate.number("baseline_slope", self.baseline_slope) != 1 and self.baseline is None:
             raise ArgumentError(
-                "slope",
-                self.slope,
+                "baseline_slope",
+                self.baseline_slope,
                 "requires before",
                 "name the column of earlier values, or remove it",
             )
@@ -91,7 +91,7 @@ class Compare(QuestionDefaults):
             raise ArgumentError(
                 "membership", self.membership, "requires arms", "remove it, or name arms"
             )
-        mine = ("levels", "before") if self.by is not None else ("pair",)
+        mine = ("levels", "baseline") if self.by is not None else ("pair",)
         for name in mine:
             if getattr(self, name) is not None:
                 raise ArgumentError(
@@ -100,7 +100,7 @@ class Compare(QuestionDefaults):
         _ = self.summary
 
     @property
-    def usual_neighbors(self) -> Neighbors:
+    def default_neighbors(self) -> Neighbors:
         """The neighbours where a call names none."""
         return "replace-one" if self.by is not None or self._public else "add-remove"
 
@@ -134,18 +134,19 @@ class Compare(QuestionDefaults):
             more = (((FALSE[1],), 0), ((TRUE[1],), 1))
         return Pairs(
             self.value, (self.arms,), ((one,), (two,)), resolution=self.resolution,
-            before=self.before, slope=float(self.slope), aliases=more, public=self._public,
+            before=self.baseline, slope=float(self.baseline_slope), aliases=more,
+            public=self._public,
         )  # fmt: skip
 
-    def prepared(self, table: Table | None) -> Compare:
+    def with_public_facts(self, table: Table | None) -> Compare:
         """With the bounds of Boolean columns: of a person's value."""
-        columns = (self.value,) if self.before is None else (self.value, self.before)
+        columns = (self.value,) if self.baseline is None else (self.value, self.baseline)
         flags = booleans_of(table, columns)
         if not flags or not all(flags):
             return self
         low, high = BOOLEAN
-        if self.before is not None:
-            low, high = low - max(self.slope, 0.0), high - min(self.slope, 0.0)
+        if self.baseline is not None:
+            low, high = low - max(self.baseline_slope, 0.0), high - min(self.baseline_slope, 0.0)
         return with_limits(self, [(low, high)])
 
     @property
@@ -156,7 +157,7 @@ class Compare(QuestionDefaults):
         low, high = self.limits[0]
         return TypeBounds((low - high, high - low))
 
-    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
+    def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Estimator:
         asked = self.summary
         if isinstance(asked, Difference):
             between = self._difference
@@ -166,7 +167,7 @@ class Compare(QuestionDefaults):
             return TwoArms(((one,), (two,)))
         return GroupMeans(asked.groups, common=True, bounds=self.limits)
 
-    def told(self, release: Release) -> Release:
+    def to_release(self, release: Release) -> Release:
         if self.by is not None:
             words = f"difference of mean {self.value} by {self.by}"
             return self._effect(
@@ -178,9 +179,9 @@ class Compare(QuestionDefaults):
         text = f"{self.keys[0]} - {self.keys[1]}"
         (effect,) = contrasts_of([text], self.keys)
         term = self.value
-        if self.before is not None:
-            part = "" if self.slope == 1 else f"{self.slope:g} "
-            term = f"{self.value} - {part}{self.before}"
+        if self.baseline is not None:
+            part = "" if self.baseline_slope == 1 else f"{self.baseline_slope:g} "
+            term = f"{self.value} - {part}{self.baseline}"
         if self._public:
             found = limited(release, [self._difference])
             words = f"difference of mean {term} by {self.arms}, people weighted equally"

@@ -103,7 +103,7 @@ class BinnedMeans:
             steps=[1.0] * d + [self.resolution] * d,
             roster=table.roster,
             text=table.text,
-            machine=table.machine.options(),
+            resources=table.resources.options(),
             squares=False,
         )
         count, total = made.sums[:, :d], made.sums[:, d:]
@@ -164,7 +164,7 @@ class Curve(QuestionDefaults):
     method: Annotated[Auto | Estimator, "Choose the estimator; auto uses public facts only."] = (
         "auto"
     )
-    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    clustering: Annotated[float, "Give the design effect of clustered people."] = 1.0
     smooth: Annotated[float, "Smooth with this bandwidth, in units of time."] = 0.0
     by: Annotated[str | None, "Name a column of two groups to compare."] = None
     levels: Annotated[
@@ -180,7 +180,7 @@ class Curve(QuestionDefaults):
         if self.by in (self.value, self.time):
             raise ArgumentError("by", self.by, "is named twice", "name each column once")
         object.__setattr__(self, "bins", edges_of(self.bins))
-        validate.positive("related", self.related)
+        validate.positive("clustering", self.clustering)
         _ = self.summary
         self._chosen()
 
@@ -191,18 +191,18 @@ class Curve(QuestionDefaults):
             self.value, self.time, edges_of(self.bins), step, self.by, self.levels or ()
         )
 
-    def prepared(self, table: Table | None) -> Curve:
+    def with_public_facts(self, table: Table | None) -> Curve:
         """With the bounds of a Boolean column."""
         has_assumption = self.assume is not None and not is_unit_pair(self.assume)
         if has_assumption or self.method != "auto":
             return self
         return replace(self, assume=BOOLEAN) if any(booleans_of(table, (self.value,))) else self
 
-    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
+    def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Estimator:
         return self._chosen()
 
     @property
-    def looked_at(self) -> tuple[str, ...]:
+    def shareable_columns(self) -> tuple[str, ...]:
         """Its column, where nothing is assumed of the values."""
         usual = self.assume is None and self.method == "auto" and not self._joint
         return (self.value,) if usual else ()
@@ -213,11 +213,11 @@ class Curve(QuestionDefaults):
         return bool(self.smooth) or self.by is not None
 
     @property
-    def needs_look(self) -> bool:
+    def wants_shared_location(self) -> bool:
         return False
 
-    def located(self, columns: tuple[str, ...]) -> RegionBins:
-        return RegionBins(self.related)
+    def from_regions(self, columns: tuple[str, ...]) -> RegionBins:
+        return RegionBins(self.clustering)
 
     def _chosen(self) -> Estimator:
         if self._joint:
@@ -230,7 +230,7 @@ class Curve(QuestionDefaults):
             given: Any = self.assume
             ends = validate.bounds("bounds", given)
             return JointBins(
-                ends, self._middles, self.smooth, self.by is not None, self.related,
+                ends, self._middles, self.smooth, self.by is not None, self.clustering,
                 isinstance(given, TypeBounds),
             )  # fmt: skip
         if self.method != "auto":
@@ -249,23 +249,23 @@ class Curve(QuestionDefaults):
             return self.method
         assume: Any = self.assume
         if assume is None:
-            return PrivateScale(target=CHEAP, design_effect=self.related)
+            return PrivateScale(target=CHEAP, design_effect=self.clustering)
         kind = kind_of(assume)
         if kind == BOUNDS:
             ends = validate.bounds("bounds", assume)
             limits = Bounded(*ends, declared=isinstance(assume, TypeBounds))
-            return WinsorizedMean(limits, design_effect=self.related)
+            return WinsorizedMean(limits, design_effect=self.clustering)
         if kind != CONCENTRATION:
             raise ArgumentError(
                 "assume", assume, "is not used by a curve", "give bounds or a concentration"
             )
-        return WinsorizedMean(assume, design_effect=self.related)
+        return WinsorizedMean(assume, design_effect=self.clustering)
 
     @property
     def _middles(self) -> tuple[float, ...]:
         return middles(edges_of(self.bins))
 
-    def told(self, release: Release) -> CurveRelease:
+    def to_release(self, release: Release) -> CurveRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         at = self._middles
         words = f"mean of {self.value} by {self.time}"

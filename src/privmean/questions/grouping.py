@@ -27,7 +27,7 @@ class Grouping:
     keys: tuple[tuple[str, ...], ...] | None
     weights: GroupWeights
     contrasts: tuple[Contrast, ...]
-    other: bool
+    other_group: bool
     shrink: bool
     simultaneous: bool
     later: tuple[object, ...] = ()
@@ -35,7 +35,7 @@ class Grouping:
     @property
     def labels(self) -> tuple[str, ...]:
         """All rows of a release with public keys, in order."""
-        return tuple(label(key) for key in self.keys or ()) + ((OTHER,) if self.other else ())
+        return tuple(label(key) for key in self.keys or ()) + ((OTHER,) if self.other_group else ())
 
 
 def grouping_of(
@@ -46,7 +46,7 @@ def grouping_of(
     membership: str,
     rule: str | None,
     *,
-    other: bool,
+    other_group: bool,
     shrink: bool,
     simultaneous: bool,
 ) -> Grouping:
@@ -56,7 +56,11 @@ def grouping_of(
             "by", by, "is not a column of groups", f"name 1 to {MOST_COLUMNS} columns"
         )
     validate.choice("membership", membership, [PRIVATE, PUBLIC])
-    for name, flag in (("other", other), ("shrink", shrink), ("simultaneous", simultaneous)):
+    for name, flag in (
+        ("other_group", other_group),
+        ("shrink", shrink),
+        ("simultaneous", simultaneous),
+    ):
         if flag is not True and flag is not False:
             raise ArgumentError(name, flag, "must be True or False", "use True or False")
     said: Any = () if contrasts is None else contrasts
@@ -67,12 +71,15 @@ def grouping_of(
             raise ArgumentError(
                 "keys", None, "are required where membership is public", "name the public keys"
             )
-        if other:
+        if other_group:
             raise ArgumentError(
-                "other", other, "requires public keys", "name the public keys, or remove other"
+                "other_group",
+                other_group,
+                "requires public keys",
+                "name the public keys, or remove other",
             )
         later = later_contrasts(asked)
-        return Grouping(by, None, weights, (), other, shrink, simultaneous, later)
+        return Grouping(by, None, weights, (), other_group, shrink, simultaneous, later)
     listed = keys.tolist() if hasattr(keys, "tolist") else keys
     listed = listed.to_list() if hasattr(listed, "to_list") else listed
     if isinstance(listed, str | bytes | Mapping) or not isinstance(listed, Sequence):
@@ -94,17 +101,17 @@ def grouping_of(
             "is the text of two keys",
             "remove commas from keys of several columns",
         )
-    if other and OTHER in labels:
+    if other_group and OTHER in labels:
         raise ArgumentError(
-            "other", other, f"requires that {OTHER!r} is not a key", "rename the key"
+            "other_group", other_group, f"requires that {OTHER!r} is not a key", "rename the key"
         )
-    shown = [*labels, OTHER] if other else labels
+    shown = [*labels, OTHER] if other_group else labels
     return Grouping(
         by,
         texts,
         weights,
         contrasts_of(asked, shown),
-        other,
+        other_group,
         shrink,
         simultaneous,
     )

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from privmean.release.release import Release
 
 GROUPED: dict[str, Any] = {
-    "keys": None, "max_groups": 1, "contrasts": None, "membership": PRIVATE, "rule": None,
-    "other": False, "shrink": False, "simultaneous": False,
+    "keys": None, "max_groups": 1, "contrasts": None, "membership": PRIVATE, "group_rule": None,
+    "other_group": False, "shrink": False, "simultaneous": False,
 }  # fmt: skip
 
 
@@ -47,8 +47,8 @@ GROUPED: dict[str, Any] = {
 class Mean:
     """Estimate means of people in one or several columns, also by group.
 
-    values: columns of numbers; * and ? are wildcards. estimand: "persons" (every person counts
-    once) or "records" (by usable records, up to `cap`). resolution: see `privmean.read`.
+    values: columns of numbers; * and ? are wildcards. estimand: "people" (every person counts
+    once) or "records" (by usable records, up to `max_records`). resolution: see `privmean.read`.
     assume: on what accuracy (for bounds: the meaning of the estimate), never privacy, rests: a pair
     of bounds (or a pair a column), a concentration (`SubGaussian`, ...), a `BoundedMoment`, or a
     `Covariance`; with none the range is found privately. method: an estimator by name, or itself
@@ -60,10 +60,10 @@ class Mean:
     groups, which are public; without them keys are private, and only groups of enough persons are
     shown (needs delta). max_groups: groups a person counts fully in; with 1 a person belongs
     to the group of most own records, with more a person in m > max_groups groups counts
-    max_groups/m in each (rule "mode" or "split"). contrasts: comparisons such as "north - south",
-    "each - rest", "all pairs". membership: "private", or "public" where who has records in which
-    group is public (replace-one, less noise). other: one more group for everything that is not
-    listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
+    max_groups/m in each (rule "most_frequent" or "split"). contrasts: comparisons such as "north -
+    south", "each - rest", "all pairs". membership: "private", or "public" where who has records in
+    which group is public (replace-one, less noise). other: one more group for everything that is
+    not listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
     hold together. The usual neighbours are add-remove then.
 
     Example:
@@ -82,8 +82,8 @@ class Mean:
     values: Annotated[
         tuple[str, ...] | Sequence[str] | None, "Name a column to average; repeat for more."
     ] = None
-    estimand: Annotated[Estimand, "Weight people equally, or records up to a limit."] = "persons"
-    cap: Annotated[int | None, "Count at most this many records per person."] = None
+    estimand: Annotated[Estimand, "Weight people equally, or records up to a limit."] = "people"
+    max_records: Annotated[int | None, "Count at most this many records per person."] = None
     resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
     assume: Annotated[Assumption | None, "Assume this about the values; see the method guide."] = (
         None
@@ -91,7 +91,7 @@ class Mean:
     method: Annotated[Named | Estimator, "Choose the estimator; auto uses public facts only."] = (
         "auto"
     )
-    related: Annotated[Related, "Give the design effect of clustered people."] = 1.0
+    clustering: Annotated[Related, "Give the design effect of clustered people."] = 1.0
     by: Annotated[tuple[str, ...] | None, "Name the group column; repeat for crossed groups."] = (
         None
     )
@@ -101,8 +101,10 @@ class Mean:
         tuple[str, ...] | None, "Compare groups: 'a - b', 'each - rest' or 'all pairs'."
     ] = None
     membership: Annotated[str, "Say whether group membership is private or public."] = PRIVATE
-    rule: Annotated[str | None, "Assign each person to one group, or split the weight."] = None
-    other: Annotated[bool, "Add one group for all keys that are not listed."] = False
+    group_rule: Annotated[str | None, "Assign each person to one group, or split the weight."] = (
+        None
+    )
+    other_group: Annotated[bool, "Add one group for all keys that are not listed."] = False
     shrink: Annotated[bool, "Add means shrunk towards each other."] = False
     simultaneous: Annotated[bool, "Make the intervals of all groups hold jointly."] = False
 
@@ -125,19 +127,19 @@ class Mean:
                     name, getattr(self, name), "requires by", "name the group column"
                 )
         _ = self.summary
-        if random_effects(self.related) is None:
-            validate.positive("related", self.related)
+        if random_effects(self.clustering) is None:
+            validate.positive("clustering", self.clustering)
         elif self.assume is not None or self.method != "auto":
             raise ArgumentError(
-                "related",
-                self.related,
+                "clustering",
+                self.clustering,
                 "cannot be combined with assume or method",
                 "remove assume and method",
             )
         self._chosen(by_records=self.estimand == "records")
 
     @property
-    def usual_neighbors(self) -> Neighbors:
+    def default_neighbors(self) -> Neighbors:
         """The neighbours where a call names none."""
         private = self.by is not None and self.membership != PUBLIC
         return "add-remove" if private else "replace-one"
@@ -148,8 +150,9 @@ class Mean:
         from privmean.questions.grouping import grouping_of
 
         return grouping_of(
-            self.by or (), self.keys, self.max_groups, self.contrasts, self.membership, self.rule,
-            other=self.other, shrink=self.shrink, simultaneous=self.simultaneous,
+            self.by or (), self.keys, self.max_groups, self.contrasts, self.membership,
+            self.group_rule, other_group=self.other_group, shrink=self.shrink,
+            simultaneous=self.simultaneous,
         )  # fmt: skip
 
     @property
@@ -157,9 +160,9 @@ class Mean:
         if self.by is not None:
             return self._pairs()
         named = None if self.values is None else tuple(self.values)
-        return RecordMeans(named, self.estimand, self.cap, self.resolution)
+        return RecordMeans(named, self.estimand, self.max_records, self.resolution)
 
-    def prepared(self, table: Table | None) -> Mean:
+    def with_public_facts(self, table: Table | None) -> Mean:
         """With the sizes of the public groups, where random effects name their column, and the
         bounds of Boolean columns."""
         known = self._with_sizes(table)
@@ -169,30 +172,32 @@ class Mean:
         flags = booleans_of(table, known.values)
         if not any(flags) or (said and not all(flags)):
             return known
-        free = known.by is None and known.method == "auto" and random_effects(known.related) is None
+        free = (
+            known.by is None and known.method == "auto" and random_effects(known.clustering) is None
+        )
         if free and all(flags):
             return replace(known, assume=BOOLEAN)
         return with_limits(known, [BOOLEAN if flag else None for flag in flags])
 
     def _with_sizes(self, table: Table | None) -> Mean:
-        effects = random_effects(self.related)
+        effects = random_effects(self.clustering)
         if effects is not None and effects.group_sizes is None:
             if table is None or effects.group is None:
                 raise ArgumentError(
                     "group_sizes", None, "are required", "give them, or a table with the column"
                 )
             sized = replace(effects, group_sizes=table.groups(effects.group))
-            return replace(self, related=sized)
+            return replace(self, clustering=sized)
         return self
 
-    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
+    def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Estimator:
         """Who answers. With nothing given and several columns: the cheapest of three ways."""
         if self.by is not None:
             return self._by_group()
-        effects, alone = random_effects(self.related), columns == 1 or cap is not None
+        effects, alone = random_effects(self.clustering), columns == 1 or max_records is not None
         if effects is not None:
             return effects.estimator()
-        named = self._chosen(by_records=cap is not None)
+        named = self._chosen(by_records=max_records is not None)
         if self.method == "auto" and (isinstance(self.assume, Covariance) or not alone):
             from privmean.central.choose_vector_method import Cheapest
             from privmean.central.default_mean import DefaultMean
@@ -205,10 +210,10 @@ class Mean:
         return named
 
     def _chosen(self, *, by_records: bool) -> Estimator:
-        return chosen(self.method, self.assume, self.related, by_records=by_records)
+        return chosen(self.method, self.assume, self.clustering, by_records=by_records)
 
     @property
-    def looked_at(self) -> tuple[str, ...]:
+    def shareable_columns(self) -> tuple[str, ...]:
         """Its column, where it is located privately, one vote a person."""
         from privmean.central.default_mean import DefaultMean
 
@@ -219,7 +224,7 @@ class Mean:
         named = self.summary.names
         if len(named) != 1 or self.summary != RecordMeans(named):
             return ()
-        if random_effects(self.related) is not None:
+        if random_effects(self.clustering) is not None:
             return ()
         method = self.method
         asked = method in ("auto", "default") or (
@@ -228,10 +233,10 @@ class Mean:
         return named if asked else ()
 
     @property
-    def needs_look(self) -> bool:
+    def wants_shared_location(self) -> bool:
         return True
 
-    def located(self, columns: tuple[str, ...]) -> Estimator:
+    def from_regions(self, columns: tuple[str, ...]) -> Estimator:
         from privmean.central.default_mean import DefaultMean
         from privmean.central.mean_from_region import RegionMean
 
@@ -240,16 +245,16 @@ class Mean:
 
             return RegionGroupMeans(self._by_group())
         if isinstance(self.method, DefaultMean):
-            return RegionMean(self.method.excess, self.method.design_effect)
-        assert isinstance(self.related, int | float)
-        return RegionMean(design_effect=self.related)
+            return RegionMean(self.method.excess_ratio, self.method.design_effect)
+        assert isinstance(self.clustering, int | float)
+        return RegionMean(design_effect=self.clustering)
 
-    def told(self, release: Release) -> Release:
+    def to_release(self, release: Release) -> Release:
         if self.by is not None:
             from privmean.central.groups.group_release import group_release
 
             said, terms = self.grouping, self.values or ("",)
-            crossed = () if said.other else said.keys or ()
+            crossed = () if said.other_group else said.keys or ()
             if len(terms) > 1:
                 from privmean.central.groups.multi_value_release import values_release
 
@@ -268,7 +273,7 @@ class Mean:
                 shrink=said.shrink,
             )
         release = limited(release, self.limits)
-        effects = random_effects(self.related)
+        effects = random_effects(self.clustering)
         if effects is not None:
             shown = {**release.diagnostics, **effects.shown()}
             return replace(release, diagnostics=shown)
@@ -289,7 +294,7 @@ class Mean:
                 "values", self.values, "of several columns require keys and simultaneous=False",
                 "name keys and remove simultaneous, or use one value",
             )  # fmt: skip
-        usual = {"estimand": "persons", "cap": None, "assume": None, "related": 1.0}
+        usual = {"estimand": "people", "max_records": None, "assume": None, "clustering": 1.0}
         for name, value in usual.items():
             if not _unsaid(getattr(self, name), value):
                 given = getattr(self, name)
@@ -312,7 +317,7 @@ class Mean:
         said = self.grouping
         value, *more = self.values or ("",)
         return Pairs(
-            value, said.by, said.keys, said.weights, self.resolution, said.other,
+            value, said.by, said.keys, said.weights, self.resolution, said.other_group,
             public=self.membership == PUBLIC, more=tuple(more),
         )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""A person's own regression coefficients as one row a person: the summary of effect "own"."""
+"""A person's own regression coefficients as one row a person: the summary of effect
+"per_person"."""
 
 from __future__ import annotations
 

@@ -49,11 +49,11 @@ class Quantile(QuestionDefaults):
     value: Annotated[str | None, "Name the column of the quantiles."] = None
     q: Annotated[Sequence[float], "List the quantiles, such as 0.25,0.5,0.75."] = (0.5,)
     bounds: Annotated[tuple[float, float] | None, "Give public bounds of the values."] = None
-    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    clustering: Annotated[float, "Give the design effect of clustered people."] = 1.0
     resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
 
     def __post_init__(self) -> None:
-        validate.positive("related", self.related)
+        validate.positive("clustering", self.clustering)
         given = self.q
         if isinstance(given, str | Set | Mapping):
             raise ArgumentError("q", given, "must lie between 0 and 1", "use q=(0.25, 0.5, 0.75)")
@@ -68,37 +68,37 @@ class Quantile(QuestionDefaults):
     def summary(self) -> RecordMeans:
         return RecordMeans.of_one(self.value, self.resolution)
 
-    def prepared(self, table: Table | None) -> Quantile:
+    def with_public_facts(self, table: Table | None) -> Quantile:
         """With the bounds of a Boolean column."""
         if self.bounds is not None or self.value is None:
             return self
         return replace(self, bounds=BOOLEAN) if any(booleans_of(table, (self.value,))) else self
 
-    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Quantiles:
+    def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Quantiles:
         if columns != 1:
             raise ArgumentError("value", self.value, "is not one column", "name one column")
-        if cap is not None:
-            raise ArgumentError("estimand", "records", "has no quantiles", "use estimand='persons'")
+        if max_records is not None:
+            raise ArgumentError("estimand", "records", "has no quantiles", "use estimand='people'")
         return self._chosen()
 
     @property
-    def looked_at(self) -> tuple[str, ...]:
+    def shareable_columns(self) -> tuple[str, ...]:
         """Its column, where no limits are given."""
         named = self.summary.names
         usual = self.bounds is None and self.summary == RecordMeans(named)
         return named if usual and named is not None else ()
 
     @property
-    def needs_look(self) -> bool:
+    def wants_shared_location(self) -> bool:
         return False
 
-    def located(self, columns: tuple[str, ...]) -> Quantiles:
+    def from_regions(self, columns: tuple[str, ...]) -> Quantiles:
         return self._chosen(looked=True)
 
     def _chosen(self, looked: bool = False) -> Quantiles:
-        return Quantiles(tuple(self.q), self.bounds, self.related, looked)
+        return Quantiles(tuple(self.q), self.bounds, self.clustering, looked)
 
-    def told(self, release: Release) -> QuantileRelease:
+    def to_release(self, release: Release) -> QuantileRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         words = f"quantiles of {release.columns[0]} (person means)"
         names = tuple(f"{release.columns[0]} at {point:g}" for point in self.q)

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from privmean.data.table import Table
     from privmean.privacy.budget import Budget
 
-Effect = Literal["pooled", "within", "own"]
-OWN_WORDS = ("fixed_effects", "time", "threshold", "records", "resolution", "assume", "method")
+Effect = Literal["pooled", "within", "per_person"]
+OWN_WORDS = ("fixed_effects", "time", "threshold", "min_records", "resolution", "assume", "method")
 POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
 
 
@@ -68,18 +68,18 @@ class Regression(QuestionDefaults):
     C(a, levels=["u", "v"]); arithmetic on one record only. effect: which question is asked.
     "pooled": the coefficients of one regression for everybody, who may differ in regressors that
     never change within a person; "within": the same on deviations from own means, what goes with a
-    change within a person; "own": the mean over persons of each person's own coefficients, among
-    persons that can be fitted.
+    change within a person; "per_person": the mean over persons of each person's own coefficients,
+    among persons that can be fitted.
 
     For "pooled" and "within". Pooled formulas may have own(x), the person's own mean of x: in
     "y ~ x + own(x)" the coefficient of x is the within slope, that of own(x) is between less
-    within. weights: "persons" (one vote a person) or a number C: records up to C a person. only:
+    within. weights: "people" (one vote a person) or a number C: records up to C a person. only:
     the terms to release, the others are used but not released, so that there is less noise.
     contrasts: sums of coefficients to release, {"b - a": {"k[b]": 1, "k[a]": -1}}. working:
     "independence" or `Exchangeable(icc)`. scales: public centre and scale of variables, {"age":
     (30, 8)}; bounds: their public limits, {"age": (14, 50)}: both save the search for them.
 
-    For "own". fixed_effects: use deviations from the
+    For "per_person". fixed_effects: use deviations from the
     person's own means (the within form; no intercept). working: "independence", `Exchangeable(icc)`
     or `AR1(phi)`: public covariance of a person's errors, up to scale, by which records are
     weighted; AR1 needs `time`, the column that orders. threshold: persons whose smallest eigenvalue
@@ -105,7 +105,7 @@ class Regression(QuestionDefaults):
     loss is at most the budget, for any data: what a person adds is computed from that person's
     records and earlier noisy answers alone, and limited.
     Public: formula, settings and, under replace-one, the roster. Source: docs/proofs, pages
-    pooled-regression and longitudinal. With "own" the estimate is for persons that
+    pooled-regression and longitudinal. With "per_person" the estimate is for persons that
     can be fitted; which those are may depend on regressors, never on the response beyond missing
     values.
     """
@@ -119,7 +119,7 @@ class Regression(QuestionDefaults):
     ] = "independence"
     time: Annotated[str | None, "Name the column that orders the records."] = None
     threshold: Annotated[float, "Require this least eigenvalue of X'X/T per person."] = 0.01
-    records: Annotated[int | None, "Require at least this many records per person."] = None
+    min_records: Annotated[int | None, "Require at least this many records per person."] = None
     scales: Annotated[
         Mapping[str, float] | Mapping[str, tuple[float, float]] | None,
         "Give public scales by name, such as age=30,8.",
@@ -132,21 +132,19 @@ class Regression(QuestionDefaults):
     method: Annotated[Auto | Estimator, "Choose the estimator; auto uses public facts only."] = (
         "auto"
     )
-    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
-    effect: Annotated[Effect, "Choose the effect: 'pooled', 'within' or 'own'."] = "pooled"
+    clustering: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    effect: Annotated[Effect, "Choose the effect: 'pooled', 'within' or 'per_person'."] = "pooled"
     only: Annotated[tuple[str, ...] | None, "Release these terms only; fit all of them."] = None
     contrasts: Annotated[
         Mapping[str, Mapping[str, float]] | None, "Release sums such as 'b - a: k[b]=1 k[a]=-1'."
     ] = None
-    weights: Annotated[int | str, "Weight people equally, or records up to this number."] = (
-        "persons"
-    )
+    weights: Annotated[int | str, "Weight people equally, or records up to this number."] = "people"
     bounds: Annotated[
         Mapping[str, tuple[float, float]] | None, "Give public bounds by name, such as age=18,90."
     ] = None
 
     def __post_init__(self) -> None:
-        validate.positive("related", self.related)
+        validate.positive("clustering", self.clustering)
         validate.choice("effect", self.effect, EFFECTS)
         if self.effect != OWN:
             for name in OWN_WORDS:
@@ -154,7 +152,7 @@ class Regression(QuestionDefaults):
                     raise ArgumentError(
                         name, getattr(self, name),
                         f"cannot be combined with effect={self.effect!r}",
-                        "say effect='own' for the mean of persons' own coefficients"
+                        "say effect='per_person' for the mean of persons' own coefficients"
                         + (", or effect='within'" if name == "fixed_effects" else ""),
                     )  # fmt: skip
             self._pooled()
@@ -162,7 +160,7 @@ class Regression(QuestionDefaults):
         for name in POOLED_WORDS:
             if _said(getattr(self, name), _default(name)):
                 raise ArgumentError(
-                    name, getattr(self, name), "cannot be combined with effect='own'",
+                    name, getattr(self, name), "cannot be combined with effect='per_person'",
                     "use effect='pooled' or effect='within'",
                 )  # fmt: skip
         if isinstance(self.method, str) and self.method != "auto":
@@ -180,8 +178,8 @@ class Regression(QuestionDefaults):
                     "is not an estimator",
                     "use pm.PrivateScale(...) or pm.WinsorizedMean(...)",
                 )
-            for name, value in (("assume", self.assume), ("related", self.related)):
-                if value is not None and not (name == "related" and value == 1.0):
+            for name, value in (("assume", self.assume), ("clustering", self.clustering)):
+                if value is not None and not (name == "clustering" and value == 1.0):
                     raise ArgumentError(
                         name, value, "cannot be combined with method", "set it in the method"
                     )
@@ -189,7 +187,7 @@ class Regression(QuestionDefaults):
         assume: Any = self.assume
         if isinstance(assume, WorkingErrors):
             assume.concentration((1.0,) * len(summary.names))
-            ranges_of(assume.range, len(summary.names))
+            ranges_of(assume.coefficient_bounds, len(summary.names))
         elif assume is not None:
             kind = kind_of(assume)
             if kind == BOUNDS:
@@ -230,15 +228,15 @@ class Regression(QuestionDefaults):
             working=working_of(self.working, False, "t"),
             scales=self.scales,
             bounds=self.bounds,
-            related=self.related,
+            clustering=self.clustering,
         )
 
     def _own(self) -> PersonCoefficients:
         model = read_formula(self.formula, intercept=not self.fixed_effects)
         p = len(model.terms)
         least = p + 1 + self.fixed_effects
-        if self.records is not None:
-            least = validate.whole("records", self.records, least=p)
+        if self.min_records is not None:
+            least = validate.whole("min_records", self.min_records, least=p)
         return PersonCoefficients(
             self.formula,
             self.fixed_effects,
@@ -250,18 +248,18 @@ class Regression(QuestionDefaults):
             validate.power_of_two("resolution", self.resolution),
         )
 
-    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
+    def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Estimator:
         if self.effect != OWN:
             return self._pooled()
         if self.method != "auto":
             chosen: Estimator = self.method
             return chosen
-        effect, limits = self.related, None
+        effect, limits = self.clustering, None
         assume: Any = self.assume
         if isinstance(assume, WorkingErrors):
             own = self._own()
             unit = math.sqrt(own.records * own.threshold)
-            limits = ranges_of(assume.range, columns)
+            limits = ranges_of(assume.coefficient_bounds, columns)
             assume = assume.concentration(tuple(1 / (s * unit) for s in own.sizes[:-1]))
         if assume is None:
             target = MEAN if budget.neighbors == REPLACE_ONE else CLIPPED
@@ -299,7 +297,7 @@ class Regression(QuestionDefaults):
             )
         return WinsorizedMean(assume, range=limits, design_effect=effect)
 
-    def prepared(self, table: Table | None) -> Regression:
+    def with_public_facts(self, table: Table | None) -> Regression:
         """With the bounds of Boolean variables, for one regression of all."""
         if self.effect == OWN or table is None:
             return self
@@ -310,15 +308,15 @@ class Regression(QuestionDefaults):
         return replace(self, bounds={**(self.bounds or {}), **found}) if found else self
 
     @property
-    def looked_at(self) -> tuple[str, ...]:
+    def shareable_columns(self) -> tuple[str, ...]:
         """Columns that are variables of one regression for all, with no public scale."""
         return tuple(self._variables()) if self.effect == POOLED else ()
 
     @property
-    def needs_look(self) -> bool:
+    def wants_shared_location(self) -> bool:
         return False
 
-    def located(self, columns: tuple[str, ...]) -> Pooled:
+    def from_regions(self, columns: tuple[str, ...]) -> Pooled:
         variables = self._variables()
         return replace(self._pooled(), looked=tuple(variables[item] for item in columns))
 
@@ -329,7 +327,7 @@ class Regression(QuestionDefaults):
         named = ((name, trees[name]) for name in pooled.searched)
         return {tree.id: name for name, tree in named if isinstance(tree, ast.Name)}
 
-    def told(self, release: Release) -> RegressionRelease:
+    def to_release(self, release: Release) -> RegressionRelease:
         if self.effect != OWN:
             pooled = self._pooled()
             kept = {item.name: getattr(release, item.name) for item in fields(Release)}

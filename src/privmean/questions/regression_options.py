@@ -19,7 +19,7 @@ from privmean.models.polynomial_design import Design
 from privmean.models.pooled_regression import Pooled
 from privmean.models.pooled_steps import Target
 
-POOLED, WITHIN, OWN = "pooled", "within", "own"
+POOLED, WITHIN, OWN = "pooled", "within", "per_person"
 EFFECTS = (POOLED, WITHIN, OWN)
 FIRST = {
     POOLED: "pooled regression: {}, people {}",
@@ -39,7 +39,7 @@ def pooled_of(
     working: object,
     scales: Mapping[str, Any] | None,
     bounds: Mapping[str, Any] | None,
-    related: float,
+    clustering: float,
 ) -> Pooled:
     """The estimator of effect "pooled" or "within"."""
     if isinstance(working, Exchangeable) and effect == WITHIN:
@@ -49,7 +49,7 @@ def pooled_of(
     if not isinstance(working, Independence | Exchangeable):
         raise ArgumentError(
             "working", working, f'cannot be combined with effect={effect!r}',
-            "give Exchangeable(icc), or effect='own'",
+            "give Exchangeable(icc), or effect='per_person'",
         )  # fmt: skip
     icc = working.icc if isinstance(working, Exchangeable) else 0.0
     weighting = Weighting(cap_of(weights), icc, effect == WITHIN)
@@ -58,13 +58,13 @@ def pooled_of(
         weighting,
         _targets(design.names, only, contrasts),
         _units(design, scales, bounds),
-        related,
+        clustering,
     )
 
 
 def cap_of(weights: str | int) -> int | None:
     """None for one vote a person, or the records up to which a person counts."""
-    if weights == "persons":
+    if weights == "people":
         return None
     if isinstance(weights, str) and weights.isdecimal():
         weights = int(weights)
@@ -78,8 +78,12 @@ def cap_of(weights: str | int) -> int | None:
 
 def votes(weights: str | int) -> str:
     """The weighting in words."""
-    cap = cap_of(weights)
-    return "weighted equally" if cap is None else f"weighted by records, at most {cap} each"
+    max_records = cap_of(weights)
+    return (
+        "weighted equally"
+        if max_records is None
+        else f"weighted by records, at most {max_records} each"
+    )
 
 
 def _targets(
@@ -171,7 +175,7 @@ def _pair(pair: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         raise ArgumentError(
             "scales", pair, "is not a pair of center and scale",
-            "use scales={'age': (30, 8)}, or one number with effect='own'",
+            "use scales={'age': (30, 8)}, or one number with effect='per_person'",
         ) from None  # fmt: skip
     return validate.number("scales", centre), validate.positive("scales", scale)
 

@@ -59,10 +59,10 @@ class Variance(QuestionDefaults):
     method: Annotated[Method, "Choose 'moment', 'pair scale' or 'coinpress'."] = "auto"
     center: Annotated[float | None, "Give a public rough center, for coinpress."] = None
     resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
-    related: Annotated[float, "Give the design effect of clustered people."] = 1.0
+    clustering: Annotated[float, "Give the design effect of clustered people."] = 1.0
 
     def __post_init__(self) -> None:
-        validate.positive("related", self.related)
+        validate.positive("clustering", self.clustering)
         _ = self.summary
         self._chosen()
 
@@ -70,19 +70,19 @@ class Variance(QuestionDefaults):
     def summary(self) -> RecordMeans:
         return RecordMeans.of_one(self.value, self.resolution)
 
-    def prepared(self, table: Table | None) -> Variance:
+    def with_public_facts(self, table: Table | None) -> Variance:
         """With the largest variance that a Boolean column can have."""
         if self.value is None or not any(booleans_of(table, (self.value,))):
             return self
         return with_limits(self, [(0.0, 0.25)])
 
     def estimator(
-        self, columns: int, cap: int | None, budget: Budget
+        self, columns: int, max_records: int | None, budget: Budget
     ) -> VarianceSearch | MomentVariance:
-        if cap is not None:
+        if max_records is not None:
             raise ArgumentError(
                 "estimand", "records", "has no variance between people",
-                "use estimand='persons'",
+                "use estimand='people'",
             )  # fmt: skip
         return self._chosen()
 
@@ -110,10 +110,10 @@ class Variance(QuestionDefaults):
                         name, getattr(self, name), "is not used by method='moment'",
                         "remove it, or give within and another method",
                     )  # fmt: skip
-            return MomentVariance(self.related)
-        if self.related != 1.0:
+            return MomentVariance(self.clustering)
+        if self.clustering != 1.0:
             raise ArgumentError(
-                "related", self.related, "requires method='moment' alone", "remove it"
+                "clustering", self.clustering, "requires method='moment' alone", "remove it"
             )
         try:
             smallest, largest = self.within  # type: ignore[misc]
@@ -129,7 +129,7 @@ class Variance(QuestionDefaults):
             problem = f"has {error.argument}, which {error.problem}"
             raise ArgumentError("within", self.within, problem, error.remedy) from None
 
-    def told(self, release: Release) -> VarianceRelease:
+    def to_release(self, release: Release) -> VarianceRelease:
         found = limited(release, self.limits)
         made = VarianceRelease(**{item.name: getattr(found, item.name) for item in fields(Release)})
         return replace(made, estimand=f"variance of {release.columns[0]} between people")

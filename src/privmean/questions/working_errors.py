@@ -26,12 +26,12 @@ class WorkingErrors:
         table = pm.Table(pm.example("nlswork"), person="person_id")
         known = pm.WorkingErrors(residual_sd=0.4, between_sd=0.1)
         formula = "ln_wage ~ ttl_exp"
-        pm.regress(table, formula, effect="own", assume=known, epsilon=2.0, delta=1e-6)
+        pm.regress(table, formula, effect="per_person", assume=known, epsilon=2.0, delta=1e-6)
     """
 
     residual_sd: float
     between_sd: float | tuple[float, ...] = 0.0
-    range: Bounds | None = None
+    coefficient_bounds: Bounds | None = None
 
     def __post_init__(self) -> None:
         validate.positive("residual_sd", self.residual_sd)
@@ -39,12 +39,16 @@ class WorkingErrors:
         object.__setattr__(self, "between_sd", between)
         for item in between if isinstance(between, tuple) else (between,):
             validate.nonnegative("between_sd", item)
-        if self.range is not None:
-            pairs = validate.listed("range", self.range, "give (lower, upper), or a pair a term")
+        if self.coefficient_bounds is not None:
+            pairs = validate.listed(
+                "coefficient_bounds",
+                self.coefficient_bounds,
+                "give (lower, upper), or a pair a term",
+            )
             if not pairs or not hasattr(pairs[0], "__len__"):
                 pairs = (pairs,)
             for pair in pairs:
-                validate.bounds("range", pair)
+                validate.bounds("coefficient_bounds", pair)
 
     def concentration(self, spread: tuple[float, ...]) -> SubGaussian:
         """Of a person's coefficients. spread: their deviation for errors of deviation 1."""

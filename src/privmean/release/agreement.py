@@ -48,18 +48,18 @@ OPEN = ("exponential mechanism over a cover", "variance by bisection", "variance
 ENDS = (("lower", "upper", "interval"), ("noise_lower", "noise_upper", "noise_interval"))
 # parts that some check compares, wholly or in part, and those that hold words alone
 COMPARED = {
-    "schema", "kind", "rows", "estimate", "interval", "noise_interval", "guarantee", "persons",
+    "schema", "kind", "rows", "estimate", "interval", "noise_interval", "guarantee", "n",
     "columns", "status", "statuses", "secure", "warning", "provenance", "budget_shares", "term",
     "groups", "contrasts", "values", "curve", "distribution", "q", "coefficients", "covariance",
     "deviation", "p_value", "plan", "diagnostics", "margins",
 }  # fmt: skip
 WORDS = {
-    "estimator", "estimand", "why", "assumptions", "advice", "formula", "method", "effect",
+    "estimator", "estimand", "rationale", "assumptions", "advice", "formula", "method", "effect",
     "fixed_effects", "by",
 }  # fmt: skip
 SAID = "words (names, method, assumptions, targets, advice, notes)"
 USED = {"limits", "persons with a value"}  # of the diagnostics
-PLAN = {"mechanisms", "budget", "bounds", "columns", "relation", "quantiles", "persons"}
+PLAN = {"mechanisms", "budget", "bounds", "columns", "neighbors", "quantiles", "n"}
 HALVES = {"noise", "sampling"}
 
 
@@ -96,7 +96,7 @@ def row_numbers(stored: Stored) -> Problems:
     for row in items(stored.get("rows")):
         values = {name: number(row[name]) for name in NAMES if name not in _TEXTS}
         name, status = repr(_name(row)), read_status(text(row["status"]))
-        error, estimate, persons = values["std_error"], values["estimate"], values["persons"]
+        error, estimate, persons = values["std_error"], values["estimate"], values["n"]
         if error is not None and error < 0:
             yield f"the row {name} has a negative standard error"
         if persons is not None and persons > MOST_PERSONS:
@@ -190,13 +190,13 @@ def _beyond(low: float | None, high: float | None) -> bool:
 
 def row_persons(stored: Stored) -> Problems:
     """The number of persons of the rows, where it is that of the release."""
-    persons, rows = number(stored.get("persons")), items(stored.get("rows"))
+    persons, rows = number(stored.get("n")), items(stored.get("rows"))
     if persons is not None and persons > MOST_PERSONS:
         yield "persons: more than there can be"
     extra = [] if "deviation" in stored else _compared(stored)
-    if any(row["persons"] is not None for row in extra):
+    if any(row["n"] is not None for row in extra):
         yield "a comparison has a number of persons"
-    counts = [number(row["persons"]) for row in rows]
+    counts = [number(row["n"]) for row in rows]
     if _tables(stored) or "curve" in stored or "distribution" in stored:
         if persons is None and any(item is not None for item in counts):
             yield "the rows have persons, and the release has none"
@@ -260,7 +260,7 @@ def interval_words(stored: Stored) -> Problems:
     for name, item in found.items():
         if item.get("kind") != name and not (empty and item.get("kind") == "interval"):
             yield f"the {name} calls itself {item.get('kind')!r}"
-        for half in mapped(item.get("parts")).values():
+        for half in mapped(item.get("half_widths")).values():
             if any(part is not None and part < 0 for part in numbers(half)):
                 yield f"a part of the {name} is negative"
         for low, high in _limits(item):
@@ -269,14 +269,14 @@ def interval_words(stored: Stored) -> Problems:
     one, other = (_limits(item) for item in found.values())
     if one and other and one != other:
         yield "the two intervals have different limits"
-    halves = [mapped(item.get("parts")).get("noise") for item in found.values()]
+    halves = [mapped(item.get("half_widths")).get("noise") for item in found.values()]
     if None not in halves and not _all_same(numbers(halves[0]), numbers(halves[1])):
         yield "the two intervals have different parts of the noise"
     yield from _stated_limits(stored, one)
 
 
 def _limits(found: Stored) -> list[tuple[float | None, float | None]]:
-    pairs = [numbers(pair) for pair in items(found.get("region"))]
+    pairs = [numbers(pair) for pair in items(found.get("clip_bounds"))]
     return [(low, high) for low, high in pairs]
 
 
@@ -301,11 +301,11 @@ def _stated_limits(stored: Stored, limits: list[tuple[float | None, float | None
 def plan_account(stored: Stored, guarantee: Guarantee | None) -> Problems:
     """The plan's own copy of the account, and of other public numbers."""
     plan = mapped(stored.get("plan"))
-    planned, persons = plan.get("persons"), number(stored.get("persons"))
-    public = guarantee is not None and guarantee.relation == "replace-one"
+    planned, persons = plan.get("n"), number(stored.get("n"))
+    public = guarantee is not None and guarantee.neighbors == "replace-one"
     if public and type(planned) is int and persons is not None and planned != persons:
         yield "the plan was made for another number of persons"
-    if "relation" in plan and guarantee is not None and plan["relation"] != guarantee.relation:
+    if "neighbors" in plan and guarantee is not None and plan["neighbors"] != guarantee.neighbors:
         yield "the plan was made for other neighbours"
     if "columns" in plan and plan["columns"] != len(items(stored.get("columns"))):
         yield "the plan was made for another number of columns"
@@ -317,11 +317,11 @@ def plan_account(stored: Stored, guarantee: Guarantee | None) -> Problems:
         if not says_its_loss(entry, item):
             yield "an entry of the plan's account states a loss that does not follow"
             return
-        if guarantee is not None and entry.relation != guarantee.relation:
+        if guarantee is not None and entry.neighbors != guarantee.neighbors:
             yield "an entry of the plan's account is for other neighbours"
             return
-    adaptive = "looks" in plan or stored.get("estimator") in POOLED
-    if adaptive or guarantee is None or guarantee.part_of:
+    adaptive = "shared_locations" in plan or stored.get("estimator") in POOLED
+    if adaptive or guarantee is None or guarantee.parent_run:
         return
     left = Counter(canonical(item) for item in listed)
     left.subtract(canonical(item.to_dict()) for item in guarantee.mechanisms)
@@ -369,11 +369,11 @@ def group_rows(stored: Stored) -> Problems:
         own, asked, left = left[: len(groups)], left[len(groups) : size], left[size:]
         for row, group in zip(own, groups, strict=True):
             fits = row["group"] == group["key"] and row["term"] == table["term"]
-            persons = number(group["persons"])
-            if not (fits and _told(row, group) and same(number(row["persons"]), persons)):
+            persons = number(group["n"])
+            if not (fits and _told(row, group) and same(number(row["n"]), persons)):
                 yield f"the group {text(group['key'])!r} says something else than its row"
             yield from _noisy_persons(group)
-        if len({number(group["persons_std_error"]) for group in groups}) > 1:
+        if len({number(group["n_std_error"]) for group in groups}) > 1:
             yield "the persons of groups have different noise"
         for row, item in zip(asked, contrasts, strict=True):
             if row["group"] != item["contrast"] or not _told(row, item):
@@ -387,7 +387,7 @@ def group_rows(stored: Stored) -> Problems:
 
 def _noisy_persons(group: Stored) -> Problems:
     low, high = numbers(group["persons_interval"])
-    persons, error = number(group["persons"]), number(group["persons_std_error"])
+    persons, error = number(group["n"]), number(group["n_std_error"])
     if error is not None and error < 0:
         yield f"the persons of group {group['key']!r} have a negative standard error"
     if (persons is None) != (low is None) or (persons is None) != (high is None):
@@ -625,7 +625,7 @@ def not_compared(stored: Stored) -> list[str]:
     found = [SAID]
     diagnostics = sorted(set(mapped(stored.get("diagnostics"))) - USED)
     plan = sorted(set(mapped(stored.get("plan"))) - PLAN)
-    halves = mapped(mapped(stored.get("interval")).get("parts"))
+    halves = mapped(mapped(stored.get("interval")).get("half_widths"))
     parts = sorted(set(halves) - HALVES)
     shares_of = sorted(mapped(stored.get("budget_shares")))
     other = sorted(map(str, set(stored) - COMPARED - WORDS))

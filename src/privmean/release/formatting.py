@@ -75,16 +75,16 @@ def title(release: ResultNumbers) -> str:
 
 def people_text(release: ResultNumbers) -> str:
     """How many people, and whether their number is public."""
-    if release.persons is None:
+    if release.n is None:
         return "n is not released"
     source = "public" if is_public(release) else "noisy"
-    return f"n = {release.persons:,} {plural(release.guarantee.unit)} ({source})"
+    return f"n = {release.n:,} {plural(release.guarantee.unit)} ({source})"
 
 
 def is_public(release: ResultNumbers) -> bool:
     """Whether its number of people is public: that of a roster is, not that of private groups."""
     promise = release.guarantee
-    return promise.relation == "replace-one" and (
+    return promise.neighbors == "replace-one" and (
         not is_grouped(release) or MEMBERSHIP in promise.public
     )
 
@@ -116,7 +116,7 @@ def heads(rows: Sequence[Row], *, noise: bool) -> tuple[str, ...]:
 
 
 def has_counts(rows: Sequence[Row]) -> bool:
-    return len({row.persons for row in rows if math.isfinite(row.persons)}) > 1
+    return len({row.n for row in rows if math.isfinite(row.n)}) > 1
 
 
 def table_rows(
@@ -141,7 +141,7 @@ def table_rows(
         for row in found:
             cells = numbers[place]
             if counted:
-                cells = (*cells, count(row.persons) if of_groups else "")
+                cells = (*cells, count(row.n) if of_groups else "")
             made.append(TableRow(names[place], cells, letters.get(code(row), "")))
             place += 1
     return tuple(made)
@@ -259,7 +259,7 @@ def plan_output(
         tuple(rows),
         notes(letters, "clipped mean"),
         tuple(lines),
-        (("Method", f"{plan.why}."),),
+        (("Method", f"{plan.rationale}."),),
     )
 
 
@@ -349,22 +349,22 @@ def _more(release: ResultNumbers) -> Iterator[tuple[str, str]]:
     yield "Assumes (accuracy only, not privacy)", _listed(sentences(_assumed(release)))
     if is_grouped(release) and release.assumptions:
         yield "Rows", _listed(release.assumptions)
-    bounds = [f"[{a:.6g}, {b:.6g}]" for a, b in interval.region]
+    bounds = [f"[{a:.6g}, {b:.6g}]" for a, b in interval.clip_bounds]
     if bounds:
         named = zip(release.columns, bounds, strict=True)
         alike = len(set(bounds)) == 1
         yield "Clipping bounds", bounds[0] if alike else _listed(f"{a}: {b}" for a, b in named)
-    joint = release.jointly()
+    joint = release.joint_interval()
     if joint is not None and len(release.columns) > 1:
         name = f"Simultaneous {percent(interval.level)} intervals"
         yield name, _listed(_ends(release.columns, joint))
-    yield "Neighboring datasets", RELATION_WORDS[promise.relation]
+    yield "Neighboring datasets", RELATION_WORDS[promise.neighbors]
     if promise.public:
         yield "Public", "; ".join(promise.public)
     if release.shares:
         split = ", ".join(f"{name} {share:.0%}" for name, share in release.shares.items())
         yield "Budget split", split
-    yield "Method", f"{release.estimator}: {release.plan.why}"
+    yield "Method", f"{release.estimator}: {release.plan.rationale}"
     yield (
         "Privacy accounting",
         _listed(

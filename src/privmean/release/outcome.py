@@ -26,7 +26,7 @@ class ResultNotes:
     shares: parts of the budget by purpose. diagnostics: further numbers that were paid for.
     """
 
-    persons: int | None = None
+    n: int | None = None
     estimand: str = PERSONS
     status: str = OK
     statuses: tuple[str, ...] = ()
@@ -64,9 +64,9 @@ def by_cause(sampling: float, noise: float) -> dict[str, float]:
     return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
 
 
-def estimand_of(cap: int | None) -> str:
+def estimand_of(max_records: int | None) -> str:
     """What a mean of people is over: persons, or their capped records."""
-    return PERSONS if cap is None else RECORDS
+    return PERSONS if max_records is None else RECORDS
 
 
 def name_estimand(words: str, estimand: str) -> str:

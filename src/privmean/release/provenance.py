@@ -17,8 +17,8 @@ from privmean.privacy.canonical_json import digest
 if TYPE_CHECKING:
     from privmean.privacy.ledger_entry import LedgerEntry
 
-SCHEMA = 3  # of a stored release; 1 had no number, no digest and no provenance, 2 no rows
-READ = (2, SCHEMA)
+SCHEMA = 4  # of a stored release; 1 had no number, no digest and no provenance, 2 no rows
+READ = (2, 3, SCHEMA)
 PURPOSE = "privmean release"
 NAME = "provenance"
 

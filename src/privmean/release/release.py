@@ -50,7 +50,7 @@ class Release(HasOutput, ResultNumbers):
             low, high = release.conf_int(0.9)[0]
         """
         if simultaneous:
-            together = self.jointly(level)
+            together = self.joint_interval(level)
             if together is None:
                 raise ArgumentError(
                     "simultaneous",
@@ -106,11 +106,11 @@ class Release(HasOutput, ResultNumbers):
             "interval": self.interval().to_dict(),
             "noise_interval": self.noise_interval().to_dict(),
             "guarantee": self.guarantee.to_dict(),
-            "persons": self.persons,
+            "n": self.n,
             "columns": list(self.columns),
             "estimator": self.estimator,
             "estimand": self.estimand,
-            "why": self.plan.why,
+            "rationale": self.plan.rationale,
             "assumptions": list(self.assumptions),
             "budget_shares": {name: plain(value) for name, value in self.shares.items()},
             "diagnostics": plain_tree(self.diagnostics),
@@ -200,7 +200,7 @@ class StoredRelease(Release):
     def fitted_text(self) -> str:
         return fitted_text(self.diagnostics) if "formula" in self.stored else ""
 
-    def jointly(self, level: float | None = None) -> Interval | None:
+    def joint_interval(self, level: float | None = None) -> Interval | None:
         """Of groups the ends of each alone are stored."""
         return None if any(row.group for row in self.found) else self.interval(level)
 

@@ -38,7 +38,7 @@ class Plan(Protocol):
         ...
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         """Why this method runs, in a line a person understands."""
         ...
 
@@ -67,7 +67,7 @@ class ResultNumbers(ResultNotes):
         made = self._shared(("interval", at, target), lambda: self.intervals.interval(at, target))
         return replace(made, secure=self.secure)
 
-    def jointly(self, level: float | None = None) -> Interval | None:
+    def joint_interval(self, level: float | None = None) -> Interval | None:
         """Intervals that hold for all columns at once; None where they were not stored."""
         return self.interval(level)
 
@@ -101,14 +101,14 @@ class ResultNumbers(ResultNotes):
         return self._shared(("rows", at), lambda: self._rows(at))
 
     def _rows(self, level: float) -> tuple[Row, ...]:
-        persons = float("nan") if self.persons is None else float(self.persons)
+        persons = float("nan") if self.n is None else float(self.n)
         made = []
         each = None
         if isinstance(self.intervals, ByEach) and len(self.columns) > 1:
             each = self.intervals.each(level)
         for j, column in enumerate(self.columns):
-            ends = each[j] if each else self.alone(j, level)
-            noise = self.noise_alone(j, level)
+            ends = each[j] if each else self.row_interval(j, level)
+            noise = self.row_noise_interval(j, level)
             own = isinstance(self.intervals, ByColumn) and not self.failed
             status = ends.status if own or self.status == OK else self.status
             if self.statuses and self.statuses[j] != OK:
@@ -129,14 +129,14 @@ class ResultNumbers(ResultNotes):
             )
         return tuple(made)
 
-    def alone(self, column: int, level: float | None = None) -> Interval:
+    def row_interval(self, column: int, level: float | None = None) -> Interval:
         """The interval of one column for itself."""
         wanted = self._level(level)
         one = self._one(column)
         found = self.interval(wanted) if one is None else one.interval(wanted, None)
         return replace(found if one else _part(found, column), secure=self.secure)
 
-    def noise_alone(self, column: int, level: float | None = None) -> Interval:
+    def row_noise_interval(self, column: int, level: float | None = None) -> Interval:
         """The interval of one column for itself: privacy noise alone."""
         wanted = self._level(level)
         one = self._one(column)
@@ -211,6 +211,6 @@ def _part(found: Interval, column: int) -> Interval:
         found,
         lower=found.lower[column : column + 1],
         upper=found.upper[column : column + 1],
-        region=found.region[column : column + 1] if found.region else (),
-        parts={name: half[column : column + 1] for name, half in found.parts.items()},
+        clip_bounds=found.clip_bounds[column : column + 1] if found.clip_bounds else (),
+        half_widths={name: half[column : column + 1] for name, half in found.half_widths.items()},
     )

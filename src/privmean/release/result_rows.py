@@ -31,7 +31,7 @@ class Row:
     upper: float = NAN
     noise_lower: float = NAN
     noise_upper: float = NAN
-    persons: float = NAN
+    n: float = NAN
     status: str = OK
 
     def to_dict(self) -> dict[str, Any]:

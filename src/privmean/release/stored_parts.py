@@ -29,7 +29,7 @@ class StoredPlan:
     """What a release says of the plan that made it."""
 
     estimator: str
-    why: str
+    rationale: str
     stated: Mapping[str, Any]
 
     def describe(self) -> dict[str, Any]:
@@ -90,8 +90,8 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
             "estimator": str(values["estimator"]),
             "guarantee": Guarantee.from_dict(values["guarantee"]),
             "intervals": StoredIntervals(population, noise),
-            "plan": StoredPlan(str(values["estimator"]), str(values["why"]), stated),
-            "persons": values.get("persons"),
+            "plan": StoredPlan(str(values["estimator"]), str(values["rationale"]), stated),
+            "n": values.get("n"),
             "estimand": str(values["estimand"]),
             "status": read_status(values["status"], None not in values["estimate"]),
             "advice": str(values["advice"]),
@@ -133,15 +133,17 @@ def _interval(found: Mapping[str, Any]) -> Interval:
         kind=str(found["kind"]),
         target=str(found["target"]),
         assumption=str(found["assumption"]),
-        region=tuple((_number(a, -math.inf), _number(b, math.inf)) for a, b in found["region"]),
-        parts={
+        clip_bounds=tuple(
+            (_number(a, -math.inf), _number(b, math.inf)) for a, b in found["clip_bounds"]
+        ),
+        half_widths={
             name: tuple(_number(item, math.inf) for item in half)
-            for name, half in found["parts"].items()
+            for name, half in found["half_widths"].items()
         },
         status=read_status(found["status"]),
         advice=str(found["advice"]),
         secure=found["secure"],
-        brief=str(found.get("brief", "")),
+        short_assumption=str(found.get("short_assumption", "")),
     )
 
 

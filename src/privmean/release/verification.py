@@ -214,7 +214,7 @@ def _promise(stored: Mapping[str, Any], look: NumberChecks) -> Guarantee | None:
         calls = len(guarantee.mechanisms)
         look.right(
             f"the bill: {count_noun(calls, 'mechanism call')}, every one counted for "
-            f"{guarantee.relation} neighbours (unit: one {guarantee.unit}); "
+            f"{guarantee.neighbors} neighbours (unit: one {guarantee.unit}); "
             f"{_composed(guarantee)}"
         )
     return guarantee
@@ -384,7 +384,7 @@ def _charge(
         return
     if guarantee is None:
         return
-    if (entry.relation, entry.unit) != (guarantee.relation, guarantee.unit):
+    if (entry.relation, entry.unit) != (guarantee.neighbors, guarantee.unit):
         look.wrong("it was charged for other neighbours or another unit")
     elif not entry.amount.covers(book.price(guarantee)):
         look.wrong(f"it was charged at {entry.amount.describe()}, less than its promise")

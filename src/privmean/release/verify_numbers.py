@@ -52,9 +52,9 @@ def check_numbers(
     schema = stored.get("schema")
     if type(schema) is not int or schema not in READ:
         look.wrong(f"the schema number is {shown(schema)}; this version of privmean knows {SCHEMA}")
-    if schema != SCHEMA and "rows" in stored:
+    if schema == 2 and "rows" in stored:
         look.wrong("it has rows, which releases of its schema number have not")
-    if stored.get("kind") != KIND and (schema == SCHEMA or "kind" in stored):
+    if stored.get("kind") != KIND and (schema != 2 or "kind" in stored):
         look.wrong(f"the kind is {shown(stored.get('kind'))}, not {KIND!r}")
     columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
     hidden = not columns and stored.get("groups") == [] and stored.get("status") != OK
@@ -67,15 +67,15 @@ def check_numbers(
             f"{count_phrase(len(estimate), 'estimate', 'stands', 'stand')} beside "
             f"{count_noun(len(columns), 'column')}"
         )
-    persons, plan = stored.get("persons"), stored.get("plan")
+    persons, plan = stored.get("n"), stored.get("plan")
     if persons is not None and (type(persons) is not int or persons < 0):
         look.wrong(f"persons={shown(persons)} is no number of persons")
-    planned = plan.get("persons") if isinstance(plan, Mapping) else None
+    planned = plan.get("n") if isinstance(plan, Mapping) else None
     weighted = (
         type(planned) is int and "groups" not in stored
     )  # one who counts in part is no person
     unsaid = persons is None and not weighted
-    if guarantee is not None and guarantee.relation == REPLACE_ONE and unsaid:
+    if guarantee is not None and guarantee.neighbors == REPLACE_ONE and unsaid:
         look.wrong("the number of persons, which is public under replace-one, is not stated")
     secure = stored.get("secure")
     if secure is not True:
@@ -86,7 +86,7 @@ def check_numbers(
         )
     for name in ("interval", "noise_interval"):
         _interval(name, stored.get(name), len(columns), secure, look)
-    if schema == SCHEMA:
+    if schema != 2:
         _rows(stored.get("rows"), _named(columns, estimate), look)
     allowed = plan.get("budget") if isinstance(plan, Mapping) else None
     if guarantee is not None and isinstance(allowed, Mapping):
@@ -97,7 +97,7 @@ def check_numbers(
     if len(look.problems) > before:
         return
     look.right("estimate, columns, persons, intervals, budget and the kind of noise are stated")
-    if schema == SCHEMA:
+    if schema != 2:
         _agreement(stored, guarantee, look)
     else:
         look.left.append("rows: an older privmean stored none")

@@ -19,7 +19,7 @@ from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEv
 
 KIND = "study"
 LOOK = "look"
-SCHEMA = 1
+SCHEMA, READ = 2, (1, 2)
 ROUNDED = Fraction(2, 10**12)  # a promise counts its looks, rounded up to 12 decimals
 Problems = Callable[[Mapping[str, Any]], Sequence[str]]
 
@@ -28,7 +28,7 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
     """What is wrong with a study whose bill was composed already. of_release: what is wrong with
     one release."""
     found: list[str] = []
-    if stored.get("schema") != SCHEMA:
+    if stored.get("schema") not in READ:
         found.append(
             f"the schema number is {shown(stored.get('schema'))}; this version knows {SCHEMA}"
         )
@@ -40,7 +40,7 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
         return [*found, "the questions are missing"]
     taken: list[int] = []
     names = []
-    looks, words = _looks(stored.get("looks", []), questions, promise)
+    looks, words = _looks(stored.get("shared_locations", []), questions, promise)
     found += words
     taken += [at for lines in looks.values() for at in lines]
     for question in questions:
@@ -50,8 +50,13 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
         name = question["name"]
         names.append(name)
         lines = question.get("lines")
-        run = stored.get("run") if "looks" in stored else None  # older ones did not say it
-        own, shared = _own(promise, name, lines), _shared(question.get("looks", []), looks)
+        run = (
+            stored.get("run") if "shared_locations" in stored else None
+        )  # older ones did not say it
+        own, shared = (
+            _own(promise, name, lines),
+            _shared(question.get("shared_locations", []), looks),
+        )
         if own is None:
             found.append(f"{name}: its lines are not lines of the bill with its name")
             continue
@@ -90,7 +95,7 @@ def _said(stored: Mapping[str, Any], promise: Guarantee) -> list[str]:
         allowed.get(name) != value for name, value in kept.items() if name != "delta"
     ):
         found.append("the plan's budget is not the promise")
-    if plan.get("neighbors", promise.relation) != promise.relation:
+    if plan.get("neighbors", promise.neighbors) != promise.neighbors:
         found.append("the plan was made for other neighbours")
     return found
 
@@ -156,7 +161,7 @@ def _looks(
         if look.get("serves") != [
             item.get("name")
             for item in questions
-            if isinstance(item, Mapping) and column in _names(item.get("looks"))
+            if isinstance(item, Mapping) and column in _names(item.get("shared_locations"))
         ]:
             return lines, [f"look at {column}: it serves other questions than name it"]
         lines[column] = at
@@ -208,10 +213,10 @@ def _question(
         made = Guarantee.from_dict(release.get("guarantee", {}))
     except PrivmeanError:
         return found  # said above
-    if made.relation != promise.relation or made.unit != promise.unit:
+    if made.neighbors != promise.neighbors or made.unit != promise.unit:
         found.append("its release is for other neighbours or another unit than the study")
     whole = f", run {run}"
-    if run is not None and not made.part_of.endswith(whole):
+    if run is not None and not made.parent_run.endswith(whole):
         found.append("its release does not say that it is part of this run: it could be charged")
     if not _kept(made, own, paid, str(question["name"])):
         found.append("its release has a bill that its lines of the study do not cover")

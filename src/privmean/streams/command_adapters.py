@@ -25,7 +25,7 @@ class StreamAdapter(ABC, Generic[S]):
 
     @property
     @abstractmethod
-    def why(self) -> list[tuple[str, str]]:
+    def rationale(self) -> list[tuple[str, str]]:
         """How the stream was planned, for the summary."""
 
     @property
@@ -79,14 +79,14 @@ class MeanAdapter(StreamAdapter[MeanStream]):
     """One mean; with periods the first public text of an event is its time."""
 
     @property
-    def why(self) -> list[tuple[str, str]]:
+    def rationale(self) -> list[tuple[str, str]]:
         plan = self.stream.plan
-        lines = [("Method", f"{plan.why}."), ("Forecast", f"{plan.outlook}.")]
+        lines = [("Method", f"{plan.rationale}."), ("Forecast", f"{plan.outlook}.")]
         if self.stream.region is None and plan.search is not None:
             lines.append(
                 (
                     "No release yet",
-                    f"the clipping radius is found when {plan.search.persons:,} people have come; "
+                    f"the clipping radius is found when {plan.search.n:,} people have come; "
                     "give --clip or --bounds to start at once.",
                 )
             )
@@ -132,10 +132,10 @@ class GroupAdapter(StreamAdapter[GroupMeanStream]):
     """Means by group: the first public text of an event is its group, the second its time."""
 
     @property
-    def why(self) -> list[tuple[str, str]]:
+    def rationale(self) -> list[tuple[str, str]]:
         plan = self.stream.plan
         return [
-            ("Method", f"{plan.why}."),
+            ("Method", f"{plan.rationale}."),
             ("Forecast", f"for each of {plan.groups:,} groups, {plan.outlook}."),
         ]
 
@@ -177,9 +177,9 @@ class WithholdAdapter(StreamAdapter[WithholdRelease]):
     """A withhold-release stream."""
 
     @property
-    def why(self) -> list[tuple[str, str]]:
+    def rationale(self) -> list[tuple[str, str]]:
         stream = self.stream
-        lines = [("Method", f"withhold-release, {stream.plan.why}.")]
+        lines = [("Method", f"withhold-release, {stream.plan.rationale}.")]
         if stream.awaited:  # all of them need the same number
             widths = ", ".join(str(item.width) for item in stream.awaited)
             lines.append(
@@ -187,7 +187,7 @@ class WithholdAdapter(StreamAdapter[WithholdRelease]):
                     "No release yet",
                     f"of blocks of {widths} records: a private interval needs "
                     f"{stream.awaited[0].averages:,} averages, at most one per person, and "
-                    f"{stream.persons:,} people have come. Where fewer can come, give --persons, "
+                    f"{stream.n:,} people have come. Where fewer can come, give --n, "
                     "or leave out --spread to start at once.",
                 )
             )

@@ -96,7 +96,9 @@ class GroupMeanStream(Journaled[StreamPlan]):
     ) -> GroupMeanStream:
         """A stream that runs a finished plan, made with `groups`."""
         if not plan.groups:
-            raise ArgumentError("plan", plan.why, "is a plan for one group", "plan with groups")
+            raise ArgumentError(
+                "plan", plan.rationale, "is a plan for one group", "plan with groups"
+            )
         stream, (view, rest) = cls.__new__(cls), apart(how)
         stream._begin(plan, plan.to_dict(), state, view, **rest)
         return stream

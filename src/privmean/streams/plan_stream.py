@@ -86,7 +86,7 @@ def plan(
     window: int | None = None,
     half_life: float | None = None,
     period: str | None = None,
-    persons_a_period: int | None = None,
+    n_per_period: int | None = None,
     groups: int | None = None,
 ) -> StreamPlan:
     """Plan a private mean over a stream: running, of the last steps, decayed, of calendar periods.
@@ -131,7 +131,7 @@ def plan(
         and is taken when the next one begins. A person's row is the mean of what that person gave
         in the period; who may not take part in it is left out of it. With window=1 (usual here)
         each period's mean, with window=7 that of the last seven.
-    persons_a_period
+    n_per_period
         A public guess of the persons in a period, from which errors are predicted; persons beyond
         eight times that (at least 65 536) are left out.
 
@@ -147,7 +147,7 @@ def plan(
     Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1; proofs/continual.md.
     """
     participation = Participation(max_participations, min_separation)
-    target, kind, every_guess = _aim(window, half_life, period, persons_a_period)
+    target, kind, every_guess = _aim(window, half_life, period, n_per_period)
     d = validate.whole("dimension", dimension, least=1, most=LONGEST)
     every = every_guess or validate.whole("release_every", release_every, least=1)
     if kind and (release_every != 1 or filler):
@@ -272,11 +272,11 @@ def _aim(
     target = AveragingTarget.of(window, half_life)
     if period is None:
         if persons is not None:
-            raise ArgumentError("persons_a_period", persons, "requires period", "remove it")
+            raise ArgumentError("n_per_period", persons, "requires period", "remove it")
         return target, "", 0
     kind = validate.choice("period", period, PERIODS)
     guess = PERSONS_A_PERIOD if persons is None else persons
-    return target, kind, validate.whole("persons_a_period", guess, least=1)
+    return target, kind, validate.whole("n_per_period", guess, least=1)
 
 
 def _mechanism(

@@ -140,6 +140,6 @@ def summary(fed: StreamAdapter[Any], run: Run) -> str:
         f"Stream: {'stopped' if run.stopped else 'done'}",
         fed.counts(),
         lines=tuple(lines),
-        paragraphs=(("Privacy", f"{privacy_text(guarantee)} {guarantee.note}"), *fed.why),
+        paragraphs=(("Privacy", f"{privacy_text(guarantee)} {guarantee.note}"), *fed.rationale),
         warning="" if fed.stream.secure else UNSAFE,
     ).text()

@@ -153,7 +153,7 @@ class StepSchedule:
         if self.ball is None:
             search = self.plan.search
             assert search is not None
-            if len(self.queue.people) < search.persons:
+            if len(self.queue.people) < search.n:
                 return
             self._find_region(batch)
         if self.arrivals % self.plan.every == 0:

@@ -83,10 +83,10 @@ class StreamPlan:
     center: tuple[float, ...]
     clip_radius: float | None
     search: RadiusSearch | None
-    losses: tuple[PrivacyEvent, ...]
+    events: tuple[PrivacyEvent, ...]
     every: int
     filler: bool
-    why: str
+    rationale: str
     design_steps: int
     target: AveragingTarget = RUNNING
     period: str = ""
@@ -116,7 +116,7 @@ class StreamPlan:
     def guarantee(self) -> Guarantee:
         """The promise about all releases of the stream together."""
         return Guarantee.of(
-            self.budget, self.relation, self.losses, public=self.public, note=NOTE
+            self.budget, self.relation, self.events, public=self.public, note=NOTE
         ).require()
 
     @property
@@ -180,7 +180,7 @@ class StreamPlan:
             "filler": self.filler,
             "lattice_bits": self.lattice.bits,
             "noise_scale": self.mechanism.scale,
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,10 +203,10 @@ class StreamPlan:
             "relation": self.relation,
             "center": list(self.center),
             "clip_radius": self.clip_radius,
-            "search": None if search is None else [search.persons, str(search.epsilon)],
+            "search": None if search is None else [search.n, str(search.epsilon)],
             "every": self.every,
             "filler": self.filler,
-            "why": self.why,
+            "why": self.rationale,
             "design_steps": self.design_steps,
         }
 

@@ -74,22 +74,22 @@ class WithholdPlan:
     dimension: int
     lower: Floats
     upper: Floats
-    persons: int | None
+    n: int | None
     budget: Budget
-    losses: tuple[PrivacyEvent, ...]
+    events: tuple[PrivacyEvent, ...]
     unsearched: tuple[int, ...] = ()
 
     estimator = "withhold-release"
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         text = (
             f"{len(self.levels)} levels, billed together; no separation between the records of one "
             "person is needed"
         )
         if self.unsearched:
             text += (
-                f"; {len(self.unsearched)} of them use the public bounds, because {self.persons} "
+                f"; {len(self.unsearched)} of them use the public bounds, because {self.n} "
                 "persons are too few for a private interval"
             )
         return text
@@ -98,7 +98,7 @@ class WithholdPlan:
     def guarantee(self) -> Guarantee:
         """The promise about all releases of the stream together."""
         return Guarantee.of(
-            self.budget, REPLACE_ONE, self.losses, public=PUBLIC, note=NOTE
+            self.budget, REPLACE_ONE, self.events, public=PUBLIC, note=NOTE
         ).require()
 
     def describe(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class WithholdPlan:
                 }
                 for level in self.levels
             ],
-            "mechanisms": [loss.to_dict() for loss in self.losses],
+            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
 
@@ -197,7 +197,7 @@ def plan_levels(
         movement=2,
         delta=None if budget.rho is not None else budget.delta,
     )
-    fixed = [loss for group in searches for item in group for loss in item.losses]
+    fixed = [loss for group in searches for item in group for loss in item.events]
     mechanisms = _mechanisms(lattice, d, widths, shares=shares, budget=budget, fixed=fixed)
     levels = tuple(
         Level(index, width, searches[index], needed[index], radii[index], mechanisms[index])
@@ -289,7 +289,7 @@ def _mechanisms(
     def noisy(mu: float) -> list[PrivacyEvent]:
         return [
             Gaussian(
-                "noise", sensitivity, sensitivity / (mu * share), answers, relation=REPLACE_ONE
+                "noise", sensitivity, sensitivity / (mu * share), answers, neighbors=REPLACE_ONE
             )
             for share in shares
         ]

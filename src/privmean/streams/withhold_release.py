@@ -110,7 +110,7 @@ class WithholdRelease(Journaled[WithholdPlan]):
         if plan is not None and (settings or state is not None):
             raise ArgumentError(
                 "plan",
-                plan.why,
+                plan.rationale,
                 "cannot be combined with other settings",
                 "give the settings instead",
             )
@@ -137,7 +137,7 @@ class WithholdRelease(Journaled[WithholdPlan]):
         return self._taken - held
 
     @property
-    def persons(self) -> int:
+    def n(self) -> int:
         """Persons who came so far, but for those beyond the planned number."""
         return len(self._used)
 
@@ -184,7 +184,7 @@ class WithholdRelease(Journaled[WithholdPlan]):
     def _arrive(self, name: str, row: Floats) -> None:
         plan = self.plan
         if name not in self._used:
-            if plan.persons is not None and len(self._used) >= plan.persons:
+            if plan.n is not None and len(self._used) >= plan.n:
                 return
             self._used[name] = 0
             self._partial[name] = np.zeros(plan.dimension)
@@ -213,8 +213,8 @@ class WithholdRelease(Journaled[WithholdPlan]):
         """The one attempt, as soon as counts alone say that enough averages are there."""
         width, needed = item.level.width, item.level.averages
         due = max(needed * width, item.checked + width, 1.02 * item.checked)
-        if self.plan.persons is not None:  # when all have lent all, each of them fills a bin
-            due = min(due, self.plan.persons * width)
+        if self.plan.n is not None:  # when all have lent all, each of them fills a bin
+            due = min(due, self.plan.n * width)
         if item.lent < due:
             return
         item.checked = item.lent

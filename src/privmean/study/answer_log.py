@@ -118,7 +118,7 @@ class Question:
 
 def _what(mechanism: Mechanism[Any, Any]) -> str:
     """A mechanism by its kind and its public parameters."""
-    losses = [loss.to_dict() for loss in mechanism.losses]
+    losses = [loss.to_dict() for loss in mechanism.events]
     return digest(PURPOSE, {"mechanism": type(mechanism).__name__, "losses": losses})
 
 

@@ -48,7 +48,7 @@ class QuestionShare:
         inner = plan.inner if isinstance(plan, SharedLocationPlan) else plan
         own = plan.own if isinstance(plan, SharedLocationPlan) else plan.budget
         fixed = isinstance(inner, FixedEvents) and inner.fixed and not (summed and own.delta)
-        lines = inner.losses if fixed else (whole(own),)
+        lines = inner.events if fixed else (whole(own),)
         return cls(name, plan, own, tuple(_named(name, item) for item in lines))
 
     @property
@@ -76,13 +76,17 @@ def whole(budget: Budget) -> PrivacyEvent:
     words = "all answers of the question, within its part of the budget"
     relation = budget.neighbors
     if budget.rho is not None:
-        return Concentrated("whole", budget.rho, relation=relation, moved=words)
+        return Concentrated("whole", budget.rho, neighbors=relation, sensitivity_text=words)
     assert budget.epsilon is not None
     if budget.delta:
         return Approximate(
-            "whole", exact_fraction(budget.epsilon), budget.delta, relation=relation, moved=words
+            "whole",
+            exact_fraction(budget.epsilon),
+            budget.delta,
+            neighbors=relation,
+            sensitivity_text=words,
         )
-    return Pure("whole", exact_fraction(budget.epsilon), relation=relation, moved=words)
+    return Pure("whole", exact_fraction(budget.epsilon), neighbors=relation, sensitivity_text=words)
 
 
 def _named(name: str, loss: PrivacyEvent) -> PrivacyEvent:

@@ -47,12 +47,12 @@ class StudyRun(Protocol):
     card: dict[str, str]
 
     @property
-    def said(self) -> CheckedOptions: ...
+    def options(self) -> CheckedOptions: ...
     @property
     def table_name(self) -> str: ...
     def people(self) -> dict[str, PersonTable]: ...
-    def located(self, columns: Sequence[str]) -> dict[str, PersonTable]: ...
-    def planned(self, people: dict[str, PersonTable]) -> StudyPlan: ...
+    def table_with_regions(self, columns: Sequence[str]) -> dict[str, PersonTable]: ...
+    def plan_for(self, people: dict[str, PersonTable]) -> StudyPlan: ...
 
 
 def run(
@@ -70,16 +70,16 @@ def run(
     """See `Study.release`. draws: for every question, where its noisy answers are kept; run_id: of
     the run that is gone on with; claimed, charged: told of the plan before the charge, and of the
     charge before any noise."""
-    said = study.said
+    said = study.options
     ledger = said.ledger if ledger is None else ledger_of(ledger)
     label = in_words("label", label) or said.label
     analyst = in_words("analyst", analyst) or said.analyst
     noise = said.noise if noise is None else noise
     people = study.people()
-    plan = study.planned(people)
-    looked = study.located([look.column for look in plan.looks])
+    plan = study.plan_for(people)
+    looked = study.table_with_regions([look.column for look in plan.shared_locations])
     for part in plan.parts:
-        part.plan.accepts(people[part.name])
+        part.plan.check_table(people[part.name])
     promise, entry, run = plan.guarantee, None, run_id or uuid.uuid4().hex
     warn_of_delta(promise, plan.parts[0].plan.shape.count)
     if claimed is not None:
@@ -97,7 +97,7 @@ def run(
     if charged is not None:
         charged(entry)
     places: dict[str, ClippingRegion] = {}
-    for look in plan.looks:
+    for look in plan.shared_locations:
         kept = None if draws is None else draws(f"{PREFIX}{look.column}")
         with _losing_all_but(
             CannotResume
@@ -131,7 +131,7 @@ def run(
         card=study.card,
         provenance=Provenance().made_by(engine, entry),
     )
-    return found.together() if study.simultaneous else found
+    return found.with_simultaneous() if study.simultaneous else found
 
 
 def _asked(
@@ -154,8 +154,8 @@ def _asked(
         plan = found
     made = execute(plan, people, noise=noise, level=level, draws=draws, paid=paid)
     words, study = note
-    promise = replace(made.guarantee, note=words, part_of=study)
-    return item.question.told(replace(made, guarantee=promise))
+    promise = replace(made.guarantee, note=words, parent_run=study)
+    return item.question.to_release(replace(made, guarantee=promise))
 
 
 def _unplaced(item: StudyQuestion, part: QuestionShare) -> Answer:

@@ -51,19 +51,19 @@ class SharedLocationPlan(WrapperPlan):
         return shared_location_events(self.looks)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.paid + self.inner.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.paid + self.inner.events
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         columns = ", ".join(look.column for look in self.looks)
-        return f"{self.inner.why} (look shared: {columns})"
+        return f"{self.inner.rationale} (look shared: {columns})"
 
     def describe(self) -> dict[str, Any]:
         told = self.inner.describe()
         if "budget" in told:  # of the release: that of its own lines is less
             told["budget"] = self.budget.to_dict()
-        return {**told, "looks": [look.name for look in self.looks]}
+        return {**told, "shared_locations": [look.name for look in self.looks]}
 
 
 def shared_location_events(looks: Sequence[SharedLocationQuery]) -> tuple[PrivacyEvent, ...]:
@@ -71,13 +71,13 @@ def shared_location_events(looks: Sequence[SharedLocationQuery]) -> tuple[Privac
     return tuple(
         replace(line, name=f"{PREFIX}{look.column}: {line.name}")
         for look in looks
-        for line in look.losses
+        for line in look.events
     )
 
 
 def columns_used(question: Question) -> tuple[str, ...]:
     """The columns at which a question can use a look."""
-    return question.looked_at if isinstance(question, SharesLocation) else ()
+    return question.shareable_columns if isinstance(question, SharesLocation) else ()
 
 
 def plan_of(question: Question, shape: PublicShape, own: Budget, looks: Looks) -> Plan:
@@ -89,14 +89,14 @@ def plan_of(question: Question, shape: PublicShape, own: Budget, looks: Looks) -
     taken = tuple(looks[column] for column in used)
     if any(SharedLocationQuery.of(x.column, shape.counted(), x.epsilon) is None for x in taken):
         raise InfeasibleError("n is too small for a shared location query", "ask about more people")
-    inner = within_budget(question.located(used).plan(own, shape), own)
+    inner = within_budget(question.from_regions(used).plan(own, shape), own)
     return SharedLocationPlan(_with(own, taken), own, inner, taken)
 
 
 def _with(own: Budget, looks: Sequence[SharedLocationQuery]) -> Budget:
     """What the question and its looks cost together, rounded up."""
     if own.rho is not None:
-        spent = sum(line.rho for look in looks for line in look.losses)
+        spent = sum(line.rho for look in looks for line in look.events)
         return replace(own, rho=(own.rho + spent) * (1 + 1e-12))
     assert own.epsilon is not None
     whole = exact_fraction(own.epsilon) + sum((look.pure for look in looks), Fraction(0))
@@ -122,9 +122,11 @@ def shared_locations_for(
     found: dict[str, SharedLocationQuery] = {}
     for column, asking in users.items():
         needed = [
-            x for x in asking if isinstance(x.question, SharesLocation) and x.question.needs_look
+            x
+            for x in asking
+            if isinstance(x.question, SharesLocation) and x.question.wants_shared_location
         ]
-        persons = shapes[asking[0].name].persons
+        persons = shapes[asking[0].name].n
         if len(asking) < least or not needed or persons is None:
             continue
         look = SharedLocationQuery.of(column, persons, max(shares[item.name] for item in needed))

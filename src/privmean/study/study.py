@@ -47,7 +47,7 @@ class Study:
     """Questions about one table that share one budget.
 
     source: a `Table`, a path or a frame with `person`, or people. terms: epsilon and delta, or rho,
-    of the whole study; neighbors, n_design (under add-remove needed: plans predict with it), level,
+    of the whole study; neighbors, n_guess (under add-remove needed: plans predict with it), level,
     ledger, noise: see `Terms`. name: of the study, in releases and ledgers. simultaneous: intervals
     that hold for all lines of the study together (Bonferroni), not each for itself. card: words for
     the release card: data, date, holder, audience, contact, period.
@@ -100,7 +100,7 @@ class Study:
         return dict(self._items)
 
     @property
-    def said(self) -> CheckedOptions:
+    def options(self) -> CheckedOptions:
         """The terms of the study."""
         return self._said
 
@@ -127,46 +127,46 @@ class Study:
         self._items[name] = item
         return self
 
-    def plan(self, persons: int | None = None) -> StudyPlan:
+    def plan(self, n: int | None = None) -> StudyPlan:
         """What each question gets, from public numbers alone; spends nothing.
 
-        persons: their number, where it is public and known; else the column of persons is counted
-        (under add-remove `n_design` stands for it). Raises Infeasible for wishes that cannot be
+        n: number of people, where it is public and known; else the column of persons is counted
+        (under add-remove `n_guess` stands for it). Raises Infeasible for wishes that cannot be
         had, with the least epsilon that would do.
         """
         items = self._asked()
         if self._said.budget.neighbors == ADD_REMOVE:
-            persons = self._said.n_design
-            if persons is None:
-                return self.planned({})
-        elif persons is not None:
-            persons = validate.whole("persons", persons, least=1)
+            n = self._said.n_guess
+            if n is None:
+                return self.plan_for({})
+        elif n is not None:
+            n = validate.whole("n", n, least=1)
         elif isinstance(self.source, Table):
-            persons = self.source.persons([pair for item in items for pair in item.columns])
-        if persons is None or any(item.question.summary.names is None for item in items):
-            return self.planned(self.people(items))
+            n = self.source.count_people([pair for item in items for pair in item.columns])
+        if n is None or any(item.question.summary.names is None for item in items):
+            return self.plan_for(self.people(items))
         add_remove = self._said.budget.neighbors == ADD_REMOVE
         shapes = {}
         for item in items:
             columns = item.question.summary.names
             assert columns is not None
-            cap = getattr(item.question.summary, "cap", None)
-            known, guess = (None, persons) if add_remove else (persons, None)
-            shapes[item.name] = PublicShape(columns, known, guess, cap)
+            max_records = getattr(item.question.summary, "max_records", None)
+            known, guess = (None, n) if add_remove else (n, None)
+            shapes[item.name] = PublicShape(columns, known, guess, max_records)
         return self._planned(items, shapes)
 
-    def planned(self, people: Mapping[str, PersonTable]) -> StudyPlan:
+    def plan_for(self, people: Mapping[str, PersonTable]) -> StudyPlan:
         """The plan for people that were reduced: reads what is public of them."""
         items, budget = self._asked(), self._said.budget
-        if budget.neighbors == ADD_REMOVE and self._said.n_design is None:
+        if budget.neighbors == ADD_REMOVE and self._said.n_guess is None:
             raise ArgumentError(
-                "n_design",
+                "n_guess",
                 None,
                 "is required for a study under neighbors='add-remove'",
                 "give a public guess of n",
             )
         shapes = {
-            item.name: shape_of(people[item.name], budget.neighbors, self._said.n_design)
+            item.name: shape_of(people[item.name], budget.neighbors, self._said.n_guess)
             for item in items
         }
         return self._planned(items, shapes)
@@ -189,7 +189,7 @@ class Study:
             return {item.name: source for item in items or self._asked()}
         return {item.name: _reduced(source, item) for item in items or self._asked()}
 
-    def located(self, columns: Sequence[str]) -> dict[str, PersonTable]:
+    def table_with_regions(self, columns: Sequence[str]) -> dict[str, PersonTable]:
         """One row a person for every column that is looked at. Private."""
         source = self.source
         if not isinstance(source, Table):
@@ -233,7 +233,9 @@ class Study:
         from dataclasses import replace
 
         table = self.source if isinstance(self.source, Table) else None
-        return tuple(replace(item, question=item.question.prepared(table)) for item in items)
+        return tuple(
+            replace(item, question=item.question.with_public_facts(table)) for item in items
+        )
 
     def __repr__(self) -> str:
         asked = ", ".join(self._items)

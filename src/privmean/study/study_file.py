@@ -93,11 +93,11 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
         if name not in table:
             raise ArgumentError(f"table.{name}", None, "is required", TEXT[name][1])
     kept = {name: value for name, value in table.items() if name not in ("source", "person")}
-    machine = {name: kept.pop(name) for name in _words_of(ResourceOptions) if name in kept}
+    resources = {name: kept.pop(name) for name in _words_of(ResourceOptions) if name in kept}
     source = os.path.expanduser(table["source"])
     if "://" not in source and not os.path.isabs(source):
         source = str(folder / source)
-    made = Table(source, person=table["person"], machine=Resources(**machine), **kept)
+    made = Table(source, person=table["person"], resources=Resources(**resources), **kept)
     card = {name: own[name] for name in CARD if name in own}
     named = {name: value for name, value in own.items() if name not in CARD}
     study = Study(made, card=card, **named, **budget)
@@ -244,7 +244,7 @@ def first_file(source: str, person: str, columns: list[str], header: bool | None
         "[budget]",
         "epsilon = 1.0               # of the whole study: choose it before you look",
         "# delta = 1e-6             # far below 1/persons; some methods need it",
-        '# neighbors = "add-remove" # where it is private who is in the table; with n_design',
+        '# neighbors = "add-remove" # where it is private who is in the table; with n_guess',
         "",
         f"# kinds of questions: {kinds}",
         "[questions.first]",

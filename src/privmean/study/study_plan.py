@@ -53,7 +53,7 @@ class PlanRow:
     doubled: float
     least: int | None
     method: str
-    why: str
+    rationale: str
 
     @property
     def errors(self) -> tuple[float, float, float]:
@@ -97,12 +97,12 @@ class StudyPlan(HasOutput):
         return self.allotment.parts
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The bill of the study: fixed before any data, whatever is asked of it."""
-        return bill(self.parts, self.looks)
+        return bill(self.parts, self.shared_locations)
 
     @property
-    def looks(self) -> tuple[SharedLocationQuery, ...]:
+    def shared_locations(self) -> tuple[SharedLocationQuery, ...]:
         """The looks that are taken once, before the questions, in the order of the bill."""
         return tuple(self.allotment.looks.values())
 
@@ -113,7 +113,7 @@ class StudyPlan(HasOutput):
         return Guarantee.of(
             self.budget,
             self.budget.neighbors,
-            self.losses,
+            self.events,
             public=(*public, "the questions"),
             note="one promise for all questions together; no question has one that adds to it",
         ).require()
@@ -136,7 +136,9 @@ class StudyPlan(HasOutput):
                     }
                     for item, part in zip(self.items, self.parts, strict=True)
                 ],
-                "looks": [line.to_dict() for line in shared_location_events(self.looks)],
+                "shared_locations": [
+                    line.to_dict() for line in shared_location_events(self.shared_locations)
+                ],
             },
         )
 
@@ -159,16 +161,16 @@ class StudyPlan(HasOutput):
             self._doubled(item, guess),
             self._least(item, part),
             part.plan.estimator,
-            part.plan.why,
+            part.plan.rationale,
         )
 
     def _share(self, size: float, rho: float) -> float:
         """The part of what all looks and questions cost: by epsilon where parts of epsilon add up,
         by zCDP elsewhere."""
         if self.allotment.way == SUMS:
-            looks = math.fsum(float(look.pure) for look in self.looks)
+            looks = math.fsum(float(look.pure) for look in self.shared_locations)
             return size / (looks + math.fsum(part.size for part in self.parts))
-        looks = math.fsum(line.rho for line in shared_location_events(self.looks))
+        looks = math.fsum(line.rho for line in shared_location_events(self.shared_locations))
         return rho / (looks + math.fsum(part.rho for part in self.parts))
 
     def looked(self) -> tuple[tuple[SharedLocationQuery, float, tuple[str, ...]], ...]:
@@ -176,10 +178,10 @@ class StudyPlan(HasOutput):
         return tuple(
             (
                 look,
-                self._share(float(look.pure), math.fsum(line.rho for line in look.losses)),
+                self._share(float(look.pure), math.fsum(line.rho for line in look.events)),
                 tuple(part.name for part in self.parts if look in part.looks),
             )
-            for look in self.looks
+            for look in self.shared_locations
         )
 
     def _doubled(self, item: StudyQuestion, guess: float) -> float:
@@ -209,12 +211,12 @@ class StudyPlan(HasOutput):
         shape = self.shapes[item.name]
 
         def works(persons: int) -> bool:
-            known = persons if shape.persons is not None else None
+            known = persons if shape.n is not None else None
             try:
                 made = self._planned(
                     item,
                     part.own,
-                    replace(shape, persons=known, design=None if known else persons),
+                    replace(shape, n=known, n_guess=None if known else persons),
                 )
             except (InfeasibleError, ArgumentError):
                 return False
@@ -236,7 +238,7 @@ class StudyPlan(HasOutput):
             "way": self.allotment.way,
             "factor": self.allotment.factor,
             "digest": self.digest,
-            "looks": [
+            "shared_locations": [
                 {"name": look.name, "share": share, "serves": list(serves)}
                 for look, share, serves in self.looked()
             ],
@@ -252,7 +254,7 @@ class StudyPlan(HasOutput):
                     "predicted_error_with_twice_the_weight": plain(line.doubled),
                     "least_persons": line.least,
                     "method": line.method,
-                    "why": line.why,
+                    "rationale": line.rationale,
                 }
                 for line in self.lines()
             ],

@@ -70,6 +70,8 @@ class StudyQuestion:
                 named = said.get(word)
                 for name in (named,) if isinstance(named, str) else tuple(named or ()):
                     found.setdefault(name, f"{self.name}.{word}")
-        for name in self.question.looked_at if isinstance(self.question, SharesLocation) else ():
+        for name in (
+            self.question.shareable_columns if isinstance(self.question, SharesLocation) else ()
+        ):
             found.setdefault(name, f"{self.name}.formula")
         return [(word, name) for name, word in found.items() if "*" not in name and "?" not in name]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from privmean.study.study_plan import StudyPlan
     from privmean.study.study_question import StudyQuestion
 
-SCHEMA = 1  # of a stored study
+SCHEMA = 2  # of a stored study
 KIND = "study"
 
 
@@ -101,7 +101,7 @@ class StudyRelease(HasOutput):
             if answer.release is None or not answer.release.answered
         )
 
-    def together(self) -> StudyRelease:
+    def with_simultaneous(self) -> StudyRelease:
         """With intervals that hold for all lines at once (Bonferroni over the lines)."""
         number = sum(len(item.release.rows()) for item in self.answers if item.release is not None)
         each = 1 - (1 - self.level) / max(number, 1)
@@ -147,7 +147,7 @@ class StudyRelease(HasOutput):
             "level": self.level,
             "simultaneous": self.simultaneous,
             "guarantee": self.guarantee.to_dict(),
-            "looks": self._looks(),
+            "shared_locations": self._looks(),
             "questions": self._questions(),
             "plan": self.plan.describe(),
             "secure": self.secure,
@@ -160,13 +160,13 @@ class StudyRelease(HasOutput):
         """The steps that questions share, with their lines of the bill."""
         found, at = [], 0
         for look, _, serves in self.plan.looked():
-            lines = list(range(at, at + len(look.losses)))
+            lines = list(range(at, at + len(look.events)))
             at += len(lines)
             found.append({"column": look.column, "lines": lines, "serves": list(serves)})
         return found
 
     def _questions(self) -> list[dict[str, Any]]:
-        found, at = [], sum(len(look.losses) for look in self.plan.looks)
+        found, at = [], sum(len(look.events) for look in self.plan.shared_locations)
         for answer in self.answers:
             lines = list(range(at, at + len(answer.part.lines)))
             at += len(lines)
@@ -175,12 +175,12 @@ class StudyRelease(HasOutput):
                 {
                     "name": answer.item.name,
                     "ask": answer.item.question.kind,
-                    "said": repr(answer.item.question),
+                    "options": repr(answer.item.question),
                     "weight": answer.item.weight,
                     "wanted_error": answer.item.error,
                     "budget": answer.part.budget.to_dict(),
                     "lines": lines,
-                    "looks": [look.column for look in answer.part.looks],
+                    "shared_locations": [look.column for look in answer.part.looks],
                     "status": status,
                     "advice": advice,
                     "release": None if answer.release is None else answer.release.to_dict(),

@@ -81,9 +81,9 @@ def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any
         "promise": promise.describe(),
         "in_words": risk_sentence(promise),
         "unit": promise.unit,
-        "neighbours": RELATION_WORDS[promise.relation],
+        "neighbours": RELATION_WORDS[promise.neighbors],
         "parts": _bars(stored, shares),
-        "shared": bool(stored["plan"].get("looks")),
+        "shared": bool(stored["plan"].get("shared_locations")),
         "lines": _lines(promise.mechanisms),
         "digest": made["digest"],
         "signed": made.get("signer"),
@@ -99,7 +99,7 @@ def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str,
     found: dict[str, Any] = {
         "name": item["name"],
         "ask": item["ask"],
-        "said": item["said"],
+        "said": item["options"],
         "status": status,
         "advice": find_status(status).text(advice=item["advice"]),
         "answered": False,
@@ -124,14 +124,14 @@ def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str,
         "short": len(rows) <= SHORT,
         "title": title(made),
         "target": interval.target,
-        "persons": "" if made.persons is None else people_text(made),
+        "persons": "" if made.n is None else people_text(made),
         "rows": [_cells(name, row) for name, row in zip(labels(rows), rows, strict=True)],
-        "counted": len({row.persons for row in rows if math.isfinite(row.persons)}) > 1,
+        "counted": len({row.n for row in rows if math.isfinite(row.n)}) > 1,
         "slim": all(len(name) <= SLIM for name in labels(rows)),
         "pictures": [svg(panel, made.level) for panel in _panels(rows) if panel],
         "rests": assumption_text(made),
         "assumed": "; ".join(sentences((interval.assumption, *made.assumptions))),
-        "method": f"{made.estimator}: {made.plan.why}",
+        "method": f"{made.estimator}: {made.plan.rationale}",
         "own": made.guarantee.describe(),
     }
 
@@ -139,8 +139,8 @@ def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str,
 def _panels(rows: Sequence[Row]) -> tuple[Sequence[Row], ...]:
     """What is drawn on one axis: groups and their comparisons apart, and an intercept by itself."""
     if any(row.group for row in rows):
-        groups = [row for row in rows if math.isfinite(row.persons)]
-        return groups, [row for row in rows if not math.isfinite(row.persons)]
+        groups = [row for row in rows if math.isfinite(row.n)]
+        return groups, [row for row in rows if not math.isfinite(row.n)]
     if len(rows) > 1 and rows[0].term == "Intercept":
         return rows[:1], rows[1:]
     return (rows,)
@@ -162,7 +162,7 @@ def _cells(name: str, row: Row) -> dict[str, str]:
         if math.isnan(row.noise_lower)
         else f"{row.noise_lower:.4g} to {row.noise_upper:.4g}",
         "status": row.status,
-        "persons": "" if math.isnan(row.persons) else f"{max(row.persons, 0):.0f}",
+        "persons": "" if math.isnan(row.n) else f"{max(row.n, 0):.0f}",
     }
 
 
@@ -174,7 +174,7 @@ def _bars(stored: Mapping[str, Any], shares: Mapping[str, float]) -> list[dict[s
             "width": 100 * item["share"],
             "budget": f"once, for {', '.join(item['serves'])}",
         }
-        for item in stored["plan"].get("looks", [])
+        for item in stored["plan"].get("shared_locations", [])
     ]
     return looks + [
         {
@@ -182,7 +182,11 @@ def _bars(stored: Mapping[str, Any], shares: Mapping[str, float]) -> list[dict[s
             "share": f"{shares[item['name']]:.1%}",
             "width": 100 * shares[item["name"]],
             "budget": _words(item["budget"])
-            + (f", {_looks(item['looks'])} included" if item.get("looks") else ""),
+            + (
+                f", {_looks(item['shared_locations'])} included"
+                if item.get("shared_locations")
+                else ""
+            ),
         }
         for item in stored["questions"]
     ]
@@ -236,7 +240,7 @@ def _card(
         ("Who sees the outputs", said.get("audience") or "whoever is given this page"),
         ("Contact", said.get("contact") or unknown),
         ("Unit of protection", f"one {promise.unit} with all records"),
-        ("Neighbours", f"{promise.relation}: {RELATION_WORDS[promise.relation]}"),
+        ("Neighbours", f"{promise.neighbors}: {RELATION_WORDS[promise.neighbors]}"),
         ("Treated as public", "; ".join(promise.public) or "nothing"),
         ("Trust model", "central: one curator reads the records, and only noisy answers leave"),
         ("Parameters", parameters),

@@ -49,12 +49,12 @@ def run_in(
 
 def declared(study: Study) -> str:
     """What a study says, as a digest: a folder holds the run of one study."""
-    said = study.said
+    said = study.options
     words = {
         "name": study.name,
         "budget": said.budget.to_dict(),
         "neighbors": said.budget.neighbors,
-        "n_design": said.n_design,
+        "n_guess": said.n_guess,
         "level": said.level,
         "simultaneous": study.simultaneous,
         "questions": [repr(item) for item in study.questions.values()],

@@ -158,7 +158,7 @@ def test_thresholds_hold_for_the_discrete_law(scale, probability):
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
 def test_bill_by_an_independent_path(relation, epsilon):
     made = calibrate(epsilon, 1e-6, 10**5, relation, dimension=1000)
-    (loss,) = made.losses
+    (loss,) = made.events
     k = 1 / made.count_scale * made.count_steps
     mean_mu = 1 / made.multiplier
     low, high = 0.0, epsilon
@@ -172,7 +172,7 @@ def test_bill_by_an_independent_path(relation, epsilon):
     delta = (gauss + tail) * (math.exp(epsilon) - 1) / (math.exp(low) - 1)
     assert loss.added_delta == pytest.approx(delta, rel=3e-4)  # less the lattice terms
     assert 0.999e-6 <= loss.added_delta <= 1e-6
-    guarantee = Guarantee.of(Budget(epsilon, 1e-6), relation, made.losses)
+    guarantee = Guarantee.of(Budget(epsilon, 1e-6), relation, made.events)
     assert guarantee.verify()
     assert Guarantee.from_dict(guarantee.to_dict()) == guarantee
     stolen = {**loss.to_dict(), "count_scale": made.count_scale / 2}
@@ -214,7 +214,7 @@ def test_noisy_degrees_need_many_persons(epsilon, least, multiplier):
     assert not works(round(0.7 * least))
     _, made = calibrate_noisy_degrees(mu, 5e-8, 5e-8, 10 * least, dimension=1, filter_share=0.2)
     assert made.multiplier == pytest.approx(multiplier, rel=0.06)
-    bill = Guarantee.of(Budget(epsilon, 1e-6), REPLACE_ONE, made.losses)
+    bill = Guarantee.of(Budget(epsilon, 1e-6), REPLACE_ONE, made.events)
     assert bill.verify()
     assert bill.spent() == pytest.approx(epsilon, rel=0.01)
 

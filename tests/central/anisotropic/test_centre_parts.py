@@ -152,7 +152,7 @@ def test_an_unknown_covariance_asks_a_public_part_of_the_second_half(small, monk
 def test_coins_are_drawn_for_every_person_alike(small):
     """One in so many, whoever they are; another coin each release."""
     n = 12_000
-    plan = planned(AnisotropicMean(1.0), BUDGET, n_design=n, dimension=1, relation=ADD_REMOVE)
+    plan = planned(AnisotropicMean(1.0), BUDGET, n_guess=n, dimension=1, relation=ADD_REMOVE)
     assert isinstance(plan, known.KnownPlan)
     parts = plan.centre_parts
     assert parts == n // 500

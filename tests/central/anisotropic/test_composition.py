@@ -45,7 +45,7 @@ def test_law_against_an_independent_accountant():
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     made = calibrate(0.5, 5e-7, 2000, REPLACE_ONE)
-    (loss,) = made.losses
+    (loss,) = made.events
     step = 2e-3
     index = np.arange(-900, 901)
 
@@ -66,7 +66,7 @@ def test_law_against_an_independent_accountant():
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 def test_much_tighter_than_adding_epsilons_and_still_within(relation):
     epsilon, delta = 1.0, 1e-6
-    (loss,) = calibrate(0.5, delta / 2, 2000, relation, dimension=50).losses
+    (loss,) = calibrate(0.5, delta / 2, 2000, relation, dimension=50).events
     mu = gaussian_after(loss, epsilon, delta, 50)
     assert mu > 1.5 * gaussian_mu(0.5, delta / 2)
     bill = (loss, gaussian(mu, 50))
@@ -150,6 +150,6 @@ def test_parallel_parts_cost_the_larger_one():
 
 
 def test_curves_are_not_pure():
-    (loss,) = calibrate(0.5, 1e-6, 2000, REPLACE_ONE).losses
+    (loss,) = calibrate(0.5, 1e-6, 2000, REPLACE_ONE).events
     assert not Guarantee.of(Budget(epsilon=1.0), REPLACE_ONE, (loss,)).verify()
     assert not Guarantee.of(Budget(rho=10.0), REPLACE_ONE, (loss,)).verify()

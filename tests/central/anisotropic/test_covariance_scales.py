@@ -98,14 +98,14 @@ def test_small_columns_are_no_longer_drowned():
 def test_a_plan_and_its_release_say_what_is_minimised(scales):
     known = pm.Covariance(MATRIX, scales=scales)
     alone = pm.plan(pm.Mean(("a", "b", "c"), assume=known, method="anisotropic"),
-                    persons=N, epsilon=1.0, delta=1e-6)  # fmt: skip
-    assert NORMS[scales] in alone.why
+                    n=N, epsilon=1.0, delta=1e-6)  # fmt: skip
+    assert NORMS[scales] in alone.rationale
     assert NORMS[scales] in alone.estimator
     assert NORMS[scales] in alone.describe()["norm"]
-    chosen = pm.plan(pm.Mean(("a", "b", "c"), assume=known), persons=N, epsilon=1.0, delta=1e-6)
-    assert f"compared by the l2 error {NORMS[scales]}" in chosen.why
+    chosen = pm.plan(pm.Mean(("a", "b", "c"), assume=known), n=N, epsilon=1.0, delta=1e-6)
+    assert f"compared by the l2 error {NORMS[scales]}" in chosen.rationale
     used = min(chosen.predicted, key=chosen.predicted.get) == KNOWN
-    assert ("the covariance given is not used" in chosen.why) != used
+    assert ("the covariance given is not used" in chosen.rationale) != used
 
 
 def test_it_is_chosen_where_it_is_better():
@@ -114,10 +114,10 @@ def test_it_is_chosen_where_it_is_better():
     for scales, better in (("same", True), ("sd", False)):
         plan = pm.plan(
             pm.Mean(tuple(f"c{j}" for j in range(d)), assume=pm.Covariance(spread**2, scales)),
-            persons=N, epsilon=1.0, delta=1e-6,
+            n=N, epsilon=1.0, delta=1e-6,
         )  # fmt: skip
         assert KNOWN in plan.predicted
-        assert (plan.name == KNOWN) == better, plan.why
+        assert (plan.name == KNOWN) == better, plan.rationale
 
 
 def test_what_others_cost_is_compared_in_the_same_norm():
@@ -127,16 +127,16 @@ def test_what_others_cost_is_compared_in_the_same_norm():
     predicted = {}
     for scales in ("sd", "mahalanobis"):
         plan = pm.plan(pm.Mean(columns, assume=pm.Covariance(near, scales=scales)),
-                       persons=30_000, epsilon=1.0, delta=1e-6)  # fmt: skip
+                       n=30_000, epsilon=1.0, delta=1e-6)  # fmt: skip
         predicted[scales] = plan.predicted
     others = set(predicted["sd"]) - {KNOWN}
     assert all(predicted["mahalanobis"][name] > predicted["sd"][name] for name in others)
 
 
 def test_without_a_delta_the_others_answer():
-    plan = pm.plan(pm.Mean(("a", "b"), assume=pm.Covariance(1.0)), persons=N, epsilon=1.0)
+    plan = pm.plan(pm.Mean(("a", "b"), assume=pm.Covariance(1.0)), n=N, epsilon=1.0)
     assert KNOWN not in plan.predicted
-    assert "the covariance given is not used" in plan.why
+    assert "the covariance given is not used" in plan.rationale
 
 
 def test_texts_name_the_scales():

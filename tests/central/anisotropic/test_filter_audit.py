@@ -27,7 +27,7 @@ def bound(relation, method, source):
         AnisotropicMean(1.0, method=method),
         BUDGET,
         persons=N if relation == REPLACE_ONE else None,
-        n_design=N if relation == ADD_REMOVE else None,
+        n_guess=N if relation == ADD_REMOVE else None,
         dimension=1,
         relation=relation,
     )

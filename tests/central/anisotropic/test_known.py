@@ -56,7 +56,7 @@ def test_noise_does_not_grow_with_the_dimension(d):
     plan = planned(
         AnisotropicMean(spike(d) ** 2, method="average"),
         BUDGET,
-        n_design=2000,
+        n_guess=2000,
         dimension=d,
         relation=ADD_REMOVE,
     )
@@ -165,11 +165,11 @@ def test_worst_bill_is_within_the_budget_and_uses_it(relation, method, epsilon):
         dimension=300,
         relation=relation,
     )
-    guarantee = Guarantee.of(budget, relation, plan.losses)
+    guarantee = Guarantee.of(budget, relation, plan.events)
     assert guarantee.verify()
     assert guarantee.spent() >= 0.98 * epsilon
     json.dumps(plan.describe())
-    assert plan.why
+    assert plan.rationale
 
 
 def test_auto_takes_the_least_predicted_error():
@@ -194,18 +194,16 @@ def test_auto_takes_the_least_predicted_error():
 def test_nothing_reads_n_under_add_remove():
     """Same public guess, other numbers of persons: the plan must not know."""
     estimator = AnisotropicMean(spike(20) ** 2)
-    plan = planned(
-        estimator, BUDGET, persons=None, n_design=2000, dimension=20, relation=ADD_REMOVE
-    )
-    assert plan.persons is None
+    plan = planned(estimator, BUDGET, persons=None, n_guess=2000, dimension=20, relation=ADD_REMOVE)
+    assert plan.n is None
     rng = np.random.default_rng(5)
     for n in (0, 1, 40, 1500, 4000):
         release = plan.release(people(normal(rng, n, spike(20))), SimulatedNoise(n))
-        assert release.persons != n or release.failed
+        assert release.n != n or release.failed
         assert release.failed == (n < 200)
         assert "persons" not in release.guarantee.public
     with pytest.raises(ArgumentError, match="n_design"):
-        planned(estimator, BUDGET, n_design=None, dimension=20, relation=ADD_REMOVE)
+        planned(estimator, BUDGET, n_guess=None, dimension=20, relation=ADD_REMOVE)
 
 
 def test_refusals_come_from_public_numbers():
@@ -220,7 +218,7 @@ def test_refusals_come_from_public_numbers():
         planned(
             AnisotropicMean(1.0, sampled_degrees=100),
             BUDGET,
-            n_design=3000,
+            n_guess=3000,
             dimension=2,
             relation=ADD_REMOVE,
         )
@@ -329,7 +327,7 @@ def test_bottom_is_a_private_failure_with_its_bill():
         release = plan.release(people(x), SimulatedNoise(1))
         assert release.failed
         assert np.isnan(release.estimate).all()
-        assert release.guarantee.mechanisms == plan.centre.losses
+        assert release.guarantee.mechanisms == plan.centre.events
         assert 0 < release.guarantee.spent() <= 1.0 + 1e-9
         assert release.interval().lower == (-math.inf,) * 5
         text = release.summary()
@@ -419,7 +417,7 @@ def test_noisy_degree_release():
 def test_many_persons_need_a_centre_of_some():
     plan = planned(AnisotropicMean(1.0), BUDGET, persons=100_000, dimension=2)
     assert plan.centre_parts == 10
-    assert plan.centre.persons == 10_000
+    assert plan.centre.n == 10_000
     whole = math.sqrt(2 / 100_000)
     assert plan.error < 1.3 * whole
     x = normal(np.random.default_rng(17), 100_000, np.ones(2))
@@ -473,7 +471,7 @@ def test_mean_with_a_covariance():
         delta=1e-6,
         covariance=1.0,
         neighbors="add-remove",
-        n_design=1000,
+        n_guess=1000,
         noise=SimulatedNoise(1),
     )
     assert private.guarantee.relation == ADD_REMOVE

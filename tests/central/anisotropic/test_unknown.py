@@ -127,9 +127,9 @@ def test_bisection_charges_every_round():
 def test_shares_of_the_variance_stage_add_up(scale_range, m, d):
     rho = largest_rho(1.0, 1e-6)
     stage = scale_noise(rho, m, d, scale_range, 0.05)
-    assert total_rho(stage.losses) <= rho * (1 + 1e-12)
-    assert total_rho(stage.losses) >= 0.999 * rho
-    assert total_delta(stage.losses, 1.0) <= 1.0001e-6
+    assert total_rho(stage.events) <= rho * (1 + 1e-12)
+    assert total_rho(stage.events) >= 0.999 * rho
+    assert total_delta(stage.events, 1.0) <= 1.0001e-6
 
 
 def test_number_of_chosen_columns():
@@ -172,16 +172,16 @@ def test_scales_of_the_columns_without_noise():
 def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
     budget = Budget(epsilon, 1e-6)
     plan = planned(AnisotropicMean(), budget, persons=persons, dimension=dimension)
-    guarantee = Guarantee.of(budget, REPLACE_ONE, plan.losses)
+    guarantee = Guarantee.of(budget, REPLACE_ONE, plan.events)
     assert guarantee.verify()
     assert Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))).verify()
     json.dumps(plan.describe())
-    assert "unknown covariance" in plan.why
+    assert "unknown covariance" in plan.rationale
 
 
 def test_unknown_covariance_needs_a_public_roster():
     with pytest.raises(InfeasibleError, match="replace-one"):
-        planned(AnisotropicMean(), BUDGET, n_design=9000, dimension=5, relation=ADD_REMOVE)
+        planned(AnisotropicMean(), BUDGET, n_guess=9000, dimension=5, relation=ADD_REMOVE)
     with pytest.raises(InfeasibleError, match="persons"):
         planned(AnisotropicMean(), BUDGET, persons=300, dimension=5)
 
@@ -224,10 +224,10 @@ def test_few_persons_and_many_columns_choose_some_columns_or_none():
     plan = plan_unknown(BUDGET, 8000, 60_000, beta=0.05, scale_range=RANGE)
     assert plan.scale_noise.chooses
     assert plan.error_share > 1
-    assert Guarantee.of(BUDGET, REPLACE_ONE, plan.losses).verify()
+    assert Guarantee.of(BUDGET, REPLACE_ONE, plan.events).verify()
     stage = scale_noise(0.02, 300, 9000, RANGE, 0.05)
     assert stage.top == 0
-    assert [loss.name for loss in stage.losses] == ["radius of the other columns"]
+    assert [loss.name for loss in stage.events] == ["radius of the other columns"]
 
 
 def test_two_blocks_run():

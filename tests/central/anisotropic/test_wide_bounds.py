@@ -72,7 +72,7 @@ def test_beyond_the_range_nothing_is_said(covariance, neighbors):
     if covariance is None and neighbors == "add-remove":
         pytest.skip("an unknown covariance is estimated under replace-one only")
     x = 1e15 + np.random.default_rng(4).standard_normal((4000, 2))
-    design = {} if neighbors == "replace-one" else {"n_design": 4000}
+    design = {} if neighbors == "replace-one" else {"n_guess": 4000}
     release = pm.mean(
         x, **BUDGET, neighbors=neighbors, noise=pm.SimulatedNoise(3), **design,
         method=pm.AnisotropicMean(covariance, scale_range=(0.1,

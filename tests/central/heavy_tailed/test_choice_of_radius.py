@@ -66,12 +66,14 @@ def test_a_plan_says_what_a_private_radius_would_bring():
     assert bought.usual < 0.9 * without.usual  # a smaller error
     assert bought.half_length_at(1.0) > 1.2 * without.half_length_at(1.0)  # longer intervals
     assert chosen.search is None
-    assert chosen.losses == without.losses
-    assert f"private_radius=True is left out: {planning._brought(without, bought)}" in chosen.why
+    assert chosen.events == without.events
+    assert (
+        f"private_radius=True is left out: {planning._brought(without, bought)}" in chosen.rationale
+    )
     for plan in (without, bought):
-        assert f"{plan.usual:.3g}" in chosen.why
-        assert f"{plan.half_length_at(1.0):.3g}" in chosen.why
-    assert "left out" not in without.why
+        assert f"{plan.usual:.3g}" in chosen.rationale
+        assert f"{plan.half_length_at(1.0):.3g}" in chosen.rationale
+    assert "left out" not in without.rationale
 
 
 def test_the_plan_of_the_shorter_intervals_is_kept():
@@ -79,7 +81,7 @@ def test_the_plan_of_the_shorter_intervals_is_kept():
     assert planning.shorter(without, bought).search is None
     kept = planning.shorter(bought, without)
     assert kept.search is None
-    assert "found privately" in kept.why
+    assert "found privately" in kept.rationale
 
 
 @pytest.mark.parametrize("radius", [False, True])
@@ -162,8 +164,8 @@ def test_a_plan_says_where_giving_nothing_would_do_better():
     nothing = predicted_with_nothing(MIXED, PublicShape.of(D, N), (plan.common.spread,) * D)
     assert plan.nothing == nothing < plan.usual
     words = "giving nothing (method='default') would do better here, though"
-    assert words in plan.why
-    assert f"{nothing:.3g} against {plan.usual:.3g}" in plan.why
+    assert words in plan.rationale
+    assert f"{nothing:.3g} against {plan.usual:.3g}" in plan.rationale
     assert plan.describe()["predicted error, giving nothing"] == nothing
 
 
@@ -172,14 +174,14 @@ def test_a_plan_that_is_better_than_nothing_says_nothing_of_it():
         pm.HeavyTailedMean(pareto_moment(), private_radius=True), MIXED, persons=N, dimension=D
     )
     assert plan.usual < plan.nothing
-    assert "would do better" not in plan.why
+    assert "would do better" not in plan.rationale
     assert instead(1.0, 1.0) == instead(None, 1.0) == ""
 
 
 def test_one_column_is_compared_as_well():
     tight = planned(pm.HeavyTailedMean(pm.BoundedMoment(4, 1.4)), MIXED, persons=5000)
     assert tight.nothing is not None
-    assert ("would do better" in tight.why) == (tight.nothing < 0.97 * tight.usual)
+    assert ("would do better" in tight.rationale) == (tight.nothing < 0.97 * tight.usual)
 
 
 def test_the_anisotropic_plan_says_it_too():
@@ -187,12 +189,12 @@ def test_the_anisotropic_plan_says_it_too():
     alike = planned(AnisotropicMean(1.0), MIXED, **shape)
     spike = planned(AnisotropicMean(np.array([1.0] + [1e-4] * 9)), MIXED, **shape)
     assert alike.nothing < alike.error
-    assert "giving nothing (method='default') would do better here" in alike.why
+    assert "giving nothing (method='default') would do better here" in alike.rationale
     assert spike.nothing > spike.error
-    assert "would do better" not in spike.why
+    assert "would do better" not in spike.rationale
     unknown = planned(AnisotropicMean(None), MIXED, persons=3000, dimension=10)
-    assert "would do better" in unknown.why
-    guess = planned(AnisotropicMean(1.0), MIXED, n_design=2500, dimension=3, relation=ADD_REMOVE)
+    assert "would do better" in unknown.rationale
+    guess = planned(AnisotropicMean(1.0), MIXED, n_guess=2500, dimension=3, relation=ADD_REMOVE)
     assert guess.nothing is None or guess.nothing > 0
 
 

@@ -16,7 +16,7 @@ def test_a_moment_names_the_estimator():
     release = pm.mean(table(), epsilon=1.0, delta=1e-6, moment=moment, noise=pm.SimulatedNoise(1))
     assert release.estimator.startswith("heavy-tailed")
     assert np.linalg.norm(release.estimate - 5.0) < 1.0
-    assert "moment" in release.plan.why
+    assert "moment" in release.plan.rationale
     assert release.guarantee.verify()
 
 
@@ -38,11 +38,11 @@ def test_add_remove_takes_a_public_guess():
         epsilon=1.0,
         moment=moment,
         neighbors="add-remove",
-        n_design=1000,
+        n_guess=1000,
         noise=pm.SimulatedNoise(2),
     )
-    assert release.persons != 1000
-    assert abs(release.persons - 1500) < 100
+    assert release.n != 1000
+    assert abs(release.n - 1500) < 100
 
 
 def test_the_method_needs_its_assumption():
@@ -59,7 +59,7 @@ def test_weights_by_the_records_of_a_table(width, home):
     columns = {f"x{j}": generator.normal(4 + j, 1.0, len(who)) for j in range(width)}
     frame = pl.DataFrame({"who": who, **columns})
     source = {"polars": frame, "duckdb": frame.to_arrow()}.get(home)
-    read = {"estimand": "records", "cap": 12}
+    read = {"estimand": "records", "max_records": 12}
     if source is None:
         matrix = np.column_stack(list(columns.values()))
         people = pm.read(matrix, person=who, values=list(columns), **read)
@@ -105,5 +105,5 @@ def test_rounds_are_a_whole_number_that_can_be_planned():
 
 
 def test_whole_numbers_said_as_doubles_are_kept_as_whole():
-    weights = pm.RecordWeights(cap=4.0, least=2.0)
-    assert [type(item) for item in (weights.cap, weights.least)] == [int, int]
+    weights = pm.RecordWeights(max_records=4.0, least=2.0)
+    assert [type(item) for item in (weights.max_records, weights.least)] == [int, int]

@@ -76,7 +76,7 @@ def test_a_failure_is_an_outcome_and_costs_the_same():
 @pytest.mark.parametrize("form", FORMS)
 def test_bills_follow_the_form(form):
     coarse = make(form, 2000, 3)
-    losses = coarse.losses
+    losses = coarse.events
     if form == "selection":
         assert len(losses) == 3
         assert coarse.pure == 3 * coarse.epsilon
@@ -90,7 +90,7 @@ def test_bills_follow_the_form(form):
 
 def test_a_lone_person_shows_with_probability_delta_at_most():
     coarse = make("stable", 1000)
-    threshold = next(loss for loss in coarse.losses if isinstance(loss, Threshold))
+    threshold = next(loss for loss in coarse.events if isinstance(loss, Threshold))
     shown = laplace_tail(int(threshold.threshold) - 1, 2 / coarse.epsilon)
     assert shown <= Fraction(threshold.delta)
     # and the threshold is not needlessly high
@@ -125,7 +125,7 @@ def test_values_outside_the_range_count_at_its_ends():
 
 def test_the_middle_of_the_range_needs_no_data():
     coarse = needs(d=2, half=3.0).public()
-    assert coarse.losses == ()
+    assert coarse.events == ()
     assert found_by(coarse, None, SimulatedNoise(0)) == (0.0, 0.0)
     assert coarse.offset == pytest.approx(3 * math.sqrt(2))
 

@@ -72,7 +72,7 @@ BOTH = [
 
 def plan_of(name, relation=REPLACE_ONE):
     estimator, budget, d, n = CASES[name]
-    size = {"persons": n} if relation == REPLACE_ONE else {"n_design": n}
+    size = {"persons": n} if relation == REPLACE_ONE else {"n_guess": n}
     return planned(estimator, budget, dimension=d, relation=relation, **size), budget, d, n
 
 
@@ -86,12 +86,12 @@ def people(n, d, seed=0, center=4.2, records=10):
 @pytest.mark.parametrize(("name", "relation"), BOTH)
 def test_bill_error_and_release(name, relation):
     plan, budget, d, n = plan_of(name, relation)
-    assert within(plan.losses, budget)
+    assert within(plan.events, budget)
     release = plan.release(people(n, d), SimulatedNoise(1))
     assert release.guarantee.verify()
     assert release.guarantee.relation == relation
     # a run that did not stop early costs what was planned, entry by entry
-    spent, planned = release.guarantee.mechanisms, plan.losses
+    spent, planned = release.guarantee.mechanisms, plan.events
     assert sorted(x.pure for x in spent) == sorted(x.pure for x in planned)
     assert sorted(x.mu for x in spent) == pytest.approx(sorted(x.mu for x in planned), rel=1e-9)
     assert not release.secure
@@ -101,7 +101,7 @@ def test_bill_error_and_release(name, relation):
     assert "bound on a moment" in text or "lines" in text
     json.dumps(release.to_dict())
     if relation == ADD_REMOVE:
-        assert release.persons is None or abs(release.persons - n) < n / 3
+        assert release.n is None or abs(release.n - n) < n / 3
         assert str(n) not in json.dumps(release.to_dict()["guarantee"])
 
 
@@ -109,19 +109,19 @@ def test_bill_error_and_release(name, relation):
 def test_the_budget_is_used_up(name):
     plan, budget, _, _ = plan_of(name)
     if budget.is_pure:
-        assert sum((x.pure for x in plan.losses), Fraction(0)) == Fraction(1)
+        assert sum((x.pure for x in plan.events), Fraction(0)) == Fraction(1)
     else:
-        mu = math.sqrt(sum(x.mu**2 for x in plan.losses))
+        mu = math.sqrt(sum(x.mu**2 for x in plan.events))
         left = gaussian_mu(1.0, 0.75e-6)  # a quarter of delta pays for thresholds
         assert mu == pytest.approx(left, rel=1e-6)
 
 
 def test_disjoint_parts_cost_the_dearest():
     plan, _, _, n = plan_of("columns, disjoint")
-    (loss,) = plan.losses
+    (loss,) = plan.events
     assert isinstance(loss, Parallel)
     assert max(loss.mu, 0) <= gaussian_mu(1.0, 1e-6)
-    sizes = [item.persons for item in plan.schedule.rounds]
+    sizes = [item.n for item in plan.schedule.rounds]
     residues = [r for part, _ in plan.parts for r in part]
     assert sorted(residues) == list(range(24))
     modulus = plan.parts[0][1]
@@ -254,7 +254,7 @@ def test_calls_that_cannot_be_are_refused():
     with pytest.raises(ArgumentError):
         planned(estimator, PURE, persons=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError):
-        planned(HeavyTailedMean(RANGED, split="disjoint"), PURE, n_design=100, relation=ADD_REMOVE)
+        planned(HeavyTailedMean(RANGED, split="disjoint"), PURE, n_guess=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError):
         planned(
             HeavyTailedMean(BoundedMoment(2, 1, range=[(0, 1), (0, 1)])),
@@ -353,5 +353,5 @@ def test_box_quantiles(law):
 
 def test_gaussian_losses_keep_their_lattice():
     plan, _, _, _ = plan_of("columns, Gaussian")
-    gaussian = [loss for loss in plan.losses if isinstance(loss, Gaussian)]
+    gaussian = [loss for loss in plan.events if isinstance(loss, Gaussian)]
     assert all(loss.scale >= 2**20 for loss in gaussian)

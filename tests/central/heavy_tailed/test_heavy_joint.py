@@ -163,14 +163,14 @@ def test_noise_has_the_scales_that_are_said(law):
 
 
 def test_bills_state_the_strength():
-    (loss,) = joint("gaussian").losses
+    (loss,) = joint("gaussian").events
     assert isinstance(loss, Gaussian)
     assert loss.mu == pytest.approx(0.25, rel=1e-12)
     assert loss.scale >= 2**20
-    (bill,) = joint("k-norm").losses
+    (bill,) = joint("k-norm").events
     assert isinstance(bill, Pure)
     assert (bill.epsilon, bill.relation) == (Fraction(1, 2), "replace-one")
-    (first,) = WeightSum("gaussian", 0.01, "add-remove").losses
+    (first,) = WeightSum("gaussian", 0.01, "add-remove").events
     assert first.mu == pytest.approx(0.01, rel=1e-12)
     values = [
         WeightSum("k-norm", Fraction(1, 10), "add-remove").draw(50 * UNIT, SimulatedNoise(j))

@@ -79,7 +79,7 @@ def test_the_search_draws_what_it_bills():
     rows = np.random.default_rng(0).standard_normal((300, 2))
     found = search.find(TrustedCurator(ArrayPersonTable(rows, ("a", "b")), noise), (0.0, 0.0))
     assert set(noise.scales) == {Fraction(4)}
-    assert search.losses[0].pure == Fraction(1, 2)
+    assert search.events[0].pure == Fraction(1, 2)
     assert found in (2.0, 4.0, None)
 
 
@@ -106,8 +106,8 @@ def test_the_certificate_holds_for_a_known_law():
 
 
 def test_counts_are_paid():
-    assert ClippedCount("laplace", Fraction(1, 5), "replace-one").losses[0].pure == Fraction(1, 5)
-    assert ClippedCount("gaussian", 0.05, "replace-one").losses[0].mu == pytest.approx(0.05)
+    assert ClippedCount("laplace", Fraction(1, 5), "replace-one").events[0].pure == Fraction(1, 5)
+    assert ClippedCount("gaussian", 0.05, "replace-one").events[0].mu == pytest.approx(0.05)
     drawn = [
         ClippedCount("gaussian", 0.05, "replace-one").draw(40, SimulatedNoise(j))
         for j in range(500)

@@ -34,7 +34,7 @@ class AnisotropicMean:
     several records see `person_covariance`. method: "auto" takes the least predicted error of
     "average" (filtered mean), "two-phase" (filtered centre, then a clipped sum) and "noisy-degree"
     (a filter for large public n). beta:
-    chance that some person is filtered out or clipped, under the assumption. n_design: under
+    chance that some person is filtered out or clipped, under the assumption. n_guess: under
     add-remove the public number of persons that radii and noise are made for; the true number
     stays private, a bad guess costs accuracy. scale_range: public smallest and largest standard
     deviation of a column, for covariance=None (without it a further private step finds them).
@@ -61,7 +61,7 @@ class AnisotropicMean:
     covariance: object = None
     method: str = AUTO
     beta: float = 0.05
-    n_design: int | None = None
+    n_guess: int | None = None
     scale_range: tuple[float, float] | None = None
     sampled_degrees: int | None = None
     scales: str = SAME
@@ -81,8 +81,8 @@ class AnisotropicMean:
                 "scales", self.scales, "requires a known covariance", "give covariance"
             )
         validate.fraction("beta", self.beta)
-        if self.n_design is not None:
-            object.__setattr__(self, "n_design", validate.whole("n_design", self.n_design, least=2))
+        if self.n_guess is not None:
+            object.__setattr__(self, "n_guess", validate.whole("n_guess", self.n_guess, least=2))
         if self.covariance is None and self.method != AUTO:
             raise ArgumentError(
                 "method",
@@ -153,7 +153,7 @@ class AnisotropicMean:
             raise too_few(attempt, budget, design, _hopeless(plan, design), self._others())
         if self.scales == MAHALANOBIS:  # no sum over columns: `Cheapest` compares those
             return plan
-        known = shape if shape.count is not None else replace(shape, design=design)
+        known = shape if shape.count is not None else replace(shape, n_guess=design)
         return replace(plan, nothing=predicted_with_nothing(budget, known, plan.deviations))
 
     @property
@@ -188,23 +188,23 @@ class AnisotropicMean:
 
     def _design(self, shape: PublicShape) -> int:
         """The public number that radii and noise are made for."""
-        if self.n_design is None:
+        if self.n_guess is None:
             return shape.number(least=2)
-        if shape.persons is not None:
+        if shape.n is not None:
             raise ArgumentError(
-                "n_design",
-                self.n_design,
+                "n_guess",
+                self.n_guess,
                 "is only for neighbors='add-remove'",
                 "remove it",
             )
-        if shape.design not in (None, self.n_design):
+        if shape.n_guess not in (None, self.n_guess):
             raise ArgumentError(
-                "n_design",
-                self.n_design,
-                f"must match the guess beside the budget, {shape.design}",
+                "n_guess",
+                self.n_guess,
+                f"must match the guess beside the budget, {shape.n_guess}",
                 "use one of them",
             )
-        return self.n_design
+        return self.n_guess
 
     def _plans(self, candidates: Candidates) -> Iterator[KnownPlan]:
         few = candidates.parts == 1  # else all pairs would take long

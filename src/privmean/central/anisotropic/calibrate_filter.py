@@ -55,11 +55,11 @@ class TightCount:
 def tight_count(
     mu: float,
     bad: float,
-    n_design: float,
+    n_guess: float,
     shares: Iterable[float] = COUNT_SHARES,
     most: float = 1.0,
 ) -> TightCount | None:
-    """The split of `mu` between count and mean with the least noise at `n_design` persons.
+    """The split of `mu` between count and mean with the least noise at `n_guess` persons.
 
     most: the largest share of the persons that may be taken off the count.
     """
@@ -68,10 +68,10 @@ def tight_count(
     for share in shares:
         count_mu = float(share) * mu
         offset = z / count_mu
-        if offset >= min(most * n_design, n_design - 1):
+        if offset >= min(most * n_guess, n_guess - 1):
             continue
         multiplier = 1 / math.sqrt(mu**2 - count_mu**2)
-        noise = multiplier * n_design / (n_design - offset)
+        noise = multiplier * n_guess / (n_guess - offset)
         if best is None or noise < best[0]:
             best = noise, TightCount(count_mu, offset, multiplier)
     return None if best is None else best[1]
@@ -86,9 +86,9 @@ class TooFewPeople(InfeasibleError):
     """More persons or a larger epsilon would do."""
 
 
-def infeasible(n_design: float, epsilon: float, relation: str) -> TooFewPeople:
+def infeasible(n_guess: float, epsilon: float, relation: str) -> TooFewPeople:
     return TooFewPeople(
-        f"a filtered mean at epsilon={epsilon:g} needs more than {n_design:g} persons "
+        f"a filtered mean at epsilon={epsilon:g} needs more than {n_guess:g} persons "
         f"({relation}): its count alone would fail",
         "use more persons, a larger epsilon or delta, or another estimator",
     )
@@ -97,7 +97,7 @@ def infeasible(n_design: float, epsilon: float, relation: str) -> TooFewPeople:
 def calibrate(
     epsilon: float,
     delta: float,
-    n_design: float,
+    n_guess: float,
     relation: Relation,
     *,
     dimension: int = 1,
@@ -106,9 +106,9 @@ def calibrate(
     influence: float = BASIC_INFLUENCE,
     slip: float = 0.0,
 ) -> FilterCalibration:
-    """The calibration of a filtered mean within (epsilon, delta), for `n_design` public persons.
+    """The calibration of a filtered mean within (epsilon, delta), for `n_guess` public persons.
 
-    n_design only steers utility: privacy holds for any number of persons. most: of the persons
+    n_guess only steers utility: privacy holds for any number of persons. most: of the persons
     that may be taken off the count, so that a centre bears some missing. influence and slip belong
     to the filter (see `privacy.amplification`). Raises Infeasible from public numbers.
     """
@@ -116,13 +116,13 @@ def calibrate(
     behind = (delta - (1 + math.exp(epsilon)) * slip) / delta_ratio(epsilon, inner)
     behind *= 1 - SAFETY
     if behind <= 0:
-        raise infeasible(n_design, epsilon, relation)
+        raise infeasible(n_guess, epsilon, relation)
     first = gaussian_mu(inner, behind)
     room = lattice_room(first, COUNT_STEPS, 1) + lattice_room(first, MEAN_STEPS, dimension)
     mu = gaussian_mu(inner - room, (1 - bad) * behind * (1 - room)) * (1 - SAFETY)
-    tight = tight_count(mu, bad * behind, n_design, most=most) if mu > 0 else None
+    tight = tight_count(mu, bad * behind, n_guess, most=most) if mu > 0 else None
     if tight is None:
-        raise infeasible(n_design, epsilon, relation)
+        raise infeasible(n_guess, epsilon, relation)
     steps = count_lattice(1 / tight.count_mu)
     scale = steps / tight.count_mu
     threshold = tail_threshold(bad * behind, scale)
@@ -131,7 +131,7 @@ def calibrate(
     loss = FilteredMean(
         "filtered mean",
         epsilon=Fraction(epsilon),
-        relation=relation,
+        neighbors=relation,
         count_sensitivity=steps,
         count_scale=scale,
         threshold=threshold,

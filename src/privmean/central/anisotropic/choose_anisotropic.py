@@ -48,9 +48,9 @@ MOST_OFFSET = 0.45  # of the persons, taken off a centre's count: it stands half
 SLIP_SHARE = 0.1  # of delta, for a filter that can slip
 
 
-def pairs_radius(spectrum: Spectrum, exponent: float, n_design: int, beta: float) -> float:
+def pairs_radius(spectrum: Spectrum, exponent: float, n_guess: int, beta: float) -> float:
     """The friendship radius in the metric of Sigma^(-exponent/4)."""
-    return pair_radius(spectrum.deviations ** (2 - exponent), n_design, beta)
+    return pair_radius(spectrum.deviations ** (2 - exponent), n_guess, beta)
 
 
 class Candidates:
@@ -60,15 +60,15 @@ class Candidates:
         self,
         budget: Budget,
         spectrum: Spectrum,
-        n_design: int,
+        n_guess: int,
         beta: float,
         sampled_draws: int | None = None,
     ) -> None:
         assert budget.epsilon is not None
         self.budget, self.epsilon, self.delta = budget, budget.epsilon, budget.delta
         self.spectrum, self.relation, self.beta = spectrum, budget.neighbors, beta
-        self.n_design = n_design
-        self.persons = n_design if self.relation == REPLACE_ONE else None
+        self.n_guess = n_guess
+        self.n = n_guess if self.relation == REPLACE_ONE else None
         self.draws = sampled_draws
         self.powers = Powers(spectrum.deviations)
 
@@ -78,8 +78,8 @@ class Candidates:
         if self.draws is not None:
             return 1
         if self.relation == REPLACE_ONE:
-            return centre_parts(self.n_design)
-        return centre_parts(self.n_design, self.epsilon)
+            return centre_parts(self.n_guess)
+        return centre_parts(self.n_guess, self.epsilon)
 
     def centre(
         self, epsilon: float, delta: float, exponent: float, persons: int, most: float = MOST_OFFSET
@@ -117,18 +117,18 @@ class Candidates:
 
     def average(self) -> KnownPlan:
         """The filtered mean alone."""
-        return self._plan(self.centre(self.epsilon, self.delta, 1.0, self.n_design, most=1.0))
+        return self._plan(self.centre(self.epsilon, self.delta, 1.0, self.n_guess, most=1.0))
 
     def two_phase(self) -> Iterator[KnownPlan]:
         """A filtered centre, then the clipped sum with all that the composition leaves."""
         whole = gaussian_mu(self.epsilon, self.delta)
-        persons = -(-self.n_design // self.parts)
+        persons = -(-self.n_guess // self.parts)
         for share in CENTRE_SHARES:
             try:
                 first = self.centre(share * self.epsilon, self.delta / 2, 1.0, persons)
             except InfeasibleError:
                 continue
-            (curve,) = first.losses
+            (curve,) = first.events
             assert isinstance(curve, PrivacyProfile)
             mu = gaussian_after(curve, self.epsilon, self.delta, self.spectrum.dimension)
             if mu > 0:
@@ -139,7 +139,7 @@ class Candidates:
         if self.relation != REPLACE_ONE or self.draws is not None:
             return
         slip, bad = 0.05 * self.delta, 0.05 * self.delta
-        room = lattice_room(20.0, 2.0**20, self.n_design + self.spectrum.dimension)
+        room = lattice_room(20.0, 2.0**20, self.n_guess + self.spectrum.dimension)
         if room > 0.01 * self.epsilon:
             return
         mu = gaussian_mu(self.epsilon - room, 0.9 * self.delta * (1 - room)) * (1 - SAFETY)
@@ -150,17 +150,17 @@ class Candidates:
                         mu * math.sqrt(share),
                         slip,
                         bad,
-                        self.n_design,
+                        self.n_guess,
                         dimension=self.spectrum.dimension,
                         filter_share=part,
                     )
                 except InfeasibleError:
                     continue
-                if kept_degree(noisy, self.n_design, self.beta) > 0.995 * self.n_design:
+                if kept_degree(noisy, self.n_guess, self.beta) > 0.995 * self.n_guess:
                     continue
-                radius = pairs_radius(self.spectrum, 1.0, self.n_design, self.beta)
+                radius = pairs_radius(self.spectrum, 1.0, self.n_guess, self.beta)
                 first = Centre(
-                    self.spectrum, 1.0, self.n_design, radius, self.relation, calibration, noisy
+                    self.spectrum, 1.0, self.n_guess, radius, self.relation, calibration, noisy
                 )
                 if share == 1.0:
                     yield self._plan(first)
@@ -180,7 +180,7 @@ class Candidates:
                     first.expected_noise,
                     exponent,
                     self.relation,
-                    self.n_design,
+                    self.n_guess,
                     self.beta,
                 )
                 if best is None or noise < best[0]:
@@ -207,8 +207,8 @@ class Candidates:
         return Centre(
             self.spectrum,
             exponent,
-            centre.persons,
-            pairs_radius(self.spectrum, exponent, centre.persons, self.beta),
+            centre.n,
+            pairs_radius(self.spectrum, exponent, centre.n, self.beta),
             self.relation,
             centre.calibration,
             noisy=centre.noisy,
@@ -222,17 +222,17 @@ class Candidates:
             self.budget,
             self.spectrum,
             centre,
-            self.n_design,
-            self.persons,
+            self.n_guess,
+            self.n,
             self.beta,
             clips,
             share,
-            self.parts if centre.persons < self.n_design else 1,
+            self.parts if centre.n < self.n_guess else 1,
         )
 
     def best(self, plans: Iterable[KnownPlan]) -> KnownPlan:
         """The plan with the least predicted error; Infeasible if none can work."""
         working = [plan for plan in plans if math.isfinite(plan.error)]
         if not working:
-            raise infeasible(self.n_design, self.epsilon, self.relation)
+            raise infeasible(self.n_guess, self.epsilon, self.relation)
         return min(working, key=lambda plan: plan.error)

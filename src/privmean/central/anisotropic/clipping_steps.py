@@ -46,16 +46,16 @@ def clip_radius(
     powers: Powers,
     noise: float,
     centre_exponent: float,
-    n_design: float,
+    n_guess: float,
     beta: float,
     exponent: float = 1.0,
 ) -> float:
-    """A radius around a noisy centre that holds n_design persons in the metric Sigma^(-exponent/4).
+    """A radius around a noisy centre that holds n_guess persons in the metric Sigma^(-exponent/4).
 
     The centre's noise is `noise` times Sigma^(centre_exponent/4) times a standard normal vector.
     Tails of Hsu, Kakade and Zhang (2012) for the persons and for the noise.
     """
-    u = math.log(n_design / beta)
+    u = math.log(n_guess / beta)
     own, shape = 2 - exponent, centre_exponent - exponent
     slack = noise**2 * (2 * math.sqrt(3 * powers.total(2 * shape)) + 6 * powers.largest(shape))
     slack += 4 * noise * math.sqrt(2 * u * powers.largest(own + shape))
@@ -75,13 +75,13 @@ class ClipStep:
     count_mu: float = 0.0
     count_steps: int = 0
 
-    def losses(self, dimension: int, relation: Relation) -> tuple[Gaussian, ...]:
+    def events(self, dimension: int, relation: Relation) -> tuple[Gaussian, ...]:
         """The bill. One person moves the sum by STEPS, or by 2 STEPS if replaced."""
         moved = float(2 * STEPS if relation == REPLACE_ONE else STEPS)
-        bill = [Gaussian("clipped sum", moved, moved / self.mean_mu, dimension, relation=relation)]
+        bill = [Gaussian("clipped sum", moved, moved / self.mean_mu, dimension, neighbors=relation)]
         if self.count_mu:
             steps = float(self.count_steps)
-            bill.append(Gaussian("persons", steps, steps / self.count_mu, 1, relation=relation))
+            bill.append(Gaussian("persons", steps, steps / self.count_mu, 1, neighbors=relation))
         return tuple(bill)
 
     def scale(self, relation: Relation) -> float:
@@ -99,14 +99,14 @@ def expected_chain(
     noise: float,
     exponent: float,
     relation: Relation,
-    n_design: int,
+    n_guess: int,
     beta: float,
 ) -> tuple[list[float], float]:
     """Radii of the steps and the last noise, if the first centre's noise is `noise`."""
     radii = []
     for step in steps:
-        radius = clip_radius(powers, noise, exponent, n_design, beta, step.exponent)
-        noise, exponent = step.noise(radius, relation, n_design), step.exponent
+        radius = clip_radius(powers, noise, exponent, n_guess, beta, step.exponent)
+        noise, exponent = step.noise(radius, relation, n_guess), step.exponent
         radii.append(radius)
     return radii, noise
 

@@ -114,7 +114,7 @@ def clip_losses(
     """The bill of one clipped sum, by block. shares: of its mu^2."""
     return tuple(
         Gaussian(
-            "clipped sum", 2.0 * STEPS, 2 * STEPS / (mu * math.sqrt(part)), d, relation=REPLACE_ONE
+            "clipped sum", 2.0 * STEPS, 2 * STEPS / (mu * math.sqrt(part)), d, neighbors=REPLACE_ONE
         )
         for d, part in zip(dimensions, shares, strict=True)
     )
@@ -131,7 +131,7 @@ def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> t
             )
         except InfeasibleError:
             continue
-        (curve,) = calibration.losses
+        (curve,) = calibration.events
         assert isinstance(curve, PrivacyProfile)
         mu = gaussian_after(curve, epsilon, delta, MOST_SUMS * dimension)
         if mu > 0:

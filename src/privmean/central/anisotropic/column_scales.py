@@ -125,14 +125,14 @@ class ScaleNoise:
         return self.value_scale / SCORE_STEPS / self.pairs if self.top else 0.0
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         bill: list[PrivacyEvent] = []
         if self.unit is not None:
             bill.append(self.unit.loss(UNIT))
         if self.chooses:
-            bill += self.choice.losses
+            bill += self.choice.events
         if self.top:
-            bill += self.values.losses
+            bill += self.values.events
         for name, counting in (
             (NEAR, self.centre),
             (CLIP, self.clip),
@@ -154,7 +154,7 @@ class ScaleNoise:
         """The scores of those columns."""
         spread = root_above(self.top * self.span**2)
         return LatticeSums(
-            (Gaussian("column scales", spread, self.value_scale, self.top, relation=REPLACE_ONE),)
+            (Gaussian("column scales", spread, self.value_scale, self.top, neighbors=REPLACE_ONE),)
         )
 
     def choice_error(self, beta: float) -> float:

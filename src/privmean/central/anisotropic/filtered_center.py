@@ -37,7 +37,7 @@ class Centre:
 
     spectrum: Spectrum
     exponent: float
-    persons: int
+    n: int
     radius: float
     relation: Relation
     calibration: FilterCalibration
@@ -45,8 +45,8 @@ class Centre:
     sampled: Sampled | None = None
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.calibration.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.calibration.events
 
     @property
     def filter_name(self) -> str:
@@ -61,8 +61,8 @@ class Centre:
     @property
     def expected_noise(self) -> float:
         """The same at the count expected if nobody is dropped; infinite if that count fails."""
-        multiplier = self.calibration.expected_multiplier(self.persons)
-        return 2 * self.radius * multiplier / self.persons
+        multiplier = self.calibration.expected_multiplier(self.n)
+        return 2 * self.radius * multiplier / self.n
 
     def rows(self, x: Floats) -> Rows:
         """Persons (along the axes) on the lattice of this centre."""

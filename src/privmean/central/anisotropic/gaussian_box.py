@@ -70,6 +70,6 @@ class GaussianBox:
             kind=kind,
             target=target,
             assumption=self.assumption if kind == "interval" else "",
-            parts=parts,
+            half_widths=parts,
             status=FAILED if self.failed else OK,
         )

@@ -44,7 +44,7 @@ TAILS = "persons are sub-Gaussian with the given covariance"
 class KnownPlan(PlanBase):
     """A filtered mean (no `clips`), or two phases: a filtered centre, then clipped sums around it.
 
-    persons: n, public, under replace-one; n_design: the public number that radii and scales use.
+    persons: n, public, under replace-one; n_guess: the public number that radii and scales use.
     centre_parts: the centre is that of one in so many persons, by roster position or, where that is
     private, by a secret coin of each person.
     """
@@ -52,8 +52,8 @@ class KnownPlan(PlanBase):
     budget: Budget
     spectrum: Spectrum
     centre: Centre
-    n_design: int
-    persons: int | None
+    n_guess: int
+    n: int | None
     beta: float
     clips: tuple[ClipStep, ...] = ()
     centre_share: float = 1.0
@@ -68,7 +68,7 @@ class KnownPlan(PlanBase):
     @property
     def over_plain(self) -> float:
         """The predicted error over the sampling error of the plain mean, in the norm minimised."""
-        return self.error / math.sqrt(self.powers.total(2.0) / self.n_design)
+        return self.error / math.sqrt(self.powers.total(2.0) / self.n_guess)
 
     @property
     def dimension(self) -> int:
@@ -79,7 +79,7 @@ class KnownPlan(PlanBase):
         return "two-phase" if self.clips else "average"
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return self.how + instead(self.nothing, self.error)
 
     @property
@@ -89,10 +89,10 @@ class KnownPlan(PlanBase):
         return tuple(np.sqrt(axes.scaled_variances(axes.deviations**2)).tolist())
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case bill."""
-        steps = (step.losses(self.dimension, self.relation) for step in self.clips)
-        return self.centre.losses + tuple(loss for bill in steps for loss in bill)
+        steps = (step.events(self.dimension, self.relation) for step in self.clips)
+        return self.centre.events + tuple(loss for bill in steps for loss in bill)
 
     @cached_property
     def powers(self) -> Powers:
@@ -110,13 +110,13 @@ class KnownPlan(PlanBase):
         if math.isinf(first):
             return [math.inf] * len(self.clips), math.inf
         return expected_chain(
-            self.powers, self.clips, first, exponent, self.relation, self.n_design, self.beta
+            self.powers, self.clips, first, exponent, self.relation, self.n_guess, self.beta
         )
 
     @property
     def error(self) -> float:
-        """Predicted root mean square l2 error at n_design persons, sampling included."""
-        sampling = self.powers.total(2.0) / self.n_design
+        """Predicted root mean square l2 error at n_guess persons, sampling included."""
+        sampling = self.powers.total(2.0) / self.n_guess
         return math.sqrt(sampling + self.noise_error**2)
 
     @property
@@ -130,7 +130,7 @@ class KnownPlan(PlanBase):
         unit = validate.positive("guess_sd", guess_sd)
         if self.spectrum.scales == SAME:
             unit = 1.0
-        sampling = math.sqrt(self.powers.total(2.0) / self.n_design)
+        sampling = math.sqrt(self.powers.total(2.0) / self.n_guess)
         found = {"rmse": self.error, "sampling": sampling, "privacy_noise": self.noise_error}
         return {name: unit * value for name, value in found.items()}
 
@@ -141,7 +141,7 @@ class KnownPlan(PlanBase):
             "covariance": "public bound",
             "norm": f"l2 error {NORMS[self.spectrum.scales]}",
             "dimension": self.dimension,
-            "n_design": self.n_design,
+            "n_guess": self.n_guess,
             "friend radius": self.centre.radius,
             "centre exponent": self.centre.exponent,
             "multiplier": self.centre.calibration.multiplier,
@@ -153,20 +153,20 @@ class KnownPlan(PlanBase):
         }
         if self.clips:
             result["expected clip radii"] = self._chain()[0]
-            result["persons of the centre"] = self.centre.persons
+            result["persons of the centre"] = self.centre.n
         return result
 
     @property
     def shape(self) -> PublicShape:
-        return PublicShape.of(self.dimension, self.persons, self.n_design)
+        return PublicShape.of(self.dimension, self.n, self.n_guess)
 
     @property
     def public(self) -> tuple[str, ...]:
         if self.relation == REPLACE_ONE:
             return ("persons", "columns", "covariance bound")
-        return ("columns", "covariance bound", "n_design")
+        return ("columns", "covariance bound", "n_guess")
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         weighed_alike(people)
 
     def run(self, curator: Curator) -> Outcome:
@@ -178,7 +178,7 @@ class KnownPlan(PlanBase):
         if found is None:
             return self._failure()
         if not self.clips:
-            n = self.persons or max(found.count + self.centre.calibration.offset, 1.0)
+            n = self.n or max(found.count + self.centre.calibration.offset, 1.0)
             return self._success(found, n)
         return self._clipped(curator, x, found)
 
@@ -186,18 +186,18 @@ class KnownPlan(PlanBase):
         """The centre, of the persons at some positions; where positions shift as a person comes or
         goes, of those whom a secret coin of their own chooses."""
         if self.relation == REPLACE_ONE:
-            return self.centre.mechanism(work=float(self.centre.persons) ** 2 * self.dimension)
+            return self.centre.mechanism(work=float(self.centre.n) ** 2 * self.dimension)
         return self.centre.mechanism(self.centre_parts)
 
     def _clipped(self, curator: Curator, x: Floats, found: Found) -> Outcome:
         """Clipped sums, each around the centre that the one before released."""
         sigma, centre = self.spectrum.deviations, found.values
         noise, exponent = self.centre.noise(found.count), self.centre.exponent
-        n, count_noise = float(self.persons or 0), 0.0
+        n, count_noise = float(self.n or 0), 0.0
         deviation = found.deviations
         for item in self.clips:
             radius = clip_radius(
-                self.powers, noise, exponent, self.n_design, self.beta, item.exponent
+                self.powers, noise, exponent, self.n_guess, self.beta, item.exponent
             )
             step = step_of(radius, sigma, item.exponent)
             sums = clipped_sums(x, centre, 1 / step)
@@ -205,7 +205,7 @@ class KnownPlan(PlanBase):
             if item.count_mu:  # the number of persons is bought with this sum
                 exact.append(np.array([len(x) * item.count_steps]))
             noisy, *counted = curator.ask(
-                LatticeSums(item.losses(self.dimension, self.relation)), exact
+                LatticeSums(item.events(self.dimension, self.relation)), exact
             )
             if item.count_mu:
                 n, count_noise = max(int(counted[0][0]) / item.count_steps, 1.0), 1 / item.count_mu
@@ -224,7 +224,7 @@ class KnownPlan(PlanBase):
         return Outcome(
             estimate,
             GaussianBox(estimate, noise, sampling, BOUND, target),
-            persons=self.persons if self.persons is not None else round(n),
+            n=self.n if self.n is not None else round(n),
             assumptions=(TAILS,),
             shares=self._shares(),
         )
@@ -234,7 +234,7 @@ class KnownPlan(PlanBase):
         return Outcome(
             nothing,
             GaussianBox(nothing, nothing, nothing, BOUND, "mean", failed=True),
-            persons=self.persons,
+            n=self.n,
             status=FAILED,
             advice=(
                 "too few persons lie close together for the given covariance; the covariance may "
@@ -260,19 +260,19 @@ class KnownPlan(PlanBase):
 
 def weighed_alike(people: PersonTable) -> None:
     """Refuse the mean over records: persons are weighed alike."""
-    if people.cap is not None:
+    if people.max_records is not None:
         raise ArgumentError(
             "people",
-            f"cap={people.cap}",
+            f"max_records={people.max_records}",
             "requires people weighted equally",
-            "use estimand='persons'",
+            "use estimand='people'",
         )
 
 
 def worded(plan: KnownPlan) -> KnownPlan:
     """The plan, which now says why it runs."""
     noise, total = plan.noise_error, plan.error
-    spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_design)
+    spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_guess)
     how = (
         "the mean of the persons kept by a filter of close pairs"
         if not plan.clips

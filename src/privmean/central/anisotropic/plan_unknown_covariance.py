@@ -73,7 +73,7 @@ def plan_unknown(
             if nominal_noise(plan) >= nominal_noise(best):
                 break
             # the scales' curve may lie above the centre's, so what may follow is found once more
-            (curve, *_) = plan.losses
+            (curve, *_) = plan.events
             assert isinstance(curve, PrivacyProfile)
             mu = gaussian_after(curve, epsilon, delta, MOST_SUMS * dimension)
             share = 1 - (mu / gaussian_mu(epsilon, delta)) ** 2

@@ -184,13 +184,13 @@ def person_covariance(
     return float(result) if result.ndim == 0 else result
 
 
-def pair_radius(eigenvalues: Floats, n_design: float, beta: float) -> float:
-    """A distance that holds all pairs of n_design persons with probability at least 1 - beta.
+def pair_radius(eigenvalues: Floats, n_guess: float, beta: float) -> float:
+    """A distance that holds all pairs of n_guess persons with probability at least 1 - beta.
 
     eigenvalues: of the covariance in the metric; a pair's difference has twice that. Tail of
     Hsu, Kakade and Zhang (2012), union over n(n-1)/2 pairs.
     """
-    tau = math.log(max(n_design * (n_design - 1), 2) / (2 * beta))
+    tau = math.log(max(n_guess * (n_guess - 1), 2) / (2 * beta))
     total, square = float(eigenvalues.sum()), float((eigenvalues**2).sum())
     top = float(eigenvalues.max())
     return math.sqrt(2 * total + 4 * math.sqrt(square * tau) + 4 * top * tau)

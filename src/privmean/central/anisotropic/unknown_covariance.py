@@ -60,7 +60,7 @@ class UnknownPlan(PlanBase):
     """
 
     budget: Budget
-    persons: int
+    n: int
     dimension: int
     scale_noise: ScaleNoise
     stages: tuple[Stage, ...]
@@ -76,7 +76,7 @@ class UnknownPlan(PlanBase):
     @property
     def half(self) -> int:
         """Persons of the second half."""
-        return self.persons // 2
+        return self.n // 2
 
     @property
     def centred(self) -> int:
@@ -86,10 +86,10 @@ class UnknownPlan(PlanBase):
     @property
     def summed(self) -> int:
         """Persons whose clipped sum is taken."""
-        return self.persons if self.pooled else self.half
+        return self.n if self.pooled else self.half
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         how = "all columns" if not self.scale_noise.chooses else f"{self.scale_noise.top} columns"
         if not self.scale_noise.top:
             how = "no column of its own"
@@ -107,7 +107,7 @@ class UnknownPlan(PlanBase):
         return tuple(reference(self.dimension, self.scale_noise.top).tolist())
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case bill."""
         stage = self.stages[0]
         d = self.dimension
@@ -120,7 +120,7 @@ class UnknownPlan(PlanBase):
         return tuple(stage.mu * math.sqrt(share) for share in shares)
 
     def _bill(self, stage: Stage, clip: tuple[PrivacyEvent, ...]) -> tuple[PrivacyEvent, ...]:
-        scales, centre = self.scale_noise.losses, stage.calibration.losses
+        scales, centre = self.scale_noise.events, stage.calibration.events
         if self.pooled:
             return (self._halves(stage, (scales, centre)), *clip)
         return (self._halves(stage, (scales, centre + clip)),)
@@ -129,7 +129,7 @@ class UnknownPlan(PlanBase):
         """What the two halves cost together: a person is in one of them."""
         assert self.budget.epsilon is not None
         epsilon = Fraction(stage.epsilon if self.pooled else self.budget.epsilon)
-        return ParallelCurve(HALVES, epsilon, bills, relation=REPLACE_ONE)
+        return ParallelCurve(HALVES, epsilon, bills, neighbors=REPLACE_ONE)
 
     def describe(self) -> dict[str, Any]:
         stage = self.scale_noise
@@ -137,7 +137,7 @@ class UnknownPlan(PlanBase):
             "method": "unknown covariance",
             "filter": "basic",
             "dimension": self.dimension,
-            "persons": self.persons,
+            "n": self.n,
             "persons of the centre": self.centred,
             "persons in the clipped sum": self.summed,
             "clipped sums": len(self.sums_mu(self.stages[0])),
@@ -181,9 +181,9 @@ class UnknownPlan(PlanBase):
 
     @property
     def shape(self) -> PublicShape:
-        return PublicShape.of(self.dimension, self.persons)
+        return PublicShape.of(self.dimension, self.n)
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         weighed_alike(people)
 
     def run(self, curator: Curator) -> Outcome:
@@ -193,8 +193,8 @@ class UnknownPlan(PlanBase):
         def together(bills: tuple[tuple[PrivacyEvent, ...], ...]) -> PrivacyEvent:
             return self._halves(chosen[0], bills)
 
-        halves = (people.part(0, 2), people.part(1, 2))
-        one, two = curator.apart(HALVES, halves, join=together)
+        halves = (people.split(0, 2), people.split(1, 2))
+        one, two = curator.parallel(HALVES, halves, join=together)
         first = collect_rows(one.people, size_is_public=True)
         scales = run_scales(self.scale_noise, first, one, self.scale_range, EXPONENT)
         blocks = blocks_of(scales, self.dimension)
@@ -285,7 +285,7 @@ class UnknownPlan(PlanBase):
                 + ("" if self.pooled else ", of half of the persons"),
                 failed=found is None,
             ),
-            persons=self.persons,
+            n=self.n,
             status=status,
             advice=advice,
             assumptions=(ASSUMED, "persons alike in distribution whatever their position"),

@@ -38,19 +38,19 @@ class ArmsPlan(PairsPlan):
 
     keys: tuple[tuple[str, ...], tuple[str, ...]]
     estimator = "difference of two public arms"
-    why = (
+    rationale = (
         "no bounds are needed: limits are found from all persons together, then one signed sum "
         "gives the difference at the noise of one mean"
     )
     public = (*ROSTER, "who is in which arm", "column names")
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         """Refuse people that are no pairs of these arms, and arms that nobody is in."""
         if not all(self.pairs(people, "arms").group_weights()):
             raise InfeasibleError("an arm has no people", "check the spelling of the levels")
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
         purse = PureBudgetSpender(self.epsilon, self.relation)
         bill: list[PrivacyEvent] = [
@@ -60,8 +60,8 @@ class ArmsPlan(PairsPlan):
             bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
         for name in ("rough sums", FINAL):
             part = price(ROUGH, self.epsilon) if name != FINAL else purse.left
-            cost = 1 / purse.take(part)
-            bill.append(Laplace(name, Fraction(1), cost, joint=True, relation=self.relation))
+            cost = 1 / purse.spend(part)
+            bill.append(Laplace(name, Fraction(1), cost, joint=True, neighbors=self.relation))
         return tuple(bill)
 
     def final_epsilon(self, persons: int) -> float:

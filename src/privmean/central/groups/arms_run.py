@@ -65,7 +65,7 @@ class Difference:
     scales: tuple[float, ...]
     arms: Floats
     squares: Floats
-    persons: Floats
+    n: Floats
 
 
 def run_arms(
@@ -81,7 +81,7 @@ def run_arms(
     weight, _ = asking.group_weights(epsilon)  # public
     sizes, persons = weight[order], int(weight.sum())
     place = point_mass_share(asking.location(persons, 0.0, 0.0))
-    wallet.note("location")
+    wallet.label_next("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     tail = PooledTail.at(place)
     if tail is None:
@@ -92,18 +92,18 @@ def run_arms(
             status=status,
             advice=no_region_advice(place, settings, epsilon),
         )
-        return _outcome(nothing, persons, wallet.keep(), path)
+        return _outcome(nothing, persons, wallet.spent_by_label(), path)
     out = None
     if settings.counted:
         out = asking.beyond(wallet.share(BEYOND), place, float(persons))
-        wallet.note("beyond the limits")
+        wallet.label_next("beyond the limits")
     least = np.array([float(sizes.min())])
     first = tail.choose(
         settings.width_noise(epsilon, wallet.left - price(ROUGH, epsilon), least), RHO
     )
     both = GroupBounds(np.repeat(first.lower, 2), np.repeat(first.upper, 2))
     rough, _ = asking.cells("rough sums", price(ROUGH, epsilon), both)
-    wallet.note("rough sums")
+    wallet.label_next("rough sums")
     between = between_groups(rough, rough.mean, weight, rough.seen(SEEN), tail.spread)
     last = tail.choose(settings.width_noise(epsilon, wallet.left, least), RHO)
     usual = GroupBounds(np.repeat(last.lower, 2), np.repeat(last.upper, 2))
@@ -116,7 +116,7 @@ def run_arms(
         found = _own(final, order)
     else:
         found = _signed(asking, box, rough, sizes, order)
-    wallet.note("signed sum and squares")
+    wallet.label_next("signed sum and squares")
     return _outcome(
         _told(found, settings, epsilon, final_price, sizes, box, place, tail, out),
         persons, wallet.shares,
@@ -134,7 +134,7 @@ def _signed(
     rough mean of their arm."""
     wallet = asking.wallet
     treated, control = (int(item) for item in sizes)
-    step = SignedSum(FINAL, wallet.take(wallet.left), box.steps, (treated, control))
+    step = SignedSum(FINAL, wallet.spend(wallet.left), box.steps, (treated, control))
     sums = asking.people.group_sums([box, box])
     noisy = asking.curator.ask(step, step.exact([sums[g] for g in order]))
     unit, radius, least = float(step.scale), box.radius, min(treated, control)
@@ -182,7 +182,7 @@ def _told(
     out: GroupOutsideCount | None,
 ) -> EffectIntervals:
     """Sampling error, allowances and status of a difference."""
-    pooled = float(found.persons @ found.squares / found.persons.sum())
+    pooled = float(found.n @ found.squares / found.n.sum())
     variance = np.maximum(found.squares, pooled)
     grand = float(sizes @ found.arms / sizes.sum())
     shift = found.arms - grand
@@ -213,7 +213,7 @@ def _told(
         variance = variance + square + 2 * np.maximum(box.upper - found.arms, 0.0) * up_on
         variance = variance + 2 * np.maximum(found.arms - box.lower, 0.0) * down_on
         scales = np.array(found.scales)
-        error = 2 * float(scales @ scales) + float((variance / found.persons).sum())
+        error = 2 * float(scales @ scales) + float((variance / found.n).sum())
         carried = float((up_on + down_on).max()) > CARRIES * math.sqrt(error)
     least = float(sizes.min())
     few = least * float(left) < FEW * 2 * 2**0.5
@@ -229,7 +229,7 @@ def _told(
     both = thick or few
     return EffectIntervals(
         math.nan if few else found.estimate,
-        math.sqrt(float((variance / found.persons).sum())),
+        math.sqrt(float((variance / found.n).sum())),
         found.scales,
         math.inf if both or high[0] or low[1] else ALLOWED * float(up[0] + down[1]) + more,
         math.inf if both or low[0] or high[1] else ALLOWED * float(down[0] + up[1]) + less,
@@ -250,7 +250,7 @@ def _outcome(
     return Outcome(
         np.array([made.estimate]),
         made,
-        persons=persons,
+        n=persons,
         status=release_status((made.status,)),
         statuses=(made.status,),
         advice=made.advice,

@@ -83,7 +83,7 @@ def table_of(
     assert found.place.seen is not None
     cells = OccupiedCells.of(found.place, found.place.seen, settings.weights.mass)
     doubt = CLEAR * final.radius**2 * 6**0.5 * final.scale / final.divisor
-    about = between.middle, between.within, found.persons
+    about = between.middle, between.within, found.n
     heaped = cells.explain(final.mean, final.within, doubt, about)
     wide = np.where(heaped, 1.0, wide)
     far_up, far_down = up, down
@@ -156,7 +156,7 @@ def table_of(
         limits.upper,
         status,
         counted=settings.counted,
-        related=settings.weights.split,
+        clustering=settings.weights.split,
     )
     return table, np.where(few, np.nan, shrunk)
 
@@ -194,7 +194,7 @@ def table_within(
         limits.upper,
         status,
         counted=settings.counted,
-        related=settings.weights.split,
+        clustering=settings.weights.split,
     )
     return table, np.where(few, np.nan, shrunk)
 
@@ -277,7 +277,7 @@ def _hidden(found: GroupEstimates, limits: GroupBounds, high: Flags) -> Floats:
     assert found.tail is not None
     under, over = found.tail.beyond(limits.lower, limits.upper)
     part = np.where(high, over, under) + (1.0 if found.beyond is None else found.beyond.likely)
-    persons = part * found.persons
+    persons = part * found.n
     own = found.units
     if own is not None:
         low, up = (limits.lower - own.center) / own.size, (limits.upper - own.center) / own.size

@@ -63,7 +63,7 @@ class GroupPlan(PairsPlan):
     locates = True  # whether it pays for the place of the values itself
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return (
             "no bounds are needed: persons are counted by group, limits are found from all persons "
             "together and chosen by the size of each group, then all groups are released at once"
@@ -80,7 +80,7 @@ class GroupPlan(PairsPlan):
         known = ("column names", *keys, "number of groups a person counts in")
         return (*ROSTER, *known) if self.relation == REPLACE_ONE else known
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         """Refuse people that are no pairs of these groups."""
         self.pairs(people, "groups")
 
@@ -95,7 +95,7 @@ class GroupPlan(PairsPlan):
         return math.ceil(LEAST / self.settings.strength(self.of_value))
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
         purse = self.settings.purse(self.epsilon)
         bill = self.count_losses(purse)
@@ -110,11 +110,11 @@ class GroupPlan(PairsPlan):
         moved = Fraction(s.most * s.weights.parts * s.moves)
         bill: list[PrivacyEvent] = []
         if s.public_keys and not s.public_groups:
-            counts = purse.take(price(COUNTS, self.epsilon))
-            bill.append(Laplace("persons by group", moved, moved / counts, relation=relation))
+            counts = purse.spend(price(COUNTS, self.epsilon))
+            bill.append(Laplace("persons by group", moved, moved / counts, neighbors=relation))
         if (s.total or not s.public_keys) and not s.public_groups:
-            total = purse.take(price(TOTAL, self.epsilon))
-            bill.append(Laplace("persons", Fraction(1), 1 / total, relation=relation))
+            total = purse.spend(price(TOTAL, self.epsilon))
+            bill.append(Laplace("persons", Fraction(1), 1 / total, neighbors=relation))
         return bill
 
     def value_losses(
@@ -140,17 +140,17 @@ class GroupPlan(PairsPlan):
                 last = GaussianCells(
                     name, relation, (USUAL_STEPS,), s.weights.parts, s.most, s.affected, mu
                 )
-                bill += last.losses
+                bill += last.events
                 continue
             if s.public_keys:
-                cost = 1 / purse.take(part)
-                bill.append(Laplace(name, Fraction(1), cost, joint=True, relation=relation))
+                cost = 1 / purse.spend(part)
+                bill.append(Laplace(name, Fraction(1), cost, joint=True, neighbors=relation))
                 continue
             steps = KeyCells(
-                name, relation, purse.take(part), delta, (), USUAL_STEPS, s.weights.parts, s.most,
+                name, relation, purse.spend(part), delta, (), USUAL_STEPS, s.weights.parts, s.most,
                 s.weights.kept,
             )  # fmt: skip
-            bill += steps.losses
+            bill += steps.events
         return tuple(bill)
 
     @cached_property
@@ -235,8 +235,8 @@ class GroupPlan(PairsPlan):
         s = self.settings
         return {
             "groups": s.groups,
-            "groups a person counts fully in": s.weights.most,
-            "rule": "split" if s.weights.split else "mode",
+            "groups a person counts fully in": s.weights.max_groups,
+            "rule": "split" if s.weights.split else "most_frequent",
             "parts of a weight": s.weights.parts,
             "share of the counts": COUNTS + TOTAL * s.total,
             "share of the rough cells": ROUGH,
@@ -285,7 +285,7 @@ class GroupPlan(PairsPlan):
         return Outcome(
             table.estimate,
             table,
-            persons=max(int(found.persons), 0),
+            n=max(int(found.n), 0),
             status=status,
             statuses=table.status,
             advice=advice_of(found, self.settings, epsilon)
@@ -299,7 +299,7 @@ class GroupPlan(PairsPlan):
     def _left_out(self, found: GroupEstimates) -> tuple[str, ...]:
         """The warning that most people are in none of the groups, where n is public."""
         noise = found.weight_sd * math.sqrt(len(found.weight))
-        words = left_out_words(float(found.weight.sum()), noise, self.shape.persons)
+        words = left_out_words(float(found.weight.sum()), noise, self.shape.n)
         return (words,) if words and self.settings.public_keys else ()
 
     def _worded(self, table: GroupTable, found: GroupEstimates) -> GroupTable:
@@ -310,7 +310,7 @@ class GroupPlan(PairsPlan):
         s = self.settings
         if not s.weights.split:
             return PERSONS
-        if s.weights.most == 1:
+        if s.weights.max_groups == 1:
             return "mean, people weighted equally over all groups"
         return "mean, people weighted less if in more groups"
 

@@ -173,9 +173,9 @@ class GroupRelease(Release):
             {
                 "key": row.group,
                 **_told(row),
-                "persons": plain(row.persons),
-                "persons_std_error": plain(self.groups.weight_sd),
-                "persons_interval": [plain(x) for x in _about(row.persons, half)],
+                "n": plain(row.n),
+                "n_std_error": plain(self.groups.weight_sd),
+                "n_interval": [plain(x) for x in _about(row.n, half)],
                 **({} if self.shrunk is None else {"shrunk": plain(self.shrunk[g])}),
                 "status": row.status,
             }
@@ -184,7 +184,7 @@ class GroupRelease(Release):
         if self.crossed:
             result["margins"] = {
                 name: [
-                    {"key": row.group, **_told(row), "persons": plain(row.persons),
+                    {"key": row.group, **_told(row), "n": plain(row.n),
                      "status": row.status}
                     for row in self.margin(name)
                 ]
@@ -193,7 +193,7 @@ class GroupRelease(Release):
         result["contrasts"] = [self._contrast_facts(row) for row in rows[len(self.columns) :]]
         return result
 
-    def jointly(self, level: float | None = None) -> Interval:
+    def joint_interval(self, level: float | None = None) -> Interval:
         """Intervals of groups that hold at once, whatever the groups share."""
         at = self._level(level)
         all_rows = replace(self.groups, simultaneous=True)
@@ -257,7 +257,7 @@ class GroupRelease(Release):
             "contrast": row.group,
             **_told(row),
             "status": row.status,
-            "assumption": WORST if self.groups.related else APART,
+            "assumption": WORST if self.groups.clustering else APART,
         }
 
 

@@ -63,7 +63,11 @@ class GroupSettings:
     @property
     def most(self) -> int:
         """The largest weight of one person over the groups asked, in persons."""
-        return min(self.weights.most, self.groups) if self.public_keys else self.weights.most
+        return (
+            min(self.weights.max_groups, self.groups)
+            if self.public_keys
+            else self.weights.max_groups
+        )
 
     @property
     def moves(self) -> int:

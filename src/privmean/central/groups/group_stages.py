@@ -122,7 +122,7 @@ class GroupRun:
             return np.array(self.people.group_weights()) / s.weights.parts, KNOWN
         moved = s.most * s.weights.parts * s.moves
         step = NoisyCounts.at(
-            "persons by group", self.wallet.take(epsilon), self.wallet.relation, moved
+            "persons by group", self.wallet.spend(epsilon), self.wallet.relation, moved
         )
         exact = as_counts(*self.people.group_weights())
         parts = s.weights.parts
@@ -131,7 +131,7 @@ class GroupRun:
 
     def members(self, epsilon: Fraction) -> tuple[float, float]:
         """Noisy number of persons with a pair, and the deviation of its noise."""
-        step = NoisyCounts.at("persons", self.wallet.take(epsilon), self.wallet.relation)
+        step = NoisyCounts.at("persons", self.wallet.spend(epsilon), self.wallet.relation)
         (found,) = self.curator.ask(step, as_counts(self.people.members()))
         return float(found), float(step.scale) * 2**0.5
 
@@ -146,7 +146,7 @@ class GroupRun:
         if not s.weights.split and largest > HEAVY * persons:
             share = max(share, schedule.share)
         # no parts: these are chosen by whole persons, and a person here is several pairs
-        schedule = replace(schedule, share=share, persons=whole * unit, doubt=doubt * unit / 2**0.5)
+        schedule = replace(schedule, share=share, n=whole * unit, doubt=doubt * unit / 2**0.5)
         return find_region(self.curator, self.column, schedule, SNUG, wallet, wallet.relation)
 
     def beyond(self, epsilon: Fraction, place: ClippingRegion, persons: float) -> GroupOutsideCount:
@@ -171,7 +171,7 @@ class GroupRun:
         """Persons whose values, in units of their own groups, lie outside the bins that `tail`
         holds. persons: of these groups, by noisy counts."""
         step = self.wallet.counts("beyond the limits of groups", epsilon, 1)
-        cells = self.people.centred_counts(units, self.column)
+        cells = self.people.centered_counts(units, self.column)
         exact = as_counts(int(cells[~tail.bins_held()].sum()))
         (found,) = self.curator.ask(step, exact)
         whole = persons * self.settings.weights.mass
@@ -186,7 +186,7 @@ class GroupRun:
         boxes = boxes_of(limits)
         if self.settings.public_groups:
             return self._public_cells(name, epsilon, boxes), boxes
-        price = self.wallet.take(epsilon)
+        price = self.wallet.spend(epsilon)
         step = GroupCells(name, self.wallet.relation, *self._spread_over(boxes), price)
         noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
         return DecodedCells.of(noisy, boxes, float(step.scale)), boxes
@@ -196,7 +196,7 @@ class GroupRun:
     ) -> tuple[DecodedCells, list[ClipInterval]]:
         """Cells with Gaussian noise; all that is left is taken."""
         boxes = boxes_of(limits)
-        self.wallet.take(self.wallet.left)
+        self.wallet.spend(self.wallet.left)
         step = GaussianCells(name, self.wallet.relation, *self._spread_over(boxes), mu)
         noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
         # sqrt(6) of these scales is the noise of a weight, as for Laplace noise
@@ -215,7 +215,7 @@ class GroupRun:
         self, name: str, epsilon: Fraction, boxes: list[ClipInterval]
     ) -> DecodedCells:
         """The same where who is in a group is public: one person moves its own groups alone."""
-        step = GroupSums(name, self.wallet.take(epsilon), *self._spread_over(boxes))
+        step = GroupSums(name, self.wallet.spend(epsilon), *self._spread_over(boxes))
         sums = self.curator.ask(step, step.exact(self._sums(boxes)))
         weight, _ = self.group_weights(epsilon)
         return DecodedCells.of_sums(sums, boxes, float(step.scale), weight)
@@ -224,7 +224,7 @@ class GroupRun:
         """The noisy histogram of values in units of their own groups."""
         moved = 2 if self.wallet.relation == REPLACE_ONE else 1
         step = self.wallet.counts("values about their groups", epsilon, moved, spread=moved)
-        exact = self.people.centred_counts(units, self.column)
+        exact = self.people.centered_counts(units, self.column)
         return Histogram.of(self.curator.ask(step, exact), float(step.scale))
 
 

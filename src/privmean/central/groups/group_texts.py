@@ -35,7 +35,7 @@ def hidden_words(threshold: float) -> str:
 
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     """The unit, the rule, what is estimated, and what follows from the list of keys."""
-    k, split = settings.weights.most, settings.weights.split
+    k, split = settings.weights.max_groups, settings.weights.split
     if settings.public_groups and not split:
         rule = "Each person counts in one group, the first key of its records; see max_groups."
         listed = "who has records in which group is public; only the values are protected"
@@ -59,12 +59,12 @@ def notes_of(settings: GroupSettings) -> tuple[str, ...]:
             "are weighted means if the number of groups goes with the values; m counts the keys "
             "asked: another list of keys changes the rows"
         )
-    related = (
+    clustering = (
         ("intervals of contrasts hold for any dependence within people, and are wide",)
         if split
         else ()
     )
-    return rule, listed, *related
+    return rule, listed, *clustering
 
 
 def left_out_words(counted: float, noise: float, persons: int | None) -> str:
@@ -95,7 +95,7 @@ def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, 
         return joined((INDEPENDENT, "values lie within the bounds of their type", NORMAL)), ""
     if not settings.counted:
         return joined((INDEPENDENT, NORMAL)), ""
-    unseen = 0.0 if found.beyond is None else found.beyond.doubt * found.persons
+    unseen = 0.0 if found.beyond is None else found.beyond.doubt * found.n
     brief = joined((INDEPENDENT, GROUP_SHARE, no_undetected(unseen)))
     more = (
         OUTLIERS.format("a group"),

@@ -38,7 +38,7 @@ class RegionGroupMeans:
 
     def plan(self, budget: Budget, shape: PublicShape) -> RegionGroupPlan:
         """Prices of its own stages. Infeasible without a public number of persons."""
-        if budget.neighbors != REPLACE_ONE or shape.persons is None:
+        if budget.neighbors != REPLACE_ONE or shape.n is None:
             raise InfeasibleError("means from a shared location require a public n", "")
         made = self.means.plan(budget, shape)
         return RegionGroupPlan(**{x.name: getattr(made, x.name) for x in fields(GroupPlan)})
@@ -51,7 +51,7 @@ class RegionGroupPlan(SingleRegionPlan, GroupPlan):
     locates = False
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         return (
             "limits from a private look that other questions share, chosen by the size of each "
             "group; then all groups are released at once"

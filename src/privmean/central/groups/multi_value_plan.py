@@ -36,8 +36,8 @@ class ValuesPlan(GroupPlan):
         return self.shape.dimension
 
     @property
-    def why(self) -> str:
-        return f"{super().why}; persons are counted once for all values"
+    def rationale(self) -> str:
+        return f"{super().rationale}; persons are counted once for all values"
 
     def _part(self, left: Fraction) -> Fraction:
         """Of which the prices of one value are parts: under a rho budget squares add up."""
@@ -54,7 +54,7 @@ class ValuesPlan(GroupPlan):
         return purse, self.count_losses(purse)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """A bill of one path; every path composes to at most the budget."""
         purse, shared = self._shared()
         bill, part = list(shared), self._part(purse.left)
@@ -81,13 +81,13 @@ class ValuesPlan(GroupPlan):
         settings = self.settings
         asking = GroupRun.start(curator, settings, self.epsilon)
         every = counted_groups(asking, self.epsilon)
-        asking.wallet.note("persons by group")
-        counts = GroupCounts(every.weight, every.sd, every.persons, every.doubt, alike=False)
-        shared = curator.bill
+        asking.wallet.label_next("persons by group")
+        counts = GroupCounts(every.weight, every.sd, every.n, every.doubt, alike=False)
+        shared = curator.events
         part, made = self._part(asking.wallet.left), []
         for column in range(self.values):
             own = settings.purse(part)
-            start = len(curator.bill)
+            start = len(curator.events)
 
             def strength(left: Fraction, bill: Sequence[PrivacyEvent], start: int = start) -> float:
                 return self._strength(shared, left, bill[start:])
@@ -106,7 +106,7 @@ class ValuesPlan(GroupPlan):
         return Outcome(
             np.concatenate([item.estimate for item in made]),
             SeveralTables(tuple(item.intervals for item in made)),
-            persons=made[0].persons,
+            n=made[0].n,
             status=release_status(statuses),
             statuses=statuses,
             advice="; ".join(dict.fromkeys(item.advice for item in made if item.advice)),

@@ -56,10 +56,10 @@ class MultiValueRelease(Release):
         ]
         return result
 
-    def jointly(self, level: float | None = None) -> Interval:
+    def joint_interval(self, level: float | None = None) -> Interval:
         """Intervals of all values and groups that hold at once."""
         each = each_of(self._level(level), len(self.tables))
-        found = joined([item.jointly(each) for item in self.tables])
+        found = joined([item.joint_interval(each) for item in self.tables])
         return replace(found, level=self._level(level))
 
     def footer(self) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class OccupiedCells:
 
     lower: Floats
     upper: Floats
-    persons: Floats
+    n: Floats
     sd: float
 
     @classmethod
@@ -48,9 +48,9 @@ class OccupiedCells:
         (Bhatia and Davis 2000), in a table where one such cell makes a third of the spread, as that
         of 1 does of rates. noise: of each variance; about: middle, variance and number of all."""
         middle, variance, total = about
-        full = self.persons > FULL * self.sd / 2**0.5
+        full = self.n > FULL * self.sd / 2**0.5
         far = np.clip(np.maximum(self.lower - middle, middle - self.upper), 0.0, None)
-        carried = np.where(full, self.persons, 0.0) * far**2
+        carried = np.where(full, self.n, 0.0) * far**2
         if not carried.max() > CARRIES * variance * total:
             return np.zeros(len(mean), dtype=bool)
         lower, upper, place = self.lower[full], self.upper[full], mean
@@ -67,10 +67,10 @@ class OccupiedCells:
     def rest(self, total: float, sd: float, limits: Floats, high: Flags) -> Floats:
         """Persons who may lie beyond each limit (a lower one unless `high`): all of them, but for
         those in full cells on its other side. total, sd: all persons, and the noise of that."""
-        full = self.persons > FULL * self.sd / 2**0.5
+        full = self.n > FULL * self.sd / 2**0.5
         ends = limits[:, None]
         inside = np.where(high[:, None], self.upper <= ends, self.lower >= ends) & full
-        seen = inside @ np.where(full, self.persons, 0.0)
+        seen = inside @ np.where(full, self.n, 0.0)
         noise = np.sqrt(sd**2 + inside.sum(axis=1) * self.sd**2)
         found: Floats = np.maximum(total - seen, 0.0) + DOUBT * noise
         return found

@@ -44,7 +44,7 @@ class GroupForecast:
     its allowance; status: "ok", "low_precision" or "suppressed"."""
 
     key: str
-    persons: float
+    n: float
     rmse: float
     sampling: float
     privacy_noise: float

@@ -55,23 +55,23 @@ def run_private(
     asking = GroupRun.start(curator, settings, epsilon)
     wallet = asking.wallet
     persons, doubt = asking.members(price(TOTAL, epsilon))
-    wallet.note("persons")
+    wallet.label_next("persons")
     if persons * settings.strength(epsilon) < LEAST:
-        return ShownKeys(GroupEstimates(persons, shares=wallet.keep()))
+        return ShownKeys(GroupEstimates(persons, shares=wallet.spent_by_label()))
     place = point_mass_share(asking.location(persons, doubt, 0.0))
-    wallet.note("location")
+    wallet.label_next("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     tail = PooledTail.at(place)
     if tail is None:
-        return ShownKeys(GroupEstimates(persons, place, shares=wallet.keep(), path=path))
+        return ShownKeys(GroupEstimates(persons, place, shares=wallet.spent_by_label(), path=path))
     beyond = None
     if settings.counted:
         beyond = asking.beyond(wallet.share(BEYOND), place, persons)
-        wallet.note("beyond the limits")
+        wallet.label_next("beyond the limits")
     usual = _usual_box(settings, epsilon, wallet.left - price(ROUGH, epsilon), tail)
     first = _ask(curator, people, settings, "rough cells", price(ROUGH, epsilon), wallet, deltas[0],
                  {}, usual)  # fmt: skip
-    wallet.note("rough cells")
+    wallet.label_next("rough cells")
     (usual_last,) = boxes_of(usual)
     own: dict[Key, ClipInterval] = {}
     units, between, weight, weight_sd = None, None, np.empty(0), 1.0
@@ -85,14 +85,14 @@ def run_private(
         mean = rough.mean + cut
         between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
         places = {key: place for place, key in enumerate(people.keys)}
-        among = people.among([places[key] for key in known])
+        among = people.select_groups([places[key] for key in known])
         looking = GroupRun(curator, view, wallet, among)
         units, weight, weight_sd, rounds = recenter(
             looking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
         )
         path["rounds about groups"] = rounds
         if wallet.unnoted:
-            wallet.note("limits of groups")
+            wallet.label_next("limits of groups")
         noise = view.width_noise(epsilon, wallet.left, weight)
         limits = opened(tail.choose(noise, RHO), rough, mean, between, weight)
         if units is not None:
@@ -102,7 +102,7 @@ def run_private(
     (usual_last,) = boxes_of(usual)
     left = wallet.left
     last = _ask(curator, people, settings, FINAL, left, wallet, deltas[1], own, usual)
-    wallet.note(FINAL)
+    wallet.label_next(FINAL)
     keys = tuple(last.cells)
     if not keys:
         return ShownKeys(
@@ -160,7 +160,7 @@ def _ask(
     (box,) = boxes_of(usual)
     s = settings
     step = KeyCells(
-        name, s.relation, wallet.take(epsilon), delta,
+        name, s.relation, wallet.spend(epsilon), delta,
         tuple((key, item.steps) for key, item in own.items()), box.steps, s.weights.parts, s.most,
         s.weights.kept,
     )  # fmt: skip

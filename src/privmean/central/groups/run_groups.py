@@ -56,7 +56,7 @@ class GroupEstimates:
     below which a private key is not shown, None where no key could be.
     """
 
-    persons: float
+    n: float
     place: ClippingRegion | None = None
     reading: DecodedCells | None = None
     limits: GroupBounds | None = None
@@ -81,7 +81,7 @@ class GroupCounts:
 
     weight: Floats
     sd: float
-    persons: float
+    n: float
     doubt: float
     alike: bool = True
 
@@ -107,7 +107,7 @@ def run_groups(
     the values are, if that was paid for before."""
     asking = GroupRun.start(curator, settings, epsilon)
     counted = counted_groups(asking, epsilon)
-    asking.wallet.note("persons by group")
+    asking.wallet.label_next("persons by group")
     return run_value(asking, epsilon, counted, strength, place)
 
 
@@ -121,31 +121,38 @@ def run_value(
     """The stages of one value after the counts. epsilon: of which prices are parts; place: as for
     `run_groups`."""
     settings, wallet, curator = asking.settings, asking.wallet, asking.curator
-    counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.persons, counted.doubt
+    counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.n, counted.doubt
     bounds = settings.bounds_of(asking.column)
     if bounds is not None:
         return _run_within(asking, bounds, counted, strength)
     if persons * settings.strength(epsilon) < LEAST:
-        return GroupEstimates(persons, weight=counts, weight_sd=count_sd, shares=wallet.keep())
+        return GroupEstimates(
+            persons, weight=counts, weight_sd=count_sd, shares=wallet.spent_by_label()
+        )
     if place is None:
         place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
-        wallet.note("location")
+        wallet.label_next("location")
     place = point_mass_share(place)
     path, tail = place.path, PooledTail.at(place)
     if tail is None:
         return GroupEstimates(
-            persons, place, weight=counts, weight_sd=count_sd, shares=wallet.keep(), path=path
+            persons,
+            place,
+            weight=counts,
+            weight_sd=count_sd,
+            shares=wallet.spent_by_label(),
+            path=path,
         )
     heavy = np.zeros(settings.groups, dtype=bool)
     if not settings.weights.split and not settings.common:
         heavy = counts > HEAVY * persons
     wide, beyond = _beyond(asking, place, tail, persons, bool(heavy.any()))
     if beyond is not None:
-        wallet.note("beyond the limits")
+        wallet.label_next("beyond the limits")
     left = wallet.left - price(ROUGH, epsilon)
     limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
     rough, _ = asking.cells("rough cells", price(ROUGH, epsilon), limits)
-    wallet.note("rough cells")
+    wallet.label_next("rough cells")
     rough_sd = 6**0.5 * rough.scale
     weight, weight_sd = rough.weight, rough_sd
     if counted.alike:
@@ -159,7 +166,7 @@ def run_value(
             asking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
         )
     if wallet.unnoted:
-        wallet.note("limits of groups")
+        wallet.label_next("limits of groups")
     path["rounds about groups"] = rounds
     path["spread within over all"] = between.ratio
     limits = _limits(settings, epsilon, wallet.left, weight, tail, wide, heavy)
@@ -171,8 +178,8 @@ def run_value(
     if strength is None:
         final, _ = asking.cells(FINAL, wallet.left, limits)
     else:
-        final, _ = asking.gaussian_cells(FINAL, strength(wallet.left, curator.bill), limits)
-    wallet.note(FINAL)
+        final, _ = asking.gaussian_cells(FINAL, strength(wallet.left, curator.events), limits)
+    wallet.label_next(FINAL)
     weight = pooled_weight((weight, weight_sd), (final.weight, 6**0.5 * final.scale))
     weight_sd = (weight_sd**-2 + (6**0.5 * final.scale) ** -2) ** -0.5
     return GroupEstimates(
@@ -191,14 +198,16 @@ def _run_within(
     if strength is None:
         final, _ = asking.cells(FINAL, wallet.left, limits)
     else:
-        final, _ = asking.gaussian_cells(FINAL, strength(wallet.left, asking.curator.bill), limits)
-    wallet.note(FINAL)
+        final, _ = asking.gaussian_cells(
+            FINAL, strength(wallet.left, asking.curator.events), limits
+        )
+    wallet.label_next(FINAL)
     weight, sd = final.weight, 6**0.5 * final.scale
     if counted.alike:
         weight = pooled_weight((counted.weight, counted.sd), (weight, sd))
         sd = (counted.sd**-2 + sd**-2) ** -0.5
     return GroupEstimates(
-        counted.persons, reading=final, limits=limits, weight=weight, weight_sd=sd,
+        counted.n, reading=final, limits=limits, weight=weight, weight_sd=sd,
         shares=wallet.shares, gaussian=strength is not None,
     )  # fmt: skip
 

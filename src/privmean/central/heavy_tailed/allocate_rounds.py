@@ -53,13 +53,13 @@ class _RoundBudget:
 def threaded_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[ThreadedPlan]:
     """Plans that use all persons in every round."""
     for law in settings.laws(common.budget, common.dimension):
-        for coarse in settings.starts(law, common, common.persons):
+        for coarse in settings.starts(law, common, common.n):
             purse = _purse(settings, common, law, coarse)
             if purse is None:
                 continue
             most = FROM_AFAR if coarse.form == "public" else MOST_ROUNDS
             schedule = _problem(settings, common, law, purse).best(
-                coarse.offset, common.persons, rounds=settings.rounds, most=most
+                coarse.offset, common.n, rounds=settings.rounds, most=most
             )
             if schedule is not None:
                 yield ThreadedPlan(
@@ -97,13 +97,13 @@ def _purse(
     search = None
     if settings.private_radius:
         share = SEARCH_SHARE * budget.pure_epsilon()
-        search = private_radius.search_ball(common.bulk, math.inf, common.persons, share, 0.0)
+        search = private_radius.search_ball(common.bulk, math.inf, common.n, share, 0.0)
     paid = settings.weights is not None and settings.weights.critical is not None
     paid = paid or common.relation != REPLACE_ONE
     if law == "gaussian":
         if coarse.mu**2 > COARSE_SHARE * budget.gaussian_mu() ** 2:
             return None
-        mu = _calibrated(budget, (*coarse.losses, *(search.losses if search else ())), common)
+        mu = _calibrated(budget, (*coarse.events, *(search.events if search else ())), common)
         weight = WeightSum(law, mu * math.sqrt(EXTRA) * HAIR, common.relation) if paid else None
         counted = ClippedCount(law, mu * math.sqrt(COUNT_SHARE) * HAIR, common.relation)
         share = EXTRA * paid + COUNT_SHARE * settings.clipped_count
@@ -154,7 +154,7 @@ def _aimed(
     if schedule.law == "gaussian":
         hidden = math.sqrt(common.dimension) / strength("gaussian", purse.total, last.share)
     return private_radius.search_ball(
-        common.bulk, last.choice.radius, common.persons, search.epsilon, hidden
+        common.bulk, last.choice.radius, common.n, search.epsilon, hidden
     )
 
 
@@ -176,7 +176,7 @@ def disjoint_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[T
             if settings.rounds is not None and len(weights) != settings.rounds + 1:
                 continue
             modulus, blocks = sum(weights), residues(weights)
-            sizes = [block_size(block, modulus, common.persons) for block in blocks]
+            sizes = [block_size(block, modulus, common.n) for block in blocks]
             for coarse in settings.starts(law, common, sizes[0]):
                 cost = coarse.mu if law == "gaussian" else float(coarse.pure)
                 schedule = problem.disjoint(coarse.offset, sizes[1:])

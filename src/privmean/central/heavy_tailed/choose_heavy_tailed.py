@@ -45,7 +45,7 @@ def plan(settings: Settings, common: HeavyTailedNumbers) -> Plan | None:
     best = min(found, key=lambda item: item.error, default=None)
     if best is None or best.error >= common.bulk:
         return None
-    return replace(best, why=_why(best))
+    return replace(best, rationale=_why(best))
 
 
 def with_search(settings: Settings, found: Plan) -> Plan:
@@ -67,13 +67,13 @@ def shorter(found: ThreadedPlan, other: ThreadedPlan) -> ThreadedPlan:
     """The plan whose intervals are predicted to be shorter, on geometric average over values that
     fill the bound and values that fill half of it; `found` if they are alike."""
     if _length(other) < _length(found):
-        return replace(other, why=f"{other.why}; {_brought(found, other)}")
+        return replace(other, rationale=f"{other.rationale}; {_brought(found, other)}")
     before, after = ([item.usual_at(filled) for filled in FILLED] for item in (found, other))
     gain = math.prod(after) < WORTH ** len(FILLED) * math.prod(before)
     if not gain or after[0] > MOST * before[0]:
         return found
     said = f"private_radius={other.search is not None} is left out: {_brought(found, other)}"
-    return replace(found, why=f"{found.why}; {said}")
+    return replace(found, rationale=f"{found.rationale}; {said}")
 
 
 def _length(plan: ThreadedPlan) -> float:
@@ -94,7 +94,7 @@ def _brought(found: ThreadedPlan, other: ThreadedPlan) -> str:
 def compared(found: Plan, nothing: float | None) -> Plan:
     """The plan with what giving nothing is predicted to do, said where that is better."""
     words = instead(nothing, found.usual, " for values without large outliers")
-    return replace(found, nothing=nothing, why=found.why + words)
+    return replace(found, nothing=nothing, rationale=found.rationale + words)
 
 
 def one_sum(settings: Settings, budget: Budget, dimension: int) -> bool:
@@ -131,28 +131,26 @@ def column_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[One
         if settings.clipped_count
         else None
     )
-    for coarse in settings.starts("laplace", common, common.persons):
+    for coarse in settings.starts("laplace", common, common.n):
         if coarse.pure > Fraction(COARSE_SHARE) * epsilon:
             continue
         rest = epsilon - coarse.pure - (0 if count is None else COUNT_SHARE * epsilon)
         choice = _column_choice(common, coarse, rest - share)
         search = None
         if settings.private_radius:
-            search = private_radius.search_one_column(
-                common.spread, choice.radius, common.persons, share
-            )
+            search = private_radius.search_one_column(common.spread, choice.radius, common.n, share)
             if search is None:
                 choice = _column_choice(common, coarse, rest)
         left = rest if search is None else rest - share
-        one = Schedule("laplace", (Round(Fraction(1), common.persons, coarse.offset, choice),))
+        one = Schedule("laplace", (Round(Fraction(1), common.n, coarse.offset, choice),))
         yield OneDimensionPlan(common, coarse, one, left, search=search, count=count)
 
 
 def _column_choice(common: HeavyTailedNumbers, coarse: Coarse, epsilon: Fraction) -> radii.Choice:
     return radii.one_dimension(
         common.tails,
-        persons=common.persons,
-        noise=noise_at_one(epsilon, common.persons, common.relation),
+        persons=common.n,
+        noise=noise_at_one(epsilon, common.n, common.relation),
         offset=coarse.offset,
         mode=common.mode,
     )

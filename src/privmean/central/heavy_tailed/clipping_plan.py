@@ -23,7 +23,7 @@ class ClippingPlan(HeavyTailedPlan):
     schedule: Schedule
     search: RadiusSearch | None = field(default=None, kw_only=True)
     count: ClippedCount | None = field(default=None, kw_only=True)
-    why: str = field(default="", kw_only=True)
+    rationale: str = field(default="", kw_only=True)
     nothing: float | None = field(default=None, kw_only=True)
 
     @property
@@ -47,11 +47,11 @@ class ClippingPlan(HeavyTailedPlan):
 
     @property
     def searched(self) -> tuple[PrivacyEvent, ...]:
-        return () if self.search is None else self.search.losses
+        return () if self.search is None else self.search.events
 
     @property
     def counted(self) -> tuple[PrivacyEvent, ...]:
-        return () if self.count is None else self.count.losses
+        return () if self.count is None else self.count.events
 
     def told(self) -> dict[str, Any]:
         """What `describe` says of the last sum."""
@@ -68,7 +68,7 @@ class ClippingPlan(HeavyTailedPlan):
         """The bound on those beyond a radius that was found."""
         if found is None or self.search is None:
             return None
-        return Outside(self.search, self.common.persons, self.common.tails, self.last.offset)
+        return Outside(self.search, self.common.n, self.common.tails, self.last.offset)
 
     def report(self, beyond: float, weight: float) -> dict[str, Any]:
         """What the noisy number of clipped persons says."""

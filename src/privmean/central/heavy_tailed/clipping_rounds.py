@@ -38,7 +38,7 @@ class Round:
     """
 
     share: Fraction
-    persons: int
+    n: int
     offset: float
     choice: Choice
 

@@ -78,26 +78,26 @@ class Coarse:
         return max(1, math.ceil((upper - lower) / self.width))
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         if self.form == "selection":
             return tuple(
                 loss
                 for j in range(self.dimension)
                 if self.cells(j) > 1
-                for loss in self._selection(j).losses
+                for loss in self._selection(j).events
             )
         if self.form == "stable":
-            return tuple(loss for j in range(self.dimension) for loss in self._stable(j).losses)
+            return tuple(loss for j in range(self.dimension) for loss in self._stable(j).events)
         if self.form == "gaussian":
-            return self._gaussian.losses
+            return self._gaussian.events
         if self.form == "gaussian stable":
-            return self._gaussian_stable.losses
+            return self._gaussian_stable.events
         return ()
 
     @property
     def pure(self) -> Fraction:
         """Epsilon of the pure forms, all columns."""
-        return sum((loss.pure for loss in self.losses), Fraction(0))
+        return sum((loss.pure for loss in self.events), Fraction(0))
 
     def _selection(self, column: int) -> NoisyArgmax:
         return NoisyArgmax.of(self.epsilon, self.relation, name=f"coarse centre of column {column}")

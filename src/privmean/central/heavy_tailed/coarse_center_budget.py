@@ -35,7 +35,7 @@ class CoarseNeeds:
     """
 
     dimension: int
-    persons: int
+    n: int
     spread: float
     ranges: Ranges | None
     relation: Relation = REPLACE_ONE
@@ -43,7 +43,7 @@ class CoarseNeeds:
     wide: bool = False
 
     @property
-    def moved(self) -> int:
+    def sensitivity_share(self) -> int:
         """Counts of one column that a neighbour changes."""
         return moved_counts(self.relation)
 
@@ -89,34 +89,44 @@ class CoarseNeeds:
         """Exact noisy argmax a column, with just the epsilon it needs."""
         if self.ranges is None or self.cells > LARGEST_CELLS:
             return None
-        persons = MARGIN * self.persons
+        persons = MARGIN * self.n
         if self.wide:
-            slack = 2 * math.sqrt(math.log(4 * self.dimension / self.beta) / (2 * self.persons))
-            persons = self.persons * max(1 / 3 - slack, 1e-9)
-        need = self.moved * math.log((2 if self.wide else 1) * self.cells / self.beta) / persons
+            slack = 2 * math.sqrt(math.log(4 * self.dimension / self.beta) / (2 * self.n))
+            persons = self.n * max(1 / 3 - slack, 1e-9)
+        need = (
+            self.sensitivity_share
+            * math.log((2 if self.wide else 1) * self.cells / self.beta)
+            / persons
+        )
         return self._of("selection", epsilon=_share(need))
 
     def stable(self, delta: float) -> Coarse | None:
         """Laplace counts of occupied buckets above a threshold, a column at a time."""
-        if delta <= 0 or KEPT * self.persons <= 1:
+        if delta <= 0 or KEPT * self.n <= 1:
             return None
         d = self.dimension
-        shown = (math.log(d / delta) + math.log(d / self.beta)) / (KEPT * self.persons - 1)
-        right = math.log(self.persons * d / self.beta) / (MARGIN * self.persons)
-        return self._of("stable", epsilon=_share(self.moved * max(shown, right)), delta=delta)
+        shown = (math.log(d / delta) + math.log(d / self.beta)) / (KEPT * self.n - 1)
+        right = math.log(self.n * d / self.beta) / (MARGIN * self.n)
+        return self._of(
+            "stable", epsilon=_share(self.sensitivity_share * max(shown, right)), delta=delta
+        )
 
     def gaussian(self) -> Coarse | None:
         """Gaussian counts of all buckets of all columns."""
         if self.ranges is None or self.cells > LARGEST_CELLS:
             return None
-        deviation = MARGIN / 2 * self.persons / math.sqrt(2 * math.log(self.cells / self.beta))
-        return self._of("gaussian", mu=math.sqrt(self.moved * self.dimension) / deviation)
+        deviation = MARGIN / 2 * self.n / math.sqrt(2 * math.log(self.cells / self.beta))
+        return self._of(
+            "gaussian", mu=math.sqrt(self.sensitivity_share * self.dimension) / deviation
+        )
 
     def gaussian_stable(self, delta: float) -> Coarse | None:
         """Gaussian counts of occupied buckets above a threshold, all columns in one query."""
-        if delta <= 0 or KEPT * self.persons <= 1:
+        if delta <= 0 or KEPT * self.n <= 1:
             return None
         d = self.dimension
         hidden = -float(ndtri(delta / d)) + math.sqrt(2 * math.log(d / self.beta))
-        deviation = (KEPT * self.persons - 1) / hidden
-        return self._of("gaussian stable", mu=math.sqrt(self.moved * d) / deviation, delta=delta)
+        deviation = (KEPT * self.n - 1) / hidden
+        return self._of(
+            "gaussian stable", mu=math.sqrt(self.sensitivity_share * d) / deviation, delta=delta
+        )

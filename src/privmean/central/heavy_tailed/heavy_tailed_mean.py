@@ -54,7 +54,7 @@ class HeavyTailedMean:
         pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
 
     **Guarantees.** Unit: one person with all records. Any data. Public: the settings, the
-    assumption, and under replace-one the roster of persons (under add-remove `n_design` takes the
+    assumption, and under replace-one the roster of persons (under add-remove `n_guess` takes the
     place of their number). Assumed, for accuracy and intervals only: `moment`. All noise is exact.
 
     Raises `Infeasible` from `plan` when public numbers show that no useful release exists.
@@ -94,7 +94,7 @@ class HeavyTailedMean:
                 "weights",
                 self.weights,
                 RecordWeights,
-                "give RecordWeights(cap=12), in texts weights=cap:12",
+                "give RecordWeights(max_records=12), in texts weights=cap:12",
             )
         if self.rounds is not None:
             object.__setattr__(

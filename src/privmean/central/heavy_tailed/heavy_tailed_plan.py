@@ -32,7 +32,7 @@ class HeavyTailedNumbers:
 
     budget: Budget
     relation: Relation
-    persons: int
+    n: int
     dimension: int
     moment: BoundedMoment
     mode: Mode
@@ -55,14 +55,14 @@ class HeavyTailedNumbers:
     def predict(self, guess_sd: float, bias: float, noise: float) -> dict[str, float]:
         """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
         guess = validate.positive("guess_sd", guess_sd)
-        sampling = guess * math.sqrt(self.dimension / self.persons)
+        sampling = guess * math.sqrt(self.dimension / self.n)
         rmse = math.hypot(bias, noise, sampling)
         return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise, "bias_at_most": bias}
 
     def describe(self) -> dict[str, Any]:
         number = "persons" if self.relation == REPLACE_ONE else "persons, a public guess"
         return {
-            number: self.persons,
+            number: self.n,
             "columns": self.dimension,
             "bias bounds": self.mode,
             "beta": self.beta,
@@ -78,14 +78,14 @@ class HeavyTailedNumbers:
 
     def released_persons(self, weight: float) -> int:
         """n where it is public, else the noisy number of persons."""
-        return self.persons if self.relation == REPLACE_ONE else round(weight)
+        return self.n if self.relation == REPLACE_ONE else round(weight)
 
     def failed(self, shares: Mapping[str, float], advice: str = NOT_FOUND) -> Outcome:
         """The private outcome that there is no estimate. What was asked so far is spent."""
         return Outcome(
             np.full(self.dimension, np.nan),
             NoInterval(self.moment.ranges(self.dimension), self.dimension),
-            persons=self.persons if self.relation == REPLACE_ONE else None,
+            n=self.n if self.relation == REPLACE_ONE else None,
             status=FAILED,
             advice=advice,
             assumptions=(self.moment.describe(),),
@@ -104,8 +104,8 @@ class HeavyTailedPlan(PlanBase):
 
     @property
     def shape(self) -> PublicShape:
-        known = self.common.persons if self.common.relation == REPLACE_ONE else None
-        return PublicShape.of(self.common.dimension, known, self.common.persons)
+        known = self.common.n if self.common.relation == REPLACE_ONE else None
+        return PublicShape.of(self.common.dimension, known, self.common.n)
 
     @property
     def public(self) -> tuple[str, ...]:

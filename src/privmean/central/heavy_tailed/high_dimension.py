@@ -86,7 +86,7 @@ class ThreadedPlan(ClippingPlan):
             still,
             still,
             np.zeros(len(still)),
-            float(self.common.persons),
+            float(self.common.n),
             0.0,
             self.outside(radius) if bought else None,
         ).half_length(level)
@@ -100,7 +100,7 @@ class ThreadedPlan(ClippingPlan):
         radius = self.last.choice.radius
         if self.search is None:
             return radius
-        found = self.search.expected(self._filled(filled), self.common.persons, self.last.offset)
+        found = self.search.expected(self._filled(filled), self.common.n, self.last.offset)
         return min(radius, found)
 
     @cached_property
@@ -132,15 +132,15 @@ class ThreadedPlan(ClippingPlan):
         )
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case bill."""
-        rounds = [self.step(i).losses for i in range(len(self.strengths))]
+        rounds = [self.step(i).events for i in range(len(self.strengths))]
         if self.parts:
-            branches = tuple(item for item in (self.coarse.losses, *rounds) if item)
-            return (Parallel(PARTS, branches, relation=REPLACE_ONE),)
-        first = () if self.first_weight is None else self.first_weight.losses
+            branches = tuple(item for item in (self.coarse.events, *rounds) if item)
+            return (Parallel(PARTS, branches, neighbors=REPLACE_ONE),)
+        first = () if self.first_weight is None else self.first_weight.events
         flat = tuple(loss for item in rounds for loss in item)
-        return (*self.coarse.losses, *first, *self.searched, *flat, *self.counted)
+        return (*self.coarse.events, *first, *self.searched, *flat, *self.counted)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -153,14 +153,14 @@ class ThreadedPlan(ClippingPlan):
             return math.fsum(2 * item.rho if gaussian else float(item.pure) for item in losses)
 
         parts: dict[str, tuple[PrivacyEvent, ...]] = {
-            "coarse centre": self.coarse.losses,
-            "sum of weights": () if self.first_weight is None else self.first_weight.losses,
+            "coarse centre": self.coarse.events,
+            "sum of weights": () if self.first_weight is None else self.first_weight.events,
             "private radius": self.searched,
         }
         for i in range(len(self.strengths)):
-            parts[f"round {i + 1}"] = self.step(i).losses
+            parts[f"round {i + 1}"] = self.step(i).events
         parts["clipped persons"] = self.counted
-        total = cost(self.losses)
+        total = cost(self.events)
         return {name: cost(losses) / total for name, losses in parts.items() if losses}
 
     def describe(self) -> dict[str, Any]:
@@ -169,15 +169,15 @@ class ThreadedPlan(ClippingPlan):
             "coarse form": self.coarse.form,
             "planned centre errors": self.schedule.centers,
             "clip radii": tuple(item.choice.radius for item in self.schedule.rounds),
-            "persons a round": tuple(item.persons for item in self.schedule.rounds),
+            "persons a round": tuple(item.n for item in self.schedule.rounds),
             "noise law": self.schedule.law,
             **self.told(),
             "disjoint parts": bool(self.parts),
             "private radius": self.search is not None,
-            "record cap": None if self.weights is None else self.weights.cap,
+            "record cap": None if self.weights is None else self.weights.max_records,
         }
 
-    def accepts(self, people: PersonTable) -> None:
+    def check_table(self, people: PersonTable) -> None:
         if self.weights is not None:
             require_counts(people)
 
@@ -188,10 +188,10 @@ class ThreadedPlan(ClippingPlan):
         people, records = curator.people, None
         if self.weights is not None:
             people = counted(people, size_is_public=self.common.relation == REPLACE_ONE)
-            records = records_of(people, self.weights.cap)
+            records = records_of(people, self.weights.max_records)
         stages: tuple[Curator, ...] = (curator,) * (1 + len(self.strengths))
         if self.parts:  # every stage asks about persons of its own
-            stages = curator.apart(PARTS, [people] * len(stages))
+            stages = curator.parallel(PARTS, [people] * len(stages))
         center = self.coarse.find(stages[0], self._first(people))
         if center is None:
             return self.common.failed(self.shares)
@@ -228,7 +228,7 @@ class ThreadedPlan(ClippingPlan):
         return Outcome(
             self.common.within(np.array(center)),
             self._intervals(step, around, center, moved, weight, precision**-0.5, outside),
-            persons=self.common.released_persons(weight) if self.weights is None else None,
+            n=self.common.released_persons(weight) if self.weights is None else None,
             assumptions=(self.common.moment.describe(),),
             shares=self.shares,
             diagnostics=diagnostics,
@@ -241,7 +241,7 @@ class ThreadedPlan(ClippingPlan):
         if not self.parts:
             return people
         residues, modulus = self.parts[0]
-        return Union(tuple(people.part(residue, modulus) for residue in residues))
+        return Union(tuple(people.split(residue, modulus) for residue in residues))
 
     def _totals(
         self,
@@ -258,7 +258,7 @@ class ThreadedPlan(ClippingPlan):
         groups: list[PersonTable] = [people]
         if self.parts:
             residues, modulus = self.parts[stage]
-            groups = [people.part(residue, modulus) for residue in residues]
+            groups = [people.split(residue, modulus) for residue in residues]
         sums = [group.ball_sums(step.ball(center, 1)) for group in groups]
         present = sum(item.present for item in sums)
         return (
@@ -285,7 +285,7 @@ class ThreadedPlan(ClippingPlan):
         variance, allowance = common.spread**2, 0.0
         tails = {1: common.tails}
         if self.weights is not None:
-            numbers = np.geomspace(self.weights.least, self.weights.cap, 12).round()
+            numbers = np.geomspace(self.weights.least, self.weights.max_records, 12).round()
             tails = {
                 int(m): replace(common.moment, records=m).tails(common.dimension) for m in numbers
             }

@@ -259,8 +259,10 @@ class Coordinates:
             assumption=self.assumption,
             status=status,
             advice=ADVICE if status == ASSUMPTION_VIOLATED else "",
-            region=tuple((c - self.region_radius, c + self.region_radius) for c in self.center),
-            parts={
+            clip_bounds=tuple(
+                (c - self.region_radius, c + self.region_radius) for c in self.center
+            ),
+            half_widths={
                 "noise": (self._noise(level, 0.0),) * d,
                 "sampling": (-float(ndtri((1 - one) / 2)) * sd,) * d,
                 "clipping allowance": (allowance,) * d,

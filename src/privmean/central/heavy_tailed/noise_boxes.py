@@ -24,7 +24,7 @@ def noise_box(
         kind="noise_interval",
         target=target,
         assumption=assumption,
-        parts={"noise": (half,) * len(estimate)},
+        half_widths={"noise": (half,) * len(estimate)},
     )
 
 
@@ -56,7 +56,7 @@ class CoverBox:
             tuple(high for _, high in ends),
             level,
             assumption=f"{self.assumption}; within 4 alpha of the mean by the plan",
-            parts={"reach of the test": (self.reach,) * d},
+            half_widths={"reach of the test": (self.reach,) * d},
         )
 
     def noise_interval(self, level: float) -> Interval:

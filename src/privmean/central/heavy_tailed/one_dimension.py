@@ -50,9 +50,9 @@ class OneDimensionPlan(ClippingPlan):
         return ClippedSums("clipped sum", self.common.relation, epsilon=self.epsilon)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case bill."""
-        return (*self.coarse.losses, *self.searched, *self.sums.losses, *self.counted)
+        return (*self.coarse.events, *self.searched, *self.sums.events, *self.counted)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -68,7 +68,7 @@ class OneDimensionPlan(ClippingPlan):
     @property
     def shares(self) -> dict[str, float]:
         """Shares of epsilon."""
-        total = sum((loss.pure for loss in self.losses), Fraction(0))
+        total = sum((loss.pure for loss in self.events), Fraction(0))
         parts = {
             "coarse centre": self.coarse.pure,
             "private radius": Fraction(0) if self.search is None else self.search.epsilon,
@@ -92,12 +92,12 @@ class OneDimensionPlan(ClippingPlan):
         # a radius below the spacing of doubles at the centre would leave an empty box
         radius = max(radius, abs(center[0]) * 2.0**-48)
         box = ClipInterval(center[0] - radius, center[0] + radius)
-        exact = curator.people.box_sums([box])[0]
+        exact = curator.people.interval_sums([box])[0]
         assert exact is not None
         over = self.sums.over([box])
         (sums,) = curator.ask(over, over.exact([exact]))
         weight = self._divisor(sums)
-        if weight != self.common.persons and is_undetected(sums):
+        if weight != self.common.n and is_undetected(sums):
             return self.common.failed(self.shares, TOO_FEW)
         if self.count is not None:
             diagnostics |= self.report(curator.ask(self.count, exact.above + exact.below), weight)
@@ -115,7 +115,7 @@ class OneDimensionPlan(ClippingPlan):
                 self._bounds(),
                 outside,
             ),
-            persons=self.common.released_persons(weight),
+            n=self.common.released_persons(weight),
             assumptions=(self.common.moment.describe(),),
             shares=self.shares,
             diagnostics=diagnostics,
@@ -127,7 +127,7 @@ class OneDimensionPlan(ClippingPlan):
         The noise of the number would otherwise move the answer by its part of the distance from
         the centre; the intervals allow for persons without a value that the noise may hide.
         """
-        persons = self.common.persons
+        persons = self.common.n
         if self.common.relation == REPLACE_ONE and sums.weight >= persons - AGREE * sums.noise[2]:
             return float(persons)
         return max(sums.weight, 1.0)

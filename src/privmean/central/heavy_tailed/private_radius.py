@@ -46,8 +46,8 @@ class RadiusSearch:
         return FirstBelow("private radius", self.outside, self.epsilon, REPLACE_ONE, words)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.mechanism.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.mechanism.events
 
     def expected(self, tail: Tail, persons: int, offset: float) -> float:
         """The radius that values without large outliers are expected to give: the candidate beyond
@@ -102,7 +102,7 @@ class Outside:
     """
 
     search: RadiusSearch
-    persons: int
+    n: int
     tails: tuple[Tail, ...]
     offset: float
 
@@ -115,9 +115,9 @@ class Outside:
         scale, tried = 2 / float(self.search.epsilon), len(self.search.candidates)
         noise = scale * (math.log(3 / alpha) + math.log(3 * tried / alpha))
         most = self.search.outside + math.ceil(noise) + 1
-        if most >= self.persons:
+        if most >= self.n:
             return 1.0
-        return float(stats.beta.ppf(1 - alpha / (3 * tried), most + 1, self.persons - most))
+        return float(stats.beta.ppf(1 - alpha / (3 * tried), most + 1, self.n - most))
 
     def bias(self, alpha: float) -> float:
         """A bound on the bias of clipping in any direction, wrong with chance `alpha` at most."""

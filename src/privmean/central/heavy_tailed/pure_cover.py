@@ -59,7 +59,7 @@ class CoverPlan(HeavyTailedPlan):
     accuracy: float
     reach: float
     per_axis: int
-    why: str = "the exponential mechanism over a cover was asked for"
+    rationale: str = "the exponential mechanism over a cover was asked for"
 
     estimator = "exponential mechanism over a cover"
 
@@ -75,13 +75,13 @@ class CoverPlan(HeavyTailedPlan):
     @property
     def resolution(self) -> float:
         """Scale of the choice's noise in every direction: 2 radius/(n epsilon)."""
-        return 2 * self.radius / (self.common.persons * float(self.epsilon))
+        return 2 * self.radius / (self.common.n * float(self.epsilon))
 
     @property
     def error(self) -> float:
         """Planned l2 error: noise of the choice, the cover's spacing, sampling (rule of thumb)."""
         d = self.common.dimension
-        sampling = math.sqrt(d / self.common.persons) * self.common.spread
+        sampling = math.sqrt(d / self.common.n) * self.common.spread
         return math.hypot(d * self.resolution, math.sqrt(d / 12) * self.spacing, sampling)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
@@ -91,10 +91,10 @@ class CoverPlan(HeavyTailedPlan):
         return self.common.predict(guess_sd, 0.0, noise)
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         return (
-            *self.coarse.losses,
-            *self._choice.losses,
+            *self.coarse.events,
+            *self._choice.events,
         )
 
     @property
@@ -142,12 +142,12 @@ class CoverPlan(HeavyTailedPlan):
                 tuple(chosen.tolist()),
                 self.resolution,
                 self.spacing,
-                self.common.spread / math.sqrt(self.common.persons),
+                self.common.spread / math.sqrt(self.common.n),
                 4 * self.accuracy,
                 assumption_of(self.common),
                 self.common.moment.ranges(self.common.dimension),
             ),
-            persons=self.common.persons,
+            n=self.common.n,
             assumptions=(self.common.moment.describe(),),
             shares=self.shares,
         )
@@ -235,7 +235,7 @@ class PureCover:
 
     def _fit(self, common: HeavyTailedNumbers, coarse: Coarse, epsilon: Fraction) -> CoverPlan:
         """The plan after one coarse step; raises Infeasible if the cover is too large."""
-        n, d, spread = common.persons, common.dimension, common.spread
+        n, d, spread = common.n, common.dimension, common.spread
         accuracy = 0.7 * spread
         reach = coarse.offset / math.sqrt(d)
         if coarse.form == "public" and coarse.ranges is not None:
@@ -266,7 +266,7 @@ class PureCover:
 
     def _works(self, plan: CoverPlan) -> bool:
         """Whether the choice finds a good point: by the theorem, or by the margin at the mean."""
-        n, epsilon, beta = plan.common.persons, float(plan.epsilon), plan.common.beta
+        n, epsilon, beta = plan.common.n, float(plan.epsilon), plan.common.beta
         count = plan.per_axis**plan.common.dimension
         if not self.proof:
             return n * epsilon >= plan.radius / plan.accuracy * math.log(count / beta)

@@ -33,28 +33,34 @@ class RecordWeights:
 
     Example:
         people = pm.read(
-            pm.example("nlswork"), person="person_id", values="ln_wage", estimand="records", cap=12
+            pm.example("nlswork"), person="person_id", values="ln_wage", estimand="records",
+            max_records=12
         )
-        heavy = pm.HeavyTailedMean(pm.BoundedMoment(2, 1.0), weights=pm.RecordWeights(cap=12))
+        heavy = pm.HeavyTailedMean(pm.BoundedMoment(2, 1.0),
+        weights=pm.RecordWeights(max_records=12))
         pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
     """
 
-    cap: int
+    max_records: int
     critical: float | None = None
     least: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cap", validate.whole("cap", self.cap, least=1))
+        object.__setattr__(
+            self, "max_records", validate.whole("max_records", self.max_records, least=1)
+        )
         object.__setattr__(self, "least", validate.whole("least", self.least, least=1))
-        if self.least > self.cap:
-            raise ArgumentError("least", self.least, "must be at most cap", "give at most `cap`")
+        if self.least > self.max_records:
+            raise ArgumentError(
+                "least", self.least, "must be at most cap", "give at most `max_records`"
+            )
         if self.critical is not None:
             validate.positive("critical", self.critical)
 
     def weights(self, moment: BoundedMoment) -> tuple[int, ...]:
         """w(0..M) in units of 2^-20, the largest 2^20."""
-        raw = np.zeros(self.cap + 1)
-        for m in range(self.least, self.cap + 1):
+        raw = np.zeros(self.max_records + 1)
+        for m in range(self.least, self.max_records + 1):
             raw[m] = 1.0
             if self.critical is not None:
                 ratio = moment.spread(self.critical) / moment.spread(m)
@@ -63,7 +69,7 @@ class RecordWeights:
 
     def typical(self, moment: BoundedMoment) -> int:
         """The number of records that planning takes every person to have."""
-        return max(self.least, min(self.cap, round(moment.effective_records)))
+        return max(self.least, min(self.max_records, round(moment.effective_records)))
 
     def noise_factor(self, moment: BoundedMoment) -> float:
         """Noise relative to equal weights and radii, if everybody has the typical number."""
@@ -74,7 +80,7 @@ class RecordWeights:
 
 def require_counts(people: PersonTable) -> None:
     """Refuses people without numbers of records (a public fact of how they were read)."""
-    if people.cap is None and getattr(people, "counts", None) is None:
+    if people.max_records is None and getattr(people, "counts", None) is None:
         raise ArgumentError(
             "people",
             type(people).__name__,
@@ -91,13 +97,13 @@ def counted(people: PersonTable, *, size_is_public: bool) -> ArrayPersonTable:
     return found
 
 
-def records_of(people: ArrayPersonTable, cap: int) -> Integers:
+def records_of(people: ArrayPersonTable, max_records: int) -> Integers:
     """min(m, cap) a person: the smallest positive count of the columns, 0 without any record."""
     counts = people.counts
     assert counts is not None
     known = np.where(counts > 0, counts, np.iinfo(np.int64).max).min(axis=1)
     known = np.where((counts > 0).any(axis=1), known, 0)
-    return np.minimum(known, cap).astype(np.int64)
+    return np.minimum(known, max_records).astype(np.int64)
 
 
 def totals(

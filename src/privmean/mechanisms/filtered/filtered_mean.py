@@ -60,10 +60,10 @@ class FilteredMean:
     tell: bool | Progress | None = None
 
     @property
-    def losses(self) -> tuple[PrivacyEvent, ...]:
-        return self.calibration.losses
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.calibration.events
 
-    def moved(self, exact: Rows, other: Rows) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: Rows, other: Rows) -> tuple[Fraction, ...]:
         """Nothing that a pair of tables shows: the proof is of filter, count and mean together."""
         return ()
 

@@ -30,7 +30,7 @@ class FilterCalibration:
     count_scale: float
     threshold: int
     multiplier: float
-    losses: tuple[PrivacyEvent, ...]
+    events: tuple[PrivacyEvent, ...]
     law: str = "gaussian"
 
     @property
