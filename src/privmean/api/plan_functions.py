@@ -45,7 +45,8 @@ def required_n(
     columns: int | None = None,
     **terms: Unpack[CallOptions],
 ) -> int:
-    """The smallest number of persons whose predicted root mean square error is at most `target_error`.
+    """The smallest number of persons whose predicted root mean square error is at most
+    `target_error`.
 
     guess_sd: public guess of the standard deviation between persons, for planning only. Sizes at
     which the plan is infeasible count as too small.

@@ -39,19 +39,19 @@ _LEVEL = ("level=0.95",)
 # keywords of functions and classes: old or usual -> new, new=form, or a sentence
 KEYWORDS: dict[str, tuple[str, ...]] = {
     # renamed
-    "max_records": ("max_records",),
-    "clustering": ("clustering",),
+    "cap": ("max_records",),
+    "related": ("clustering",),
     "rule": ("group_rule",),
     "other": ("other_group",),
     "before": ("baseline",),
     "slope": ("baseline_slope",),
-    "n_guess": ("n_guess",),
+    "n_design": ("n_guess",),
     "memory": ("memory_limit", _RESOURCES.format("memory_limit")),
-    "temp_directory": ("temp_directory", _RESOURCES.format("temp_directory")),
-    "resources": ("resources", _TABLE.format("resources")),
+    "spill": ("temp_directory", _RESOURCES.format("temp_directory")),
+    "machine": ("resources", _TABLE.format("resources")),
     "around": ("center",),
-    "na_values": ("na_values", _TABLE.format("na_values")),
-    "n": ("n",),
+    "null_words": ("na_values", _TABLE.format("na_values")),
+    "persons": ("n",),
     "error": ("target_error",),
     "sizes": ("group_sizes",),
     # given elsewhere
@@ -122,7 +122,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
 VALUES = {
     ("estimand", "persons"): "people",
     ("weights", "persons"): "people",
-    ("effect", "per_person"): "per_person",
+    ("effect", "own"): "per_person",
     ("rule", "mode"): "most_frequent",
     ("group_rule", "mode"): "most_frequent",
 }
@@ -150,7 +150,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--spill": ("--temp-directory",),
     "--error": ("--target-error",),
     "--sizes": ("--group-sizes",),
-    "--n-per-period": ("--n-per-period",),
+    "--persons-a-period": ("--n-per-period",),
     "--null-word": ("--na-value",),
     # given elsewhere
     "--between-sd": (_ASSUME,),
@@ -163,8 +163,8 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--beta": ("--method 'anisotropic beta=0.01'",),
     "--scale-range": ("--method 'anisotropic scale_range=0.1,10'",),
     "--sampled-degrees": ("--method 'anisotropic sampled_degrees=50'",),
-    "--group": (_CLUSTERED, f"--related '{_EFFECTS}'", "--by COLUMN", "--arms COLUMN"),
-    "--group-sd": (_CLUSTERED, f"--related '{_EFFECTS}'"),
+    "--group": (_CLUSTERED, "--by COLUMN", "--arms COLUMN"),
+    "--group-sd": (_CLUSTERED),
     "--icc": ("--working 'exchangeable icc=0.3'",),
     "--phi": ("--working 'ar1 phi=0.5'",),
     "--scale": ("--scales TERM=NUMBER",),

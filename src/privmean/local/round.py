@@ -135,7 +135,9 @@ class Round:
         object.__setattr__(self, "menu", menu)
         object.__setattr__(self, "step", step)
         if self._whole("persons", least=1) > 2**30:
-            raise ArgumentError("persons", self.n, "must be at most 2^30", "use several rounds")
+            raise ArgumentError(
+                "persons", self.persons, "must be at most 2^30", "use several rounds"
+            )
         if not 1e-12 <= validate.fraction("beta", self.beta) <= 0.5:
             raise ArgumentError("beta", self.beta, "must lie between 1e-12 and 0.5", "try 0.05")
         object.__setattr__(self, "beta", float(self.beta))

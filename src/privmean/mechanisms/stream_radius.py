@@ -44,7 +44,8 @@ class RadiusSearch:
         return Selection(
             "clipping radius",
             self.epsilon,
-            sensitivity_text="each count of first records, by one (above a noisy limit, one answer)",
+            sensitivity_text="each count of first records, by one "
+            "(above a noisy limit, one answer)",
         )
 
     @property

@@ -140,7 +140,8 @@ class JointSums:
                 self.name,
                 Fraction(self.strength),
                 neighbors=self.relation,
-                sensitivity_text=f"the sum of rows, by {self.widest} steps at most (l2), and the weights",
+                sensitivity_text=f"the sum of rows, by {self.widest} steps at most (l2), "
+                "and the weights",
             ),
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.privacy import older_names
 from privmean.privacy.budget import Budget, Relation, describe_neighbors
 from privmean.privacy.calibrate import within
 from privmean.privacy.canonical_json import digest
@@ -15,8 +16,8 @@ from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 from privmean.privacy.neighbor_relations import holds_under, unstated
 from privmean.privacy.privacy_events import PrivacyEvent
 
-SCHEMA = 3  # of a stored guarantee; 2 had other keys; 1 had no number,
-no digest and entries without a relation
+# of a stored guarantee; 2 had other keys; 1 had no number, no digest, entries without a relation
+SCHEMA = 3
 PURPOSE = "privmean guarantee"
 UNITS = ("person", "response")
 
@@ -217,16 +218,17 @@ class Guarantee:
         public = values.get("public", [])
         if not isinstance(public, list | tuple):
             raise ArgumentError("public", public, "is not a list", "give a list of words")
+        read = older_names.guarantee(values)
         made = cls(
-            neighbors=values.get("neighbors", ""),
-            mechanisms=tuple(loss_from_dict(item) for item in values["mechanisms"]),
+            neighbors=read.get("neighbors", ""),
+            mechanisms=tuple(loss_from_dict(item) for item in read["mechanisms"]),
             epsilon=values.get("epsilon"),
             delta=values.get("delta", 0.0),
             rho=values.get("rho"),
             unit=values.get("unit", "person"),
             public=tuple(public),
             note=values.get("note", ""),
-            parent_run=values.get("parent_run", ""),
+            parent_run=read.get("parent_run", ""),
         )
         doubts = made._doubts(values, schema)
         return replace(made, stored_problems=doubts) if doubts else made

@@ -6,7 +6,7 @@ and then reads a copy whose keys are renamed here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 EVENT = {"relation": "neighbors", "moved": "sensitivity_text", "spread": "cells_changed"}
@@ -42,12 +42,12 @@ def release(values: Mapping[str, Any]) -> dict[str, Any]:
     """A release: what it holds at its top, its rows, intervals, groups, guarantee and plan."""
     found = _renamed(values, RELEASE)
     for name in ("interval", "noise_interval"):
-        found |= {name: _renamed(found[name], INTERVAL)} if name in found else {}
+        if isinstance(found.get(name), Mapping):
+            found[name] = _renamed(found[name], INTERVAL)
     for name in ("rows", "groups"):
         found |= {name: _each(found[name], _counts)} if name in found else {}
-    for name in ("margins",):
-        if isinstance(found.get(name), Mapping):
-            found[name] = {key: _each(rows, _counts) for key, rows in found[name].items()}
+    if isinstance(found.get("margins"), Mapping):
+        found["margins"] = {key: _each(rows, _counts) for key, rows in found["margins"].items()}
     if isinstance(found.get("values"), list):
         found["values"] = [release(item) for item in found["values"]]
     if isinstance(found.get("guarantee"), Mapping):
@@ -60,7 +60,7 @@ def release(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def study(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A study: its questions with their releases, and its plan."""
+    """A study and its plan; its releases keep their keys, which their own digests are of."""
     found = _renamed(values, STUDY)
     for name in ("questions", "shared_locations"):
         found |= {name: _each(found[name], _question)} if name in found else {}
@@ -75,8 +75,6 @@ def study(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _question(values: Mapping[str, Any]) -> dict[str, Any]:
     found = _renamed(values, STUDY)
-    if isinstance(found.get("release"), Mapping):
-        found["release"] = release(found["release"])
     if isinstance(found.get("mechanisms"), list):
         found["mechanisms"] = _each(found["mechanisms"], event)
     return found
@@ -86,13 +84,11 @@ def _counts(values: Mapping[str, Any]) -> dict[str, Any]:
     return _renamed(values, COUNTS)
 
 
-def _each(values: Any, rename: Any) -> Any:
+def _each(values: Any, rename: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
     if not isinstance(values, list):
         return values
     return [rename(item) if isinstance(item, Mapping) else item for item in values]
 
 
-def _renamed(values: Any, names: Mapping[str, str]) -> Any:
-    if not isinstance(values, Mapping):
-        return values
+def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in values.items()}

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from privmean.errors import ArgumentError
+from privmean.privacy import older_names
 from privmean.privacy.event_numbers import refused
 from privmean.privacy.parallel_composition import Parallel
 from privmean.privacy.privacy_events import (
@@ -39,6 +40,8 @@ def loss_from_dict(values: dict[str, Any], depth: int = 0) -> PrivacyEvent:
 
     depth: levels of groups that this loss lies in.
     """
+    if isinstance(values, dict):
+        values = older_names.event(values)
     loss = _loss_from_dict(values, depth)
     if loss.sensitivity_text and loss.sensitivity_text == loss.counted():
         object.__setattr__(
@@ -85,7 +88,10 @@ def says_its_loss(loss: PrivacyEvent, values: dict[str, Any]) -> bool:
 
     To six digits: some are sums and integrals that differ between versions of libraries.
     """
-    if not values.get("moved") or (loss.sensitivity_text and not isinstance(loss, SAYING)):
+    values = older_names.event(values)
+    if not values.get("sensitivity_text") or (
+        loss.sensitivity_text and not isinstance(loss, SAYING)
+    ):
         return False
     said, own = values.get("loss"), loss.summary()
     if not isinstance(said, dict) or said.keys() != own.keys():

@@ -313,7 +313,7 @@ def notes(
 
 def assumption_text(release: ResultNumbers) -> str:
     """What accuracy assumes (never privacy), in short sentences."""
-    brief = release.interval().brief
+    brief = release.interval().short_assumption
     found = sentences([brief] if brief else _assumed(release))
     return f"{'; '.join(found) or 'nothing but the noise'}."
 

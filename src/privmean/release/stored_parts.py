@@ -12,6 +12,7 @@ import numpy as np
 from privmean.errors import ArgumentError
 from privmean.inference.interval import Interval
 from privmean.inference.status import read_status
+from privmean.privacy import older_names
 from privmean.privacy.guarantee import Guarantee
 from privmean.release.provenance import NAME, NOT_COVERED, Provenance
 from privmean.release.result_rows import NAMES, Row
@@ -70,6 +71,9 @@ def _at(found: Interval, level: float) -> Interval:
 
 def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a stored release, by their names; see `Release.from_dict`."""
+    stored = values
+    if isinstance(values, Mapping):
+        values = older_names.release(values)
     if not isinstance(values, Mapping) or "estimate" not in values:
         raise ArgumentError(
             "values", type(values).__name__, "must hold a release", "give the result of `to_dict`"
@@ -101,7 +105,7 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
             "secure": values["secure"] is True,
             "level": population.level,
             "provenance": _provenance(values.get(NAME) or {}),
-            "stored": dict(values),
+            "stored": dict(stored),
             "found": tuple(_row(item) for item in values["rows"]),
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -15,6 +15,7 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.inference.status import OK, find_status, read_status
+from privmean.privacy import older_names
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 from privmean.privacy.guarantee_text import risk_sentence
 from privmean.privacy.privacy_events import PrivacyEvent
@@ -66,6 +67,7 @@ def write_report(
 
 def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any]:
     promise = Guarantee.from_dict(dict(stored["guarantee"]))
+    stored = older_names.study(stored)
     shares = {item["name"]: item["share"] for item in stored["plan"]["questions"]}
     made = stored[NAME]
     questions = [_question(item, shares) for item in stored["questions"]]
