@@ -27,7 +27,7 @@ LATTICE = 2.0**20
 
 EVENTS = [
     Laplace("one count", 1, 4),
-    Laplace("two counts", 2, 5, spread=2),
+    Laplace("two counts", 2, 5, cells_changed=2),
     Laplace("fine sum", 2**21, 2**23),
     Laplace("several scales", 2**21, 2**22, joint=True),
     Gaussian("sum", 0.3 * LATTICE, LATTICE, 3),
@@ -145,7 +145,7 @@ def test_losses_beyond_arithmetic_are_refused_when_they_are_made():
         lambda: Pure("much", 10**101),
         lambda: Laplace("more", 1, Fraction(1, 10**101)),
         lambda: Gaussian("little noise", 1e101, LATTICE, 1),
-        lambda: Laplace("many answers", 10**401, 1, spread=10**400),
+        lambda: Laplace("many answers", 10**401, 1, cells_changed=10**400),
     ):
         with pytest.raises(ArgumentError, match="beyond the numbers of any mechanism"):
             made()
@@ -154,8 +154,8 @@ def test_losses_beyond_arithmetic_are_refused_when_they_are_made():
 # --- recomputed by other means -------------------------------------------------------------------
 
 LAPLACE_BILLS = {
-    "two histograms": [Laplace("a", 2, 5, spread=2), Laplace("b", 2, 3, spread=2)],
-    "counts and a sum": [Laplace("a", 2, 4, spread=2), Laplace("b", 60, 100)],
+    "two histograms": [Laplace("a", 2, 5, cells_changed=2), Laplace("b", 2, 3, spread=2)],
+    "counts and a sum": [Laplace("a", 2, 4, cells_changed=2), Laplace("b", 60, 100)],
     "argmax and sums": [Selection("s", Fraction(1, 3)), Laplace("b", 7, 9), Laplace("c", 1, 2)],
     "many": [Laplace(f"{i}", 1, 5) for i in range(12)],
 }
@@ -217,7 +217,7 @@ def test_against_dp_accounting_with_integer_noise():
     one = pld.from_discrete_laplace_mechanism(0.25, 1, value_discretization_interval=1e-5)
     other = pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-5)
     both = one.self_compose(2).compose(other)
-    bill = [Laplace("h", 2, 4, spread=2), Gaussian("g", LATTICE, 2 * LATTICE, 1)]
+    bill = [Laplace("h", 2, 4, cells_changed=2), Gaussian("g", LATTICE, 2 * LATTICE, 1)]
     for epsilon in (0.2, 0.8, 1.6):
         assert math.isclose(
             total_delta(bill, epsilon), both.get_delta_for_epsilon(epsilon), rel_tol=1e-3
@@ -257,7 +257,7 @@ def test_a_bill_understated_by_a_tenth_is_caught_by_the_exact_law():
     assert total_delta(halved, epsilon) < truth
     assert total_delta(bill[:1], epsilon) < truth
     assert (
-        total_delta([Laplace("a", 2, 5, spread=2), Laplace("b", 2, 4, spread=2)], epsilon) < truth
+        total_delta([Laplace("a", 2, 5, cells_changed=2), Laplace("b", 2, 4, spread=2)], epsilon) < truth
     )
 
 

@@ -117,7 +117,7 @@ def test_rounding_of_transforms_is_within_what_is_added():
 BILLS = {
     "counts and noise": [Laplace("a", 1, 4), Gaussian("g", 0.3 * LATTICE, LATTICE, 3)],
     "spread": [
-        Laplace("a", 2, 5, spread=2),
+        Laplace("a", 2, 5, cells_changed=2),
         Gaussian("g", 0.4 * LATTICE, LATTICE, 3),
         Selection("s", Fraction(1, 5), bounded_range=True),
     ],

@@ -108,12 +108,12 @@ def test_several_scales_together_count_as_the_worst_of_their_epsilon():
     for epsilon in (0.2, 0.8, 1.2):
         truth = exact.delta_of(law, epsilon)
         assert truth <= total_delta(bill, epsilon) <= truth * (1 + 1e-3)
-    assert Laplace("joint", 2, 2, spread=2, joint=True).rho == Selection("s", Fraction(1)).rho
+    assert Laplace("joint", 2, 2, cells_changed=2, joint=True).rho == Selection("s", Fraction(1)).rho
 
 
 def test_zcdp_of_a_spread_shift():
     """Two answers that move by one each: rho is half of that of a general loss of epsilon."""
-    loss = Laplace("counts", 2, 2, spread=2)
+    loss = Laplace("counts", 2, 2, cells_changed=2)
     losses, p = exact.product(*[exact.discrete_laplace_losses(Fraction(2), 1)] * 2)
     for alpha in (1.01, 2.0, 10.0, 100.0):
         divergence = math.log(np.sum(p * np.exp((alpha - 1) * losses))) / (alpha - 1)

@@ -32,7 +32,7 @@ from tampering import resealed
 LATTICE = 2.0**20
 BILL = stated(
     (
-        Laplace("histogram", 2, 8, spread=2),
+        Laplace("histogram", 2, 8, cells_changed=2),
         Threshold("threshold", 4e-7, 60.0, scale=Fraction(4)),
         Selection("choice", Fraction(1, 10), bounded_range=True),
         Gaussian("sum", 0.1 * LATTICE, LATTICE, 4),
@@ -364,7 +364,7 @@ def test_what_moved_is_told_from_the_numbers_and_kept_where_it_is_said():
     for loss in BILL:
         assert loss.to_dict()["moved"]
         assert loss_from_dict(stored(made())["mechanisms"][BILL.index(loss)]) == loss
-    assert Laplace("h", 2, 8, spread=2).to_dict()["moved"] == (
+    assert Laplace("h", 2, 8, cells_changed=2).to_dict()["moved"] == (
         "2 of the answers, 2 steps in all (l1), at most 1 each"
     )
     said = Selection("choice", Fraction(1), sensitivity_text="two counts, by one each")

@@ -101,7 +101,7 @@ def test_the_unit_of_a_charge_is_that_of_its_guarantee():
 # --- every field of a stored guarantee -------------------------------------------------------
 BILL = stated(
     (
-        Laplace("histogram", 2, 8, spread=2),
+        Laplace("histogram", 2, 8, cells_changed=2),
         Threshold("threshold", 4e-7, 60.0, scale=Fraction(4)),
         WEAK,
         Laplace("sums", 3, 30, joint=True),
@@ -186,8 +186,8 @@ def test_nothing_can_be_added_for_free():
 def test_parts_of_one_change_are_no_more_than_its_whole_steps():
     """More `spread` would make a bill cheaper: an integer answer moves by a whole step."""
     with pytest.raises(ArgumentError, match="spread"):
-        Laplace("histogram", 2, 8, spread=3)
-    values = Laplace("histogram", 2, 8, spread=2).to_dict()
+        Laplace("histogram", 2, 8, cells_changed=3)
+    values = Laplace("histogram", 2, 8, cells_changed=2).to_dict()
     with pytest.raises(ArgumentError, match="spread"):
         loss_from_dict({**values, "spread": 50})
     with pytest.raises(ArgumentError, match="relation"):
