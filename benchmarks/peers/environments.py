@@ -60,6 +60,9 @@ JAX = Peer("jax", "jax_privacy", ("jax_privacy>=2.0",))
 PURE_LDP = Peer(  # it does not name what it imports, and xxhash 4 breaks its local hashing
     "pureldp", "pure-ldp", ("pure-ldp>=1.2", "numpy", "scikit-learn", "statsmodels", "xxhash<4")
 )
+STATISTICS = Peer(  # no privacy: benchmarks/prints_beside.py
+    "statsmodels", "statsmodels and marginaleffects", ("statsmodels>=0.14", "marginaleffects>=0.1")
+)
 ALL = (*PEERS, JAX, PURE_LDP)
 
 

@@ -154,7 +154,7 @@ def test_losses_beyond_arithmetic_are_refused_when_they_are_made():
 # --- recomputed by other means -------------------------------------------------------------------
 
 LAPLACE_BILLS = {
-    "two histograms": [Laplace("a", 2, 5, cells_changed=2), Laplace("b", 2, 3, spread=2)],
+    "two histograms": [Laplace("a", 2, 5, cells_changed=2), Laplace("b", 2, 3, cells_changed=2)],
     "counts and a sum": [Laplace("a", 2, 4, cells_changed=2), Laplace("b", 60, 100)],
     "argmax and sums": [Selection("s", Fraction(1, 3)), Laplace("b", 7, 9), Laplace("c", 1, 2)],
     "many": [Laplace(f"{i}", 1, 5) for i in range(12)],
@@ -257,7 +257,7 @@ def test_a_bill_understated_by_a_tenth_is_caught_by_the_exact_law():
     assert total_delta(halved, epsilon) < truth
     assert total_delta(bill[:1], epsilon) < truth
     assert (
-        total_delta([Laplace("a", 2, 5, cells_changed=2), Laplace("b", 2, 4, spread=2)], epsilon) < truth
+        total_delta([Laplace("a", 2, 5, cells_changed=2), Laplace("b", 2, 4, cells_changed=2)], epsilon) < truth
     )
 
 

@@ -164,7 +164,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--scale-range": ("--method 'anisotropic scale_range=0.1,10'",),
     "--sampled-degrees": ("--method 'anisotropic sampled_degrees=50'",),
     "--group": (_CLUSTERED, "--by COLUMN", "--arms COLUMN"),
-    "--group-sd": (_CLUSTERED),
+    "--group-sd": (_CLUSTERED,),
     "--icc": ("--working 'exchangeable icc=0.3'",),
     "--phi": ("--working 'ar1 phi=0.5'",),
     "--scale": ("--scales TERM=NUMBER",),

@@ -12,13 +12,13 @@ from typing import Any
 EVENT = {"relation": "neighbors", "moved": "sensitivity_text", "spread": "cells_changed"}
 GUARANTEE = {"relation": "neighbors", "part_of": "parent_run"}
 COUNTS = {
-    "n": "n",
-    "n_std_error": "n_std_error",
+    "persons": "n",
+    "persons_std_error": "n_std_error",
     "persons_interval": "n_interval",
 }
 RELEASE = {**COUNTS, "why": "rationale"}
 INTERVAL = {"region": "clip_bounds", "parts": "half_widths", "brief": "short_assumption"}
-PLAN = {"n": "n", "relation": "neighbors", "looks": "shared_locations"}
+PLAN = {"persons": "n", "relation": "neighbors", "looks": "shared_locations"}
 STUDY = {"looks": "shared_locations", "said": "options", "why": "rationale"}
 
 

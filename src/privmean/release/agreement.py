@@ -386,7 +386,7 @@ def group_rows(stored: Stored) -> Problems:
 
 
 def _noisy_persons(group: Stored) -> Problems:
-    low, high = numbers(group["persons_interval"])
+    low, high = numbers(group["n_interval"])
     persons, error = number(group["n"]), number(group["n_std_error"])
     if error is not None and error < 0:
         yield f"the persons of group {group['key']!r} have a negative standard error"
