@@ -15,10 +15,12 @@ from doc_pages import DOCS
 
 NAMES = sorted(set(pm.__all__) - {"__version__"})
 EXAMPLE = re.compile(r"^Example:\n((?:(?:    .*)?\n)*(?:    .*))", re.MULTILINE)
+EXAMPLES = re.compile(r"^Examples\n-{8}\n(.*)", re.MULTILINE | re.DOTALL)  # the last section
 
 
 def example(name: str) -> str:
-    found = EXAMPLE.search(inspect.getdoc(getattr(pm, name)) or "")
+    text = inspect.getdoc(getattr(pm, name)) or ""
+    found = EXAMPLE.search(text) or EXAMPLES.search(text)
     return textwrap.dedent(found[1]) if found else ""
 
 
@@ -33,7 +35,7 @@ def test_the_example_of_a_public_name_runs_and_shows_it(name, tmp_path, monkeypa
 def test_an_example_uses_the_name_or_what_gives_it():
     given = {
         "AuditReport": "audit", "CompareRelease": "compare", "CurveRelease": "curve",
-        "EffectRelease": "compare", "TwoArms": "Compare", "ValuesRelease": "mean",
+        "EffectRelease": "compare", "TwoArms": "Compare", "MultiValueRelease": "mean",
         "GroupMeans": "Mean", "GroupRelease": "mean", "Guarantee": "mean", "Interval": "mean",
         "QuantileRelease": "quantile", "RegressionRelease": "regress", "Release": "mean",
         "StudyPlan": "Study", "StudyRelease": "Study", "VarianceSearch": "Variance",
@@ -50,3 +52,30 @@ def test_an_example_uses_the_name_or_what_gives_it():
 def test_the_reference_has_every_public_name_once():
     listed = re.findall(r"^::: privmean\.(\w+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
     assert sorted(listed) == NAMES
+
+
+# --- the sections of functions -------------------------------------------------------------------
+
+FUNCTIONS = [name for name in NAMES if inspect.isfunction(getattr(pm, name))]
+SECTION = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
+
+
+def sections(name: str) -> dict[str, str]:
+    parts = SECTION.split(inspect.getdoc(getattr(pm, name)) or "")
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_documents_each_parameter(name):
+    text = sections(name)["Parameters"]
+    heads = [line for line in text.splitlines() if line and not line.startswith(" ")]
+    named = [item.strip() for line in heads for item in line.split(" : ")[0].split(",")]
+    assert named == list(inspect.signature(getattr(pm, name)).parameters)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_has_the_sections_in_order(name):
+    found = list(sections(name))
+    wanted = ["Parameters", "Returns", "Raises", "Privacy", "Examples"]
+    assert [item for item in wanted if item in found] == found
+    assert {"Parameters", "Returns", "Privacy", "Examples"} <= set(found)

@@ -35,4 +35,4 @@ def test_one_person_is_refused_in_the_singular(ask):
     with pytest.raises(InfeasibleError) as refused:
         ask(one)
     assert not re.search(r"\b1 (persons|columns|coefficients)\b", refused.value.args[0])
-    assert "1 person " in str(refused.value)
+    assert "n=1 is too small" in str(refused.value)

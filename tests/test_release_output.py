@@ -237,7 +237,7 @@ def test_a_stored_release_is_read_back_as_it_was(values):
     assert str(again) == str(release)
     assert again.rows() == release.rows()
     assert np.array_equal(again.conf_int(), release.conf_int())
-    with pytest.raises(ArgumentError, match="is not in the stored release"):
+    with pytest.raises(ArgumentError, match="must be the stored level"):
         again.interval(0.5)
 
 

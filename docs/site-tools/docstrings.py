@@ -15,12 +15,16 @@ RULE = re.compile(r"^(-{3,})$")
 
 
 def markdown(text: str) -> str:
-    """`Example:` and its indented lines become a block, `Guarantees:` a paragraph in bold."""
+    """`Example:` with its indented lines and the section `Examples` become blocks of code, headings
+    of sections and `Guarantees:` paragraphs in bold."""
     made: list[str] = []
     lines = text.splitlines()
     at = 0
     while at < len(lines):
         line = lines[at]
+        if line == "Examples" and at + 1 < len(lines) and RULE.match(lines[at + 1]):
+            made += ["", "**Examples**", "", "```python", *lines[at + 2 :], "```", ""]
+            break
         if EXAMPLE.match(line):
             block = []
             at += 1

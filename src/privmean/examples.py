@@ -106,21 +106,34 @@ TABLES: dict[str, tuple[str, Callable[[], Columns]]] = {
 
 
 def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
-    """A table to try things on, one row a record, as arrays by name: what `Table` takes.
+    """Return an example table, as arrays by column name.
 
-    name: "ratings" (made: students rate lectures; persons by `student`, value `rating`), "wages"
-    (made: interviews about work; persons by `id`), or "nlswork" (a public survey of 4711 women;
-    persons by `person_id`; its source is named in `privmean.examples`). path: write it there as CSV
-    and return the path instead.
+    Parameters
+    ----------
+    name : {"ratings", "wages", "nlswork"}
+        "ratings": made, people by `student`, value `rating`. "wages": made, people by `id`.
+        "nlswork": a public survey of 4,711 women, people by `person_id`.
+    path : str, optional
+        Write the table to this CSV file and return the path.
 
-    Raises ArgumentError for a name that is none, and for a path that cannot be written or where
-    another file is.
+    Returns
+    -------
+    dict of arrays or path
+        The records, one row per record.
 
-    Example:
-        table = pm.Table(pm.example("ratings"), person="student")
-        print(pm.mean(table, "rating", epsilon=1.0))
+    Raises
+    ------
+    ArgumentError
+        If the name is unknown, or the file exists or cannot be written.
 
-    Guarantees: none are needed: nobody is in the made tables, and the survey is public.
+    Privacy
+    -------
+    Charges nothing. The made tables have no people, and the survey is public.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("ratings"), person="student")
+    print(pm.mean(table, "rating", epsilon=1.0))
     """
     if name not in TABLES:
         raise ArgumentError("name", name, "is not an example", f"choose one of {', '.join(TABLES)}")

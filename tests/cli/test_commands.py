@@ -256,7 +256,7 @@ def test_a_comparison_without_its_effect_exits_with_3(capsys, tmp_path):
         stored = json.loads(out)
         stored = stored["questions"][0]["release"] if "questions" in stored else stored
         assert (status == 3) == (not pm.Release.from_dict(stored).answered)
-        return stored if status == 3 and stored["status"] == "outliers_unchecked" else None
+        return stored if status == 3 and stored["status"] == "suppressed" else None
 
     files = ["study", "run", str(study), "--out"]
     for asked in (lambda k: shell, lambda k: [*files, str(tmp_path / f"out{k}")]):
@@ -310,7 +310,7 @@ def test_plan_reads_nothing_and_prints_the_persons_needed(capsys):
     assert result["required_n"] > (0.5 / 0.02) ** 2
     status, out, _ = call(capsys, "plan", "--n", "2000", "--epsilon", "1")
     assert status == 0
-    assert " error  sampling   noise\n" in out
+    assert "error sampling noise" in " ".join(out.split())
 
 
 def test_plan_of_too_few_persons_says_how_many_are_needed(capsys):

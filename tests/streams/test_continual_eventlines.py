@@ -343,7 +343,7 @@ def test_a_full_disk_behind_standard_output_is_named(monkeypatch):
     released = stream.update("a", 1.0)
     with open("/dev/full", "w") as full, monkeypatch.context() as patched:
         patched.setattr("sys.stdout", full)
-        with pytest.raises(PrivmeanError, match="the disk is full; with --state nothing is lost"):
+        with pytest.raises(PrivmeanError, match="the disk is full. With --state nothing is lost"):
             StandardOutput().write(released)
-    with pytest.raises(ArgumentError, match="no file"):
+    with pytest.raises(ArgumentError, match="is not a file"):
         ReleaseFile("/dev/full")

@@ -229,9 +229,9 @@ def test_withhold_on_the_command_line(feed, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--output", "none/out"], "--output='none/out': is in no folder"),
+        (["--output", "none/out"], "--output='none/out': is not in an existing folder"),
         (["--output", "other"], "holds releases that the state does not"),
-        (["--plot", "none/x.png"], "--plot='none/x.png': is in no folder"),
+        (["--plot", "none/x.png"], "--plot='none/x.png': is not in an existing folder"),
         (["--html", "."], "--html='.': is a folder"),
         (["--html", "x.html", "--by", "p"], "is only for a single mean"),
         (["--by", "p", "--groups", "0"], "groups=0: must be at least 1"),

@@ -275,7 +275,7 @@ def until_full(stream, person, value):
     try:
         return stream.update(person, value)
     except PrivmeanError as problem:
-        if "the disk is full; nothing of this batch" not in str(problem):
+        if "the disk is full. Nothing of this batch" not in str(problem):
             raise
         raise StopIteration from None
 

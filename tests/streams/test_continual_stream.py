@@ -490,7 +490,7 @@ def test_what_is_no_list_of_events_is_refused_without_showing_it(tmp_path):
     given = {"epsilon": 1, "delta": 1e-6, "max_participations": 2, "min_separation": 2}
     stream = MeanStream(**given, steps=8, bounds=(0, 1))
     for ids, values in ((["a"], 0.123), (7, [0.5])):
-        with pytest.raises(ArgumentError, match="is no list") as refused:
+        with pytest.raises(ArgumentError, match="is not a list") as refused:
             stream.extend(ids, values)
         assert "0.123" not in str(refused.value)
     for ledger in (None, 7, tmp_path / "none"):
@@ -511,7 +511,7 @@ def test_a_first_release_beyond_the_last_step_is_refused(tmp_path):
         "steps": 8,
     }  # fmt: skip
     for make in (MeanStream, lambda **more: GroupMeanStream(groups=2, **more)):
-        with pytest.raises(ArgumentError, match="first_release=9: lies beyond the 8 steps"):
+        with pytest.raises(ArgumentError, match="first_release=9: must lie within the 8 steps"):
             make(**how, first_release=9, state=tmp_path / "s")
         assert not (tmp_path / "s").exists()
     MeanStream(**how, first_release=8, state=tmp_path / "s").close()

@@ -51,21 +51,55 @@ def ask(
     person: Person | None = None,
     **terms: Unpack[CallOptions],
 ) -> R:
-    """Ask one question of people.
+    """Ask one question about people.
 
-    source: a `Table`, a path or a frame with `person`, people from `privmean.read`, or an array
-    with one row a person. question: `Mean(...)`, `Regression(...)`, `Curve(...)`, `Variance(...)`.
-    terms: see `Terms`.
+    Parameters
+    ----------
+    source : Table, path, DataFrame, mapping of arrays, people or array
+        The records, or an array with one row per person.
+    question : Mean, Regression, Curve, Variance, Quantile or Compare
+        What is asked.
+    person : str or array, optional
+        Column that identifies people; required unless `source` says it.
+    epsilon : float
+        Privacy budget; there is no default. Either epsilon or rho is required.
+    delta : float, default 0.0
+        Failure probability of approximate DP, far below 1/n. 0 is pure DP.
+    rho : float, optional
+        zCDP budget instead of epsilon and delta.
+    neighbors : {"replace-one", "add-remove"}, optional
+        replace-one: n is public. add-remove: n is private; the default of means by group.
+    n_guess : int, optional
+        Public guess of n, for add-remove.
+    level : float, default 0.95
+        Confidence level of the intervals.
+    ledger : Ledger or path, optional
+        Ledger that is charged before any noise is drawn.
+    label, analyst : str, optional
+        Texts of the ledger entry.
+    noise : SimulatedNoise, optional
+        For tests only; the release is then marked as unsafe.
 
-    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private failure
-    is not an error: the release says so in `status`.
+    Returns
+    -------
+    Release
+        Of the type that belongs to the question.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        question = pm.Regression("ln_wage ~ tenure", effect="per_person", threshold=0.05)
-        print(pm.ask(table, question, epsilon=1.0))
+    Raises
+    ------
+    ArgumentError, SchemaError, InfeasibleError, BudgetExceededError
+        Before anything is charged. A release without an estimate is not an error: see `status`.
 
-    Guarantees: those of the question, for the budget given.
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss of all mechanism calls is at most the
+    budget, for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    question = pm.Regression("ln_wage ~ tenure", effect="per_person", threshold=0.05)
+    print(pm.ask(table, question, epsilon=1.0))
     """
     said = check_options(terms, ask, require_question(question).default_neighbors)
     return run_question(source_of(source, person, {}), question, said)
@@ -97,22 +131,71 @@ def mean(
     simultaneous: bool = False,
     **terms: Unpack[CallOptions],
 ) -> Release:
-    """A differentially private mean of people, or one for each of their groups.
+    """Estimate a differentially private mean of people, or one mean per group.
 
-    source: people from `privmean.read`, an array with one row a person, shape (n,) or (n, d), a
-    `Table`, or a path or a frame with `person`. values, assume, method, related, estimand, cap: see
-    `Mean`. bounds, concentration, moment, covariance: the same as `assume`, by the word for its
-    kind. by and what follows: see `Mean`; the release is a `GroupRelease` then. terms: see `Terms`.
+    Parameters
+    ----------
+    source : Table, path, DataFrame, mapping of arrays, people or array
+        The records, or an array with one row per person.
+    values : str or list of str, optional
+        Columns to average; * and ? are wildcards. Default: all columns of an array.
+    person : str or array, optional
+        Column that identifies people; required unless `source` says it.
+    assume : bounds, concentration, BoundedMoment or Covariance, optional
+        What accuracy rests on, never privacy. Default: the range is found privately.
+    method : str or estimator, default "auto"
+        Estimator by name, or itself such as `DefaultMean(target="mean")`.
+    related : float or RandomEffects, default 1.0
+        Design effect of clustered people, or random effects of public groups.
+    estimand : {"people", "records"}, default "people"
+        People weighted equally, or a record-weighted mean up to `max_records` records.
+    cap : int, optional
+        The most records per person that count, for "records".
+    bounds : (float, float) or list of pairs, optional
+        Public lower and upper limits of the values, in their unit.
+    concentration, moment, covariance : optional
+        The same as `assume`, by the kind of the assumption.
+    by : str or list of str, optional
+        Group columns. The release is then a `GroupRelease`.
+    keys : list, optional
+        Public group keys. Without them keys are private, which requires delta > 0.
+    max_groups : int, default 1
+        Groups in which one person counts fully.
+    contrasts : str or list of str, optional
+        Comparisons such as "north - south", "each - rest" or "all pairs".
+    membership : {"private", "public"}, default "private"
+        Whether the groups of a person are private.
+    rule : str, optional
+        Whether a person counts in the most frequent group, or in all with split weight.
+    other : bool, default False
+        Add one group for all keys that are not listed.
+    shrink : bool, default False
+        Add means shrunk towards each other.
+    simultaneous : bool, default False
+        Make the intervals of all groups hold jointly.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
 
-    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private failure
-    is not an error: the release says so in `status`.
+    Returns
+    -------
+    Release
+        Estimates, intervals, guarantee and accounting.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.mean(table, "ln_wage", epsilon=1.0))
-        pm.mean(table, "ln_wage", by="union", keys=[0, 1], contrasts=["1 - 0"], epsilon=1.0)
+    Raises
+    ------
+    ArgumentError, SchemaError, InfeasibleError, BudgetExceededError
+        Before anything is charged. A release without an estimate is not an error: see `status`.
 
-    Guarantees: those of `Mean`, for the budget given.
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss of all mechanism calls is at most the
+    budget, for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    print(pm.mean(table, "ln_wage", epsilon=1.0))
+    pm.mean(table, "ln_wage", by="union", keys=[0, 1], contrasts=["1 - 0"], epsilon=1.0)
     """
     from privmean.questions.mean import Mean
 
@@ -159,22 +242,65 @@ def regress(
     concentration: Concentration | None = None,
     **terms: Unpack[CallOptions],
 ) -> RegressionRelease:
-    """A differentially private regression of persons with many records each.
+    """Fit a differentially private regression of people with many records each.
 
-    effect: "pooled" (one regression for all persons), "within" (changes within persons) or
-    "per_person" (the mean of persons' own coefficients). source: a `Table`, or a path,
-    a frame or a mapping of
-    names to arrays (one row a record) with `person`. formula and the rest: see `Regression`; rare
-    settings are fields of it, asked with `ask`. concentration: the same as `assume`. terms: see
-    `Terms`.
+    Parameters
+    ----------
+    source : Table, path, DataFrame or mapping of arrays
+        The records, one row per record.
+    formula : str
+        Such as "y ~ a + b", with a:b, a*b, I(a**2) and C(a, levels=[1, 2, 3]).
+    person : str or array, optional
+        Column that identifies people; required unless `source` says it.
+    effect : {"pooled", "within", "per_person"}, default "pooled"
+        One regression for all people, within (fixed-effects) regression, or the mean of
+        person-specific coefficients.
+    only : list of str, optional
+        Terms to release; the other terms are fitted only.
+    contrasts : dict, optional
+        Sums of coefficients to release, such as {"b - a": {"k[b]": 1, "k[a]": -1}}.
+    weights : {"people"} or int, default "people"
+        People weighted equally, or records up to this number per person.
+    scales : dict, optional
+        Public center and scale of variables, such as {"age": (30, 8)}.
+    bounds : dict, optional
+        Public bounds of variables, such as {"age": (14, 50)}.
+    fixed_effects : bool, default False
+        For "per_person": use deviations from person means.
+    working : {"independence"}, Exchangeable or AR1, default "independence"
+        Working covariance of the errors of a person.
+    time : str, optional
+        Column that orders the records, for AR1.
+    assume : bounds, concentration or WorkingErrors, optional
+        Bounds of person-specific coefficients. Default: found privately.
+    method : str or estimator, default "auto"
+        Estimator of the coefficients.
+    related : float, default 1.0
+        Design effect of clustered people.
+    concentration : optional
+        The same as `assume`.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
 
-    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+    Returns
+    -------
+    RegressionRelease
+        Coefficients with standard errors and intervals.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.regress(table, "ln_wage ~ ttl_exp + tenure", epsilon=3.0, delta=1e-6))
+    Raises
+    ------
+    ArgumentError, SchemaError, InfeasibleError, BudgetExceededError
+        Before anything is charged. A release without an estimate is not an error: see `status`.
 
-    Guarantees: those of `Regression`, for the budget given.
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss of all mechanism calls is at most the
+    budget, for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    print(pm.regress(table, "ln_wage ~ ttl_exp + tenure", epsilon=3.0, delta=1e-6))
     """
     from privmean.questions.regression import Regression
 
@@ -207,19 +333,59 @@ def curve(
     levels: Sequence[str | int | bool] | None = None,
     **terms: Unpack[CallOptions],
 ) -> CurveRelease:
-    """A differentially private mean of persons over time, in public bins.
+    """Estimate a differentially private mean over time, in public bins.
 
-    source: as for `regress`. value, time, bins and the rest: see `Curve`. bounds, concentration:
-    the same as `assume`. terms: see `Terms`.
+    Parameters
+    ----------
+    source : Table, path, DataFrame or mapping of arrays
+        The records, one row per record.
+    value : str
+        Column to average.
+    time : str
+        Column of times: numbers or dates.
+    bins : list of float, date or str
+        Increasing public edges; bin j holds edges[j] <= time < edges[j + 1].
+    person : str or array, optional
+        Column that identifies people; required unless `source` says it.
+    assume : bounds or concentration, optional
+        What accuracy rests on, never privacy. Default: the scale is found privately.
+    method : str or estimator, default "auto"
+        Estimator of the means.
+    related : float, default 1.0
+        Design effect of clustered people.
+    bounds : (float, float), optional
+        Public bounds of a person mean in a bin, in the unit of the value.
+    concentration : optional
+        The same as `assume`.
+    smooth : float, default 0.0
+        Bandwidth of a local linear smoother, in units of time; requires bounds.
+    by : str, optional
+        Column of two groups: the difference of their curves is released.
+    levels : list, optional
+        The two values of `by`; the second minus the first is released.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
 
-    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+    Returns
+    -------
+    CurveRelease
+        One mean per bin, with intervals.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        bins = [1968, 1975, 1982, 1989]
-        print(pm.curve(table, "ln_wage", time="year", bins=bins, bounds=(0, 4), epsilon=1.0))
+    Raises
+    ------
+    ArgumentError, SchemaError, InfeasibleError, BudgetExceededError
+        Before anything is charged. A release without an estimate is not an error: see `status`.
 
-    Guarantees: those of `Curve`, for the budget given.
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss of all mechanism calls is at most the
+    budget, for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    bins = [1968, 1975, 1982, 1989]
+    print(pm.curve(table, "ln_wage", time="year", bins=bins, bounds=(0, 4), epsilon=1.0))
     """
     from privmean.questions.curve import Curve
 
@@ -244,18 +410,46 @@ def variance(
     clustering: float = 1.0,
     **terms: Unpack[CallOptions],
 ) -> VarianceRelease:
-    """A differentially private variance and standard deviation of persons' values in one column.
+    """Estimate a differentially private variance of person means in one column.
 
-    source: as for `mean`. value, within, method, center, related: see `Variance`. terms: see
-    `Terms`.
+    Parameters
+    ----------
+    source : Table, path, DataFrame, mapping of arrays, people or array
+        The records, or an array with one row per person.
+    value : str, optional
+        The column. Default: the only column of an array.
+    within : (float, float), optional
+        Public smallest and largest standard deviation, in the unit of the value.
+    person : str or array, optional
+        Column that identifies people; required unless `source` says it.
+    method : {"auto", "moment", "pair scale", "coinpress"}, default "auto"
+        "moment" requires nothing public; the others require `within`.
+    center : float, optional
+        Public rough center, for "coinpress".
+    related : float, default 1.0
+        Design effect of clustered people.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
 
-    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+    Returns
+    -------
+    VarianceRelease
+        The variance and the standard deviation, with intervals.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.variance(table, "ln_wage", epsilon=1.0))
+    Raises
+    ------
+    ArgumentError, SchemaError, InfeasibleError, BudgetExceededError
+        Before anything is charged. A release without an estimate is not an error: see `status`.
 
-    Guarantees: those of `Variance`, for the budget given.
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss of all mechanism calls is at most the
+    budget, for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    print(pm.variance(table, "ln_wage", epsilon=1.0))
     """
     from privmean.questions.variance import Variance
 
@@ -279,19 +473,53 @@ def compare(
     membership: str = "private",
     **terms: Unpack[CallOptions],
 ) -> Release:
-    """Whether two groups differ: two arms, or the same persons in two groups.
+    """Compare two groups: two arms, or the same people in two groups.
 
-    source: a `Table`, or a path or a frame with `person`. value and the rest: see `Compare`. terms:
-    see `Terms`. With arms the release is a `CompareRelease` (effect, p_value, and the means of both
-    arms); with a pair or public arms an `EffectRelease` (effect, p_value).
+    Parameters
+    ----------
+    source : Table, path or DataFrame
+        The records, one row per record.
+    value : str
+        Column to average.
+    person : str or array, optional
+        Column that identifies people; required unless `source` says it.
+    arms : str, optional
+        Column of the arm of each person: 1 (treated) or 0 (control). Either `arms` or `by` is
+        required.
+    levels : list, optional
+        The two arms by name, the treated arm first.
+    before : str, optional
+        Column of baseline values; people without a baseline are excluded.
+    slope : float, default 1.0
+        Multiple of the baseline mean that is subtracted.
+    by : str, optional
+        Group column of a pair, for the same people in two groups.
+    pair : list, optional
+        The two groups; the first minus the second is released.
+    membership : {"private", "public"}, default "private"
+        Whether the arm of a person is private.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
 
-    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+    Returns
+    -------
+    CompareRelease or EffectRelease
+        Effect, interval and p-value; private arms also give the two means.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0))
+    Raises
+    ------
+    ArgumentError, SchemaError, InfeasibleError, BudgetExceededError
+        Before anything is charged. A release without an estimate is not an error: see `status`.
 
-    Guarantees: those of `Compare`, for the budget given.
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss of all mechanism calls is at most the
+    budget, for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    print(pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0))
     """
     from privmean.questions.compare import Compare
 
@@ -325,17 +553,44 @@ def quantile(
     clustering: float = 1.0,
     **terms: Unpack[CallOptions],
 ) -> QuantileRelease:
-    """Differentially private quantiles of persons' values in one column.
+    """Estimate differentially private quantiles of person means in one column.
 
-    source: as for `mean`. value, q, bounds, related: see `Quantile`. terms: see `Terms`.
+    Parameters
+    ----------
+    source : Table, path, DataFrame, mapping of arrays, people or array
+        The records, or an array with one row per person.
+    value : str, optional
+        The column. Default: the only column of an array.
+    q : float or list of float, default (0.25, 0.5, 0.75)
+        Increasing probabilities between 0 and 1. More of them cost nothing.
+    person : str or array, optional
+        Column that identifies people; required unless `source` says it.
+    bounds : (float, float), optional
+        Public bounds of the values, in their unit. Default: found privately.
+    related : float, default 1.0
+        Design effect of clustered people.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
 
-    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+    Returns
+    -------
+    QuantileRelease
+        One quantile per row, with intervals.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0))
+    Raises
+    ------
+    ArgumentError, SchemaError, InfeasibleError, BudgetExceededError
+        Before anything is charged. A release without an estimate is not an error: see `status`.
 
-    Guarantees: those of `Quantile`, for the budget given.
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss of all mechanism calls is at most the
+    budget, for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    print(pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0))
     """
     from privmean.questions.quantile import Quantile
 

@@ -20,17 +20,37 @@ if TYPE_CHECKING:
 def plan(
     question: Question, *, n: int, columns: int | None = None, **terms: Unpack[CallOptions]
 ) -> Plan:
-    """The plan of a question: pure, from public numbers. Reads no data and spends nothing.
+    """Plan a question from public numbers.
 
-    persons: n, or under add-remove a public guess of it. columns: their number, where the question
-    does not name them. The plan says its method, its losses, its predicted error (`predict`) and
-    its public facts (`describe`).
+    Parameters
+    ----------
+    question : Mean, Regression, Curve, Variance, Quantile or Compare
+        What is to be asked.
+    persons : int
+        Public n, or a public guess of it under add-remove.
+    columns : int, optional
+        Number of columns, if the question does not name them.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
 
-    Raises Infeasible when the public numbers cannot work, saying which would have to change.
+    Returns
+    -------
+    Plan
+        Its method, mechanism calls, predicted error (`predict`) and public facts (`describe`).
 
-    Example:
-        plan = pm.plan(pm.Mean("wage"), n=4000, epsilon=1.0)
-        plan.predict(guess_sd=0.5)["rmse"], plan.rationale
+    Raises
+    ------
+    InfeasibleError
+        If the public numbers cannot work; the text says which number to change.
+
+    Privacy
+    -------
+    Reads no data and charges nothing.
+
+    Examples
+    --------
+    plan = pm.plan(pm.Mean("wage"), n=4000, epsilon=1.0)
+    plan.predict(guess_sd=0.5)["rmse"], plan.rationale
     """
     said = check_options(terms, plan, require_question(question).default_neighbors)
     return make_plan(question, shape_for(question, n, columns, said.budget.neighbors), said.budget)
@@ -45,15 +65,39 @@ def required_n(
     columns: int | None = None,
     **terms: Unpack[CallOptions],
 ) -> int:
-    """The smallest number of persons whose predicted root mean square error is at most
-    `target_error`.
+    """Return the smallest n whose predicted root mean square error is at most `target_error`.
 
-    guess_sd: public guess of the standard deviation between persons, for planning only. Sizes at
-    which the plan is infeasible count as too small.
+    Parameters
+    ----------
+    question : Mean, Regression, Curve, Variance, Quantile or Compare
+        What is to be asked.
+    error : float
+        Target root mean square error, in the unit of the value.
+    guess_sd : float
+        Public guess of the standard deviation between people, in the unit of the value.
+    columns : int, optional
+        Number of columns, if the question does not name them.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
 
-    Example:
-        question = pm.Mean("wage")
-        assert pm.required_n(question, target_error=0.02, guess_sd=0.5, epsilon=1.0) < 2000
+    Returns
+    -------
+    int
+        The required n. An infeasible n counts as too small.
+
+    Raises
+    ------
+    ArgumentError
+        If no n reaches the error.
+
+    Privacy
+    -------
+    Reads no data and charges nothing.
+
+    Examples
+    --------
+    question = pm.Mean("wage")
+    assert pm.required_n(question, target_error=0.02, guess_sd=0.5, epsilon=1.0) < 2000
     """
     said = check_options(terms, required_n, require_question(question).default_neighbors)
 
@@ -73,16 +117,40 @@ def required_epsilon(
     guess_sd: float,
     **terms: Unpack[CallOptions],
 ) -> float:
-    """The smallest epsilon at which the smallest group of a mean by group has a predicted root mean
-    square error of at most `target_error`.
+    """Return the smallest epsilon that reaches a target error in every group.
 
-    sizes: public guesses of the groups' persons: a mapping, or numbers in the order of the keys.
-    guess_sd: of persons inside a group. terms: without epsilon and rho. Reads no data.
+    Parameters
+    ----------
+    question : Mean
+        A mean by group with public keys.
+    sizes : dict, list of float or float
+        Public guesses of n of each group, by key or in the order of the keys.
+    error : float
+        Target root mean square error of the smallest group, in the unit of the value.
+    guess_sd : float
+        Public guess of the standard deviation between people inside a group.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
 
-    Example:
-        sizes = {"north": 2500, "south": 1400, "islands": 100}
-        question = pm.Mean("wage", by=("region",), keys=tuple(sizes))
-        assert pm.required_epsilon(question, target_error=0.1, guess_sd=0.5, group_sizes=sizes) < 1
+    Returns
+    -------
+    float
+        The required epsilon, to three digits.
+
+    Raises
+    ------
+    ArgumentError
+        If no epsilon reaches the error.
+
+    Privacy
+    -------
+    Reads no data and charges nothing.
+
+    Examples
+    --------
+    sizes = {"north": 2500, "south": 1400, "islands": 100}
+    question = pm.Mean("wage", by=("region",), keys=tuple(sizes))
+    assert pm.required_epsilon(question, target_error=0.1, guess_sd=0.5, group_sizes=sizes) < 1
     """
     from privmean import validate
     from privmean.central.groups.group_plan import GroupPlan

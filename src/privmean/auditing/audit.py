@@ -60,33 +60,53 @@ def audit(
     seconds: float | None = None,
     **terms: Any,
 ) -> AuditReport:
-    """Record runs, replay them on hostile neighbours with the same noisy answers, and measure.
+    """Audit the privacy guarantee: record runs, replay them on neighboring tables, and measure.
 
-    question: a question (`Mean(...)`) or an estimator (`Winsorized(...)`); None: everything that
-    privmean knows of itself, with streams and local randomizers. table: your own table or people
-    (`privmean.Table`, a file with person=..., a frame, an array), else built-in hostile ones. runs:
-    replays in all. processes: how many work on it (from a script, only under `if __name__ ==
-    "__main__":`). seconds: stop after so long. epsilon, delta | rho, neighbors: the terms, else
-    three budgets and both relations.
+    Three checks run on every neighbor. The same mechanisms are called with the same parameters.
+    The exact answers change by at most the declared sensitivity. The drawn noise costs no more than
+    stated.
 
-    Three things are tried on every neighbour: the same questions and mechanisms are asked in the
-    same order with the same parameters, and the outcome is the same function of the noisy answers;
-    the exact answers move by no more than every mechanism's losses declare, in exact fractions; and
-    the draws by themselves, without any formula of ours, cost no more. The report is true if
-    something was audited and nothing violated. Raises ArgumentError for wrong arguments and
-    SchemaError for a table without persons.
+    Parameters
+    ----------
+    question : Mean, Regression, ... or estimator, optional
+        What to audit. Default: everything that privmean knows of itself.
+    table : Table, path, DataFrame or array, optional
+        Your own table. Default: built-in adversarial tables.
+    person : str, optional
+        Column that identifies people in `table`.
+    runs : int, optional
+        Number of replays.
+    seed : int, default 0
+        Seed of neighbors and simulated noise.
+    processes : int, default 1
+        Processes; above 1 only under `if __name__ == "__main__":`.
+    seconds : float, optional
+        Stop after this time.
+    terms : float or str, optional
+        epsilon, delta, rho and neighbors. Default: three budgets and both relations.
 
-    Example:
-        table = pm.Table(pm.example("ratings"), person="student")
-        report = pm.audit(pm.Mean("rating"), table, runs=10)
-        assert report and report.runs > 0
-        print(report)
+    Returns
+    -------
+    AuditReport
+        True if something was audited and nothing was violated.
 
-    Guarantees: none are given or spent. A dry run: the noise is simulated, no release is made, and
-    nothing that is returned or printed holds a value of the table; where its number of persons is
-    not public, keep the report to yourself all the same.
+    Raises
+    ------
+    ArgumentError, SchemaError
+        For wrong arguments, and for a table without people.
 
+    Privacy
+    -------
+    A dry run with simulated noise: nothing is charged or released, and the report holds no value of
+    the table. Keep the report to yourself if n is not public.
     Source: Cebere, Erb, Desfontaines, Bellet and Fitzsimons (2026), grey-box auditing.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("ratings"), person="student")
+    report = pm.audit(pm.Mean("rating"), table, runs=10)
+    assert report and report.runs > 0
+    print(report)
     """
     start = time.monotonic()
     limit = None if seconds is None else start + validate.positive("seconds", seconds)

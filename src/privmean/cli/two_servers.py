@@ -33,7 +33,7 @@ def task_(
 
     limits = [pair("bounds", text) for text in bounds]
     lower, upper = zip(*limits, strict=True)
-    typer.echo(Task.of(lower, upper, epsilon=epsilon, persons=n, bits=bits).to_json())
+    typer.echo(Task.of(lower, upper, epsilon=epsilon, n=n, bits=bits).to_json())
 
 
 @app.command()

@@ -26,19 +26,54 @@ def group_sizes(
     group: str,
     **said: Unpack[ReadOptions],
 ) -> tuple[int, ...]:
-    """Numbers of persons in each group, largest first.
+    """Return n of each public group, largest first.
 
-    source, person, delimiter, quote, decimal, encoding, header, na_values, memory_limit, threads,
-    temp_directory: as for `privmean.read`. group: a column
-    that is public and the same in all records of a person (school, firm, village). Reads nothing
-    else and spends nothing.
+    Parameters
+    ----------
+    source : path, DataFrame or table
+        The records, as for `read`.
+    person : str
+        Column of person ids.
+    group : str
+        Public column, the same in all records of a person (school, firm, village).
+    delimiter : str, optional
+        CSV delimiter. Default: a comma, or a tab for .tsv.
+    quote : str, optional
+        CSV quote, '"' by default; "" for none.
+    decimal : str, optional
+        Decimal sign, "." by default or ",".
+    encoding : str, optional
+        "utf-8" by default, or an encoding of one byte per character.
+    header : bool, optional
+        True: the first line has public column names, which messages may show. False: columns are
+        called "1", "2", ... Default: the first line names the columns and is not shown.
+    na_values : list of str, optional
+        Texts that mean missing.
+    memory_limit : str, optional
+        Memory for reading, such as "4GB"; the rest goes to disk.
+    threads : int, optional
+        Processors for reading.
+    temp_directory : str, optional
+        Folder for temporary files.
 
-    Raises SchemaError if a person is in no group or in several: membership is public, and what is
-    said of it may depend on it.
+    Returns
+    -------
+    tuple of int
+        n of each group.
 
-    Example:
-        table = {"pupil": [1, 1, 2, 3], "school": ["a", "a", "a", "b"], "score": [5, 6, 7, 8]}
-        assert pm.group_sizes(table, person="pupil", group="school") == (2, 1)
+    Raises
+    ------
+    SchemaError
+        If a person is in no group or in several groups.
+
+    Privacy
+    -------
+    Charges nothing. Group membership is public, and the error may depend on it.
+
+    Examples
+    --------
+    table = {"pupil": [1, 1, 2, 3], "school": ["a", "a", "a", "b"], "score": [5, 6, 7, 8]}
+    assert pm.group_sizes(table, person="pupil", group="school") == (2, 1)
     """
     text, resources = told("group_sizes", said)
     opened = open_source(source, text, resources)

@@ -38,44 +38,66 @@ def read(
     progress: bool = False,
     **said: Unpack[ReadOptions],
 ) -> ArrayPersonTable | EnginePersonTable:
-    """Reduce records to people: one row a person, the mean of the person's own records.
+    """Reduce records to people: one row per person, the mean of the records of the person.
 
-    source: the path of a .parquet, .csv, .tsv, .jsonl, .ndjson or .json (lines) file, text files
-    also as .gz or .zst; a folder or a pattern of such files; a pandas or Polars (also lazy) frame,
-    a PyArrow table, a DuckDB relation, a PySpark frame; or a NumPy array.
-    person: the column of person ids. For an array of records (shape (N,) or (N, d)): an array of
-    N ids; without it, every row of the array is one person already and is taken as it is.
-    values: a column name or a list of them; * and ? are wildcards (not for JSON lines, nor for CSV
-    unless header=True). For arrays: names to use.
-    estimand: "people" (every person counts once) or "records" (a person counts by the number of
-    usable records, up to `max_records`, which is required then).
-    resolution: a power of two. Values are rounded to multiples of it and limited to
-    +-resolution 2^80, so that sums are exact and a person's row depends on nothing but that
-    person's records. A public choice, never taken from the data.
-    roster: ids of all persons, if they are publicly known; others are left out, and a person
-    without records stays as a null person. Without it the roster is every id in the table.
-    delimiter (a comma, or a tab for .tsv), quote ('"'; "" for none), decimal ("." or ","), encoding
-    ("utf-8", or an encoding of one byte a character), header (False: columns are called "1", "2",
-    ...; True: the first line is public and messages may show it; not said: it names the columns
-    and is not shown), na_values (texts that mean missing): how CSV files are written. Encoding
-    and null words hold for JSON lines too.
-    memory_limit ("4GB"), threads, temp_directory: for the engine that reads files; it spills to
-    disk what does not fit. progress: show on standard error how far it is.
+    Parameters
+    ----------
+    source : path, DataFrame, table or array
+        A .parquet, .csv, .tsv, .jsonl, .ndjson or .json (lines) file, also as .gz or .zst; a folder
+        or a pattern of files; a pandas, Polars, PyArrow, DuckDB or PySpark table; a NumPy array.
+    person : str or array, optional
+        Column of person ids, or an array of ids. Without it, each row of an array is one person.
+    values : str or list of str, optional
+        Columns to average; * and ? are wildcards where the names are public.
+    estimand : {"people", "records"}, default "people"
+        People weighted equally, or people weighted by their records, up to `max_records`.
+    cap : int, optional
+        The most records per person that count; required for "records".
+    resolution : float, default 2**-40
+        Public grid step of the values, a power of two. Values are limited to 2**80 steps.
+    roster : list or path, optional
+        Public ids of all people. Other people are dropped, and a person without records stays.
+    progress : bool, default False
+        Show progress on standard error.
+    delimiter : str, optional
+        CSV delimiter. Default: a comma, or a tab for .tsv.
+    quote : str, optional
+        CSV quote, '"' by default; "" for none.
+    decimal : str, optional
+        Decimal sign, "." by default or ",".
+    encoding : str, optional
+        "utf-8" by default, or an encoding of one byte per character.
+    header : bool, optional
+        True: the first line has public column names, which messages may show. False: columns are
+        called "1", "2", ... Default: the first line names the columns and is not shown.
+    na_values : list of str, optional
+        Texts that mean missing.
+    memory_limit : str, optional
+        Memory for reading, such as "4GB"; the rest goes to disk.
+    threads : int, optional
+        Processors for reading.
+    temp_directory : str, optional
+        Folder for temporary files.
 
-    Missing values, NaN and text where a number should be are no records; infinities are limited
-    like any other value; rows without an id are dropped. A person without a usable value stays,
-    with a null. Columns of typed tables that hold no numbers (text, dates, durations) are refused.
-    In text files one physical line is one record, whatever it holds (docs/hostile-records.md).
+    Returns
+    -------
+    ArrayPersonTable or EnginePersonTable
+        One row per person. Missing values are no records; a person without values stays as missing.
 
-    Raises ArgumentError or SchemaError. Whether it raises depends on the arguments, the schema and
-    the soundness of files alone, never on a record.
+    Raises
+    ------
+    ArgumentError, SchemaError
+        From arguments, the schema and the soundness of files, never from a record.
 
-    Example:
-        people = pm.read(pm.example("nlswork", "nlswork.csv"), person="person_id", values="hours")
-        print(pm.mean(people, assume=(0, 168), epsilon=1.0))
+    Privacy
+    -------
+    Charges nothing. Each row is a function of the records of one person. The roster is public under
+    replace-one and private under add-remove.
 
-    Guarantees: none are spent here. Each row is a function of one person's records; the roster is
-    public under replace-one neighbours and private under add-remove.
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork", "nlswork.csv"), person="person_id", values="hours")
+    print(pm.mean(people, assume=(0, 168), epsilon=1.0))
     """
     weight, step = checked(estimand, max_records, resolution)
     text, resources = told("read", said)

@@ -62,17 +62,46 @@ class Summary(Protocol):
 
 @known_keywords
 class Table:
-    """Records in a file, a frame or arrays, with the column that says whose they are.
+    """Describe records in a file, a frame or arrays, and the column that identifies people.
 
-    source, person, roster, delimiter, quote, decimal, encoding, header, na_values: as for
-    `privmean.read`. Nothing is opened here: what can be refused from arguments is refused first.
+    Parameters
+    ----------
+    source : path, DataFrame, table, mapping of arrays or array
+        The records, as for `read`. Nothing is opened here.
+    person : str or array
+        Column that identifies people; optional for an array with one row per person.
+    roster : list or path, optional
+        Public ids of all people.
+    delimiter : str, optional
+        CSV delimiter. Default: a comma, or a tab for .tsv.
+    quote : str, optional
+        CSV quote, '"' by default; "" for none.
+    decimal : str, optional
+        Decimal sign, "." by default or ",".
+    encoding : str, optional
+        "utf-8" by default, or an encoding of one byte per character.
+    header : bool, optional
+        True: the first line has public column names, which messages may show. False: columns
+        are called "1", "2", ... Default: the first line names the columns and is not shown.
+    na_values : list of str, optional
+        Texts that mean missing.
+    machine : Resources, optional
+        Limits of memory and processors for reading.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")  # or a path, a frame
-        pm.mean(table, "ln_wage", epsilon=1.0)
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Guarantees: none are spent here. What the table holds is private but for its schema and, under
-    replace-one neighbours, its roster.
+    Privacy
+    -------
+    Charges nothing. The records are private. Public are the schema and, under replace-one,
+    the roster.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")  # or a path, a frame
+    pm.mean(table, "ln_wage", epsilon=1.0)
     """
 
     def __init__(

@@ -37,10 +37,10 @@ MOST_BITS = 32
 class SharedMean:
     """The answer: shape (d,) each. noise_sd: of both servers' noise, in the mean.
 
-    lower, upper: about the mean (of clipped values) of the law that persons were drawn from, at
+    lower, upper: about the mean (of clipped values) of the law that people were drawn from, at
     `level` for each value by itself: the noise is known, and the sampling variance is at most
     (mean - low)(high - mean)/n, which no law within the limits exceeds. noise_lower, noise_upper:
-    about the mean of the very persons who took part; half a step of the lattice is in both.
+    about the mean of the very people who took part; half a step of the lattice is in both.
     """
 
     estimate: Floats
@@ -59,7 +59,7 @@ class Task:
     """What both servers and all clients know before anybody reports.
 
     lower, upper: public limits of each of the d values of a person, such as those that an earlier
-    local round has found. epsilon: of the answer. persons: the least number of accepted reports
+    local round has found. epsilon: of the answer. n: the least number of accepted reports
     for which anything is shown. bits: of a clipped value as a whole number. identity: of this task.
 
     Raises ArgumentError or Infeasible.
@@ -67,7 +67,7 @@ class Task:
     Example:
         from privmean.experimental.two_servers import Task
 
-        task = Task.of(0, 10, epsilon=1, persons=2)
+        task = Task.of(0, 10, epsilon=1, n=2)
         whole = [task.encode([4.0]), task.encode([6.0])]
         first = [(17,), (29,)]  # of each report: one share is random, the other the rest
         second = [tuple(a - b for a, b in zip(x, y)) for x, y in zip(whole, first)]
@@ -76,8 +76,8 @@ class Task:
 
     Guarantees
     ----------
-    epsilon-DP under replace-one, for persons whose client follows the protocol, against everybody
-    who controls at most one of the servers and any of the other clients, up to the security of
+    epsilon-DP under replace-one, for people whose client follows the protocol, against any party
+    that controls at most one of the servers and any of the other clients, up to the security of
     the proofs and of their random generator; limits, number and order of reports are public
     (docs/proofs/two-servers.md). One report a person is what the servers owe.
     """
@@ -96,7 +96,7 @@ class Task:
         upper: float | Sequence[float],
         *,
         epsilon: float,
-        persons: int,
+        n: int,
         bits: int = 20,
     ) -> Task:
         """A new task from plain numbers."""
@@ -106,7 +106,7 @@ class Task:
         )
         spent = Fraction(validate.positive("epsilon", epsilon))
         Budget(epsilon=float(spent))  # within its range
-        return cls(low, high, spent, persons, bits, os.urandom(16).hex())
+        return cls(low, high, spent, n, bits, os.urandom(16).hex())
 
     def __post_init__(self) -> None:
         if not self.lower or len(self.lower) != len(self.upper):
@@ -156,30 +156,28 @@ class Task:
         validate_share(share, len(self.lower))
         return self.mechanism.draw(share, ExactNoise() if noise is None else noise)
 
-    def answer(
-        self, shares: Sequence[Sequence[int]], persons: int, *, level: float = 0.95
-    ) -> SharedMean:
-        """The mean from the noisy shares of both servers. persons: how many reports they accepted.
+    def answer(self, shares: Sequence[Sequence[int]], n: int, *, level: float = 0.95) -> SharedMean:
+        """The mean from the noisy shares of both servers. n: how many reports they accepted.
 
-        Raises ArgumentError if fewer persons took part than the task asks for.
+        Raises ArgumentError if fewer people took part than the task asks for.
         """
         validate.level("level", level)
         if len(shares) != 2:
             raise ArgumentError("shares", len(shares), "must be two", "give one per server")
         for share in shares:
             validate_share(share, len(self.lower))
-        if persons < self.n:
-            raise ArgumentError("n", persons, f"must be at least {self.n}", "collect more reports")
+        if n < self.n:
+            raise ArgumentError("n", n, f"must be at least {self.n}", "collect more reports")
         totals = [sum(column) % MODULUS for column in zip(*shares, strict=True)]
         sums = [total - MODULUS if total > MODULUS // 2 else total for total in totals]
         low, high = np.array(self.lower), np.array(self.upper)
         step = (high - low) / self.mechanism.steps
-        raw = low + step * np.array([total / persons for total in sums])
+        raw = low + step * np.array([total / n for total in sums])
         estimate = np.clip(raw, low, high)
         # each noise has variance 2 s^2, a little less on whole numbers
-        noise_sd = step * 2 * float(self.mechanism.scale) / persons
+        noise_sd = step * 2 * float(self.mechanism.scale) / n
         z = NormalDist().inv_cdf((1 + level) / 2)
-        reach = step * (_noise_reach(level) * float(self.mechanism.scale) / persons + 0.5)
+        reach = step * (_noise_reach(level) * float(self.mechanism.scale) / n + 0.5)
         likely = np.clip(np.stack([raw - reach, raw + reach]), low, high)
         middle = (low + high) / 2
         widest = np.where(  # the mean within reach with the largest variance
@@ -187,7 +185,7 @@ class Task:
             middle,
             np.where(likely[1] < middle, likely[1], likely[0]),
         )
-        half = reach + z * np.sqrt((widest - low) * (high - widest) / persons)
+        half = reach + z * np.sqrt((widest - low) * (high - widest) / n)
         return SharedMean(
             estimate,
             noise_sd,
@@ -195,7 +193,7 @@ class Task:
             np.clip(raw + half, low, high),
             likely[0],
             likely[1],
-            persons,
+            n,
             level,
             self.guarantee,
         )
@@ -222,7 +220,7 @@ class Task:
             if said.pop("format") != FORMAT:
                 raise ValueError
             lower, upper = (tuple(float(x) for x in said.pop(name)) for name in ("lower", "upper"))
-            return cls(lower, upper, Fraction(said.pop("epsilon")), **said)
+            return cls(lower, upper, Fraction(said.pop("epsilon")), said.pop("persons"), **said)
         except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
             raise ArgumentError("task", text[:60], "is not a task", "see `Task.to_json`") from None
 

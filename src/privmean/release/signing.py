@@ -28,20 +28,36 @@ KeyFile = str | os.PathLike[str]
 
 
 def sign(release: Release | Mapping[str, Any], key: KeyFile | Ed25519PrivateKey) -> dict[str, Any]:
-    """A release as `to_dict` stores it, signed.
+    """Sign a release, as `to_dict` stores it.
 
-    release: a release, or what its `to_dict` gave (also read back from JSON); it must fit its
-    digest. key: a private key or its PEM file. The signer's public key is stated in `provenance`
-    and enters the digest, so that a signature that was taken off is missed.
+    Parameters
+    ----------
+    release : Release or dict
+        A release, or the result of its `to_dict`; it must match its digest.
+    key : path or Ed25519PrivateKey
+        Private key, or its PEM file.
 
-    Raises ArgumentError for a key that cannot be used and a release that was changed.
+    Returns
+    -------
+    dict
+        The stored release with the public key and the signature.
 
-    Example:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    Raises
+    ------
+    ArgumentError
+        If the key cannot be used or the release was changed.
 
-        key = Ed25519PrivateKey.generate()  # or the path of a PEM file: privmean keygen key.pem
-        release = pm.mean(pm.example("ratings"), "rating", person="student", epsilon=1.0)
-        assert pm.verify(pm.sign(release, key))
+    Privacy
+    -------
+    Charges nothing.
+
+    Examples
+    --------
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()  # or the path of a PEM file: privmean keygen key.pem
+    release = pm.mean(pm.example("ratings"), "rating", person="student", epsilon=1.0)
+    assert pm.verify(pm.sign(release, key))
     """
     private = key if not isinstance(key, str | os.PathLike) else private_key(key)
     stored: Mapping[str, Any] = release if isinstance(release, Mapping) else release.to_dict()

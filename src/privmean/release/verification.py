@@ -97,25 +97,39 @@ def verify(
     key: str | os.PathLike[str] | Ed25519PublicKey | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
 ) -> Verification:
-    """Checks a stored release: its bill, its numbers, its digest, its signature. Reads no data.
+    """Verify a stored release: accounting, numbers, digest and signature.
 
-    release: a release, what its `to_dict` gave, or the path of its JSON. key: the public key of the
-    one who is to have signed it, or its PEM file. ledger: the ledger (file) that it is to have been
-    charged to.
+    Parameters
+    ----------
+    release : Release, dict or path
+        A release, the result of its `to_dict`, or the path of its JSON.
+    key : path or Ed25519PublicKey, optional
+        Public key of the signer, or its PEM file.
+    ledger : Ledger or path, optional
+        Ledger that must hold the charge.
 
-    Raises ArgumentError for a file, key or ledger that cannot be read as such; whatever is wrong
-    with the release itself is said in the result.
+    Returns
+    -------
+    Verification
+        True if nothing is wrong; `problems` names what is wrong.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        stored = pm.mean(people, epsilon=1.0).to_dict()
-        assert pm.verify(stored)
-        stored["estimate"][0] += 0.001
-        assert pm.verify(stored).problems
+    Raises
+    ------
+    ArgumentError
+        If a file, key or ledger cannot be read.
 
-    Guarantees: none are spent. A release that verifies states a bill that composes to at most its
-    promise, for its own neighbours, and is as it was written, unless whoever changed it made the
-    digest anew (docs/verification.md); with a key, it is as the owner of the key signed it.
+    Privacy
+    -------
+    Reads no data. The accounting of a verified release composes to at most its guarantee. Without a
+    key, a person who changed the release may have made a new digest.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    stored = pm.mean(people, epsilon=1.0).to_dict()
+    assert pm.verify(stored)
+    stored["estimate"][0] += 0.001
+    assert pm.verify(stored).problems
     """
     public = key
     if isinstance(key, str | os.PathLike):

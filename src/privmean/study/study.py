@@ -44,31 +44,45 @@ def _card(given: Mapping[str, str]) -> dict[str, str]:
 
 
 class Study:
-    """Questions about one table that share one budget.
+    """Ask several questions about one table under one budget.
 
-    source: a `Table`, a path or a frame with `person`, or people. terms: epsilon and delta, or rho,
-    of the whole study; neighbors, n_guess (under add-remove needed: plans predict with it), level,
-    ledger, noise: see `Terms`. name: of the study, in releases and ledgers. simultaneous: intervals
-    that hold for all lines of the study together (Bonferroni), not each for itself. card: words for
-    the release card: data, date, holder, audience, contact, period.
+    Add questions by name (`add`), see the predicted errors (`plan`), and release all answers
+    (`release`). A question without an estimate does not stop the others.
 
-    Questions are added as values, by name, each with a weight of its squared error or a wanted
-    error. `plan` says what each gets and reads nothing but public numbers; `release` charges the
-    ledger once, runs all, and gives every release under one promise. A question that fails
-    privately does not stop the others.
+    Parameters
+    ----------
+    source : Table, path, DataFrame or people
+        The records.
+    person : str or array, optional
+        Column that identifies people; required unless `source` says it.
+    name : str, default "study"
+        Name in releases and ledgers.
+    simultaneous : bool, default False
+        Make the intervals of all rows hold jointly (Bonferroni).
+    card : dict, optional
+        Texts of the report: data, date, holder, audience, contact, period.
+    terms : float or str
+        Budget and terms of the whole study; see `ask`.
 
-    Example:
-        study = pm.Study(pm.example("nlswork"), person="person_id", epsilon=2.0, delta=1e-6)
-        study.add("wage", pm.Mean("ln_wage"), weight=2)
-        bins = [1968, 1975, 1982, 1989]
-        study.add("trend", pm.Curve("ln_wage", "year", bins=bins, assume=(0, 4)))
-        print(study.plan())
-        found = study.release()
-        found["wage"].interval()
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Guarantees: unit one person with all records; neighbours as named; all releases of the study
-    together keep the budget, for any data. The parts are fixed from public numbers before data are
-    read, and what a question leaves is not spent again. Source: docs/proofs/study.md.
+    Privacy
+    -------
+    Person-level differential privacy: all releases of the study together keep the budget, for any
+    data. The shares follow from public numbers. Source: docs/proofs/study.md.
+
+    Examples
+    --------
+    study = pm.Study(pm.example("nlswork"), person="person_id", epsilon=2.0, delta=1e-6)
+    study.add("wage", pm.Mean("ln_wage"), weight=2)
+    bins = [1968, 1975, 1982, 1989]
+    study.add("trend", pm.Curve("ln_wage", "year", bins=bins, assume=(0, 4)))
+    print(study.plan())
+    found = study.release()
+    found["wage"].interval()
     """
 
     def __init__(

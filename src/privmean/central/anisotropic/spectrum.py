@@ -168,16 +168,31 @@ def _spectrum(covariance: object, dimension: int) -> Spectrum:
 def person_covariance(
     between: object, within: object, records: int
 ) -> float | Sequence[float] | Floats:
-    """The covariance of a person's mean: between + within/records.
+    """Return the covariance of a person mean: between + within / records.
 
-    between: covariance of the persons' own means; within: of a person's records around it;
-    records: a public lower bound on the records of every person. Leaving `between` out where
-    persons differ makes the bound too small, and persons are then filtered out.
+    Parameters
+    ----------
+    between : float, list of float or array
+        Covariance of the person means, between people. 0 is right only if people do not differ.
+    within : float, list of float or array
+        Covariance of the records of a person around the person mean.
+    records : int
+        Public lower bound on the records of every person.
 
-    Example:
-        known = pm.person_covariance(between=[0.04, 9.0], within=[0.09, 16.0], records=5)
-        rows = np.random.default_rng(1).normal(5, [0.2, 3.0], (4000, 2))
-        pm.mean(rows, assume=pm.Covariance(known), epsilon=1.0, delta=1e-6)
+    Returns
+    -------
+    float, list of float or array
+        The covariance, for `Covariance`.
+
+    Privacy
+    -------
+    Charges nothing. The arguments are public. A covariance that is too small filters people out.
+
+    Examples
+    --------
+    known = pm.person_covariance(between=[0.04, 9.0], within=[0.09, 16.0], records=5)
+    rows = np.random.default_rng(1).normal(5, [0.2, 3.0], (4000, 2))
+    pm.mean(rows, assume=pm.Covariance(known), epsilon=1.0, delta=1e-6)
     """
     m = validate.whole("records", records, least=1)
     result = np.asarray(between, dtype=np.float64) + np.asarray(within, dtype=np.float64) / m
