@@ -61,7 +61,9 @@ PURE_LDP = Peer(  # it does not name what it imports, and xxhash 4 breaks its lo
     "pureldp", "pure-ldp", ("pure-ldp>=1.2", "numpy", "scikit-learn", "statsmodels", "xxhash<4")
 )
 STATISTICS = Peer(  # no privacy: benchmarks/prints_beside.py
-    "statsmodels", "statsmodels and marginaleffects", ("statsmodels>=0.14", "marginaleffects>=0.1")
+    "statsmodels",
+    "statsmodels and marginaleffects",
+    ("statsmodels>=0.14", "marginaleffects>=0.1", "polars<2"),
 )
 ALL = (*PEERS, JAX, PURE_LDP)
 

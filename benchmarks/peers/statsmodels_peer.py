@@ -19,7 +19,7 @@ def main() -> None:
     print("=== next")
     print(smf.ols("ln_wage ~ collgrad + ttl_exp + tenure", people).fit().summary(slim=True))
     print("=== next")
-    fit = smf.ols("ln_wage ~ C(collgrad)", people.astype({"collgrad": str})).fit()
+    fit = smf.ols("ln_wage ~ collgrad", people).fit()
     print(avg_comparisons(fit, variables="collgrad"))
 
 
