@@ -115,12 +115,9 @@ def audit(
     if runs is not None:
         runs = validate.whole("runs", runs, least=1)
     if question is None and table is not None:
-        raise ArgumentError(
-            "question", None, "is required", "give a question such as pm.Mean('wage')"
-        )
+        raise ArgumentError("question", None, "is required", "give one such as pm.Mean('wage')")
     if question is None:
-        if terms:
-            name, value = next(iter(terms.items()))
+        for name, value in terms.items():
             raise ArgumentError(name, value, "requires a question", "name what to audit")
         jobs = everything(runs or RUNS, seed)
         about = "privmean, built-in tables"
@@ -190,7 +187,6 @@ def _said(terms: dict[str, Any]) -> Terms:
     for name, value in terms.items():
         if name not in known:
             raise unknown_keyword("audit", name, value, signature(audit).parameters)
-
     given = {name: value for name, value in terms.items() if value is not None}
     named = given.pop("neighbors", None)
     budgets = (tuple(given.items()),) if given else ANY

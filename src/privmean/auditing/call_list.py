@@ -46,6 +46,7 @@ TERMS: Terms = tuple(product((*GENEROUS, PURE, MIXED, ZCDP), BOTH))
 Words = Mapping[str, Any]
 GROUPS: Words = {"by": "g", "keys": ["a", "b", "c"]}
 SPLIT: Words = {**GROUPS, "max_groups": 2}
+CLUSTERED: Words = {"clustering": 2.0}
 NEAR = (-9.0, 9.0)
 POOLED, OWN = {"formula": "y ~ x"}, {"formula": "y ~ x", "effect": "per_person"}
 # of every kind of question: what is said in any case, and for each field what sets it
@@ -59,15 +60,13 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "resolution": {"resolution": 0.25},
             "assume": ({"assume": (0, 8)}, {"assume": NEAR, "values": ["y", "x", "z"]}),
             "method": {"method": DefaultMean(target="mean")},
-            "clustering": ({"clustering": 2.0}, {"clustering": RandomEffects(0.5, 1.0, 10,
-            group="arm")}),
+            "clustering": (CLUSTERED, {"clustering": RandomEffects(0.5, 1.0, 10, group="arm")}),
             "by": ({"by": "g"}, {"by": ["g", "h"]}, {**GROUPS, "values": ["y", "x"]}),
             "keys": (GROUPS, {"by": ["g", "h"], "keys": [("a", "b"), ("b", "c")]}),
             "max_groups": SPLIT,
             "contrasts": {**GROUPS, "contrasts": ("a - b", "each - rest")},
             "membership": ({**GROUPS, "membership": "public"}, {**SPLIT, "membership": "public"}),
-            "group_rule": ({**GROUPS, "group_rule": "split", "max_groups": 2}, {"by": "g",
-            "group_rule": "split"}),
+            "group_rule": ({**SPLIT, "group_rule": "split"}, {"by": "g", "group_rule": "split"}),
             "other_group": {**GROUPS, "keys": ["a", "b"], "other_group": True},
             "shrink": {**GROUPS, "shrink": True},
             "simultaneous": {**GROUPS, "simultaneous": True},
@@ -80,28 +79,23 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "fixed_effects": {**OWN, "fixed_effects": True},
             "working": ({**OWN, "working": AR1(0.5), "time": "t"}, {"working": Exchangeable(0.3)}),
             "time": {**OWN, "working": AR1(0.25), "time": "t"},
-            "threshold": {**OWN, "threshold": 0.1},
-            "records": {**OWN, "records": 3},
+            "threshold": {**OWN, "threshold": 0.1}, "min_records": {**OWN, "min_records": 3},
             "scales": ({"scales": {"x": (3.0, 1.0)}}, {**OWN, "scales": {"x": 2.0, "y": 2.0}}),
-            "resolution": {**OWN, "resolution": 2.0**-10},
-            "assume": {**OWN, "assume": NEAR},
+            "resolution": {**OWN, "resolution": 2.0**-10}, "assume": {**OWN, "assume": NEAR},
             "method": {**OWN, "method": PrivateScale(target="clipped")},
-            "clustering": ({"clustering": 2.0}, {**OWN, "clustering": 2.0}),
+            "clustering": (CLUSTERED, {**OWN, **CLUSTERED}),
             "effect": ({"effect": "within"}, OWN),
             "only": {"formula": "y ~ x + z", "only": ("x",)},
             "contrasts": {"formula": "y ~ x + z", "contrasts": {"x - z": {"x": 1, "z": -1}}},
-            "weights": {"weights": 2},
-            "bounds": {"bounds": {"x": (0.0, 6.0), "y": (0.0, 8.0)}},
+            "weights": {"weights": 2}, "bounds": {"bounds": {"x": (0.0, 6.0), "y": (0.0, 8.0)}},
         },
     ),
     "curve": (
         {"value": "y", "time": "t", "bins": (0, 1, 2, 3)},
         {
             "value": {}, "time": {}, "bins": {"bins": (0, 1.5, 3)},
-            "resolution": {"resolution": 2.0**-10},
-            "assume": {"assume": (0, 8)},
-            "method": {"method": PrivateScale(target="clipped")},
-            "clustering": {"clustering": 2.0},
+            "resolution": {"resolution": 2.0**-10}, "assume": {"assume": (0, 8)},
+            "method": {"method": PrivateScale(target="clipped")}, "clustering": CLUSTERED,
             "smooth": {"smooth": 1.0, "assume": (0, 8)},
             "by": {"by": "g", "levels": ("a", "b"), "assume": (0, 8)},
             "levels": {"by": "g", "levels": ("a", "b"), "assume": (0, 8), "smooth": 1.0},
@@ -113,15 +107,15 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "value": {}, "within": {"within": (0.01, 100.0)},
             "method": {"method": "pair scale", "within": (0.1, 10.0)},
             "center": {"method": "coinpress", "within": (0.1, 10.0), "center": 3.0},
-            "resolution": {"resolution": 0.25}, "clustering": {"clustering": 2.0},
+            "resolution": {"resolution": 0.25}, "clustering": CLUSTERED,
         },
     ),
     "compare": (
         {"value": "y", "arms": "arm"},
         {
             "value": {}, "arms": {}, "levels": {"arms": "g", "levels": ("a", "b")},
-            "baseline": {"baseline": "b"}, "baseline_slope": {"baseline": "b",
-            "baseline_slope": 0.5},
+            "baseline": {"baseline": "b"},
+            "baseline_slope": {"baseline": "b", "baseline_slope": 0.5},
             "by": {"arms": None, "by": "g", "pair": ("a", "b")},
             "pair": {"arms": None, "by": "h", "pair": ("a", "c")},
             "membership": {"membership": "public"}, "resolution": {"resolution": 0.25},
@@ -131,7 +125,7 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
         {"value": "y"},
         {
             "value": {}, "q": {"q": (0.05, 0.25, 0.5, 0.75)}, "bounds": {"bounds": (0.0, 8.0)},
-            "clustering": {"clustering": 2.0}, "resolution": {"resolution": 0.25},
+            "clustering": CLUSTERED, "resolution": {"resolution": 0.25},
         },
     ),
 }  # fmt: skip
@@ -210,9 +204,8 @@ class Rows:
 
     def of(self, people: Any) -> Table:
         """The rows of people who are given."""
-        cells = np.hstack(
-            [people.matrix(), *([people.counts] if self.max_records is not None else ())]
-        )
+        counts = [] if self.max_records is None else [people.counts]
+        cells = np.hstack([people.matrix(), *counts])
         return Table(self.names, {k: (tuple(row),) for k, row in enumerate(cells.tolist())})
 
     def people(self, table: Table) -> ArrayPersonTable:
@@ -397,9 +390,8 @@ def run_call(case: CallCase, runs: int, seed: int) -> Findings:
             found.seen |= {*of_terms(dict(said), relation), *of_release(made.made)}
             found.seen |= set(of_answers(made.tape.answers))
             for question in call.questions:
-                if hasattr(
-                    question, "default_neighbors"
-                ):  # an estimator has no fields of a question
+                # an estimator has no fields of a question
+                if hasattr(question, "default_neighbors"):
                     found.seen |= set(of_question(question))
             made.follow(runs, found)
             found.subjects[call.name] = found.runs

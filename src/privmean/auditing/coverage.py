@@ -90,19 +90,16 @@ def of_release(made: Asked) -> Iterator[tuple[str, str]]:
     stack = [made]
     while stack:
         item = stack.pop()
+        if hasattr(item, "to_dict"):
+            item = item.to_dict()
+        elif hasattr(item, "outcome") or hasattr(item, "statuses"):
+            item = vars(getattr(item, "outcome", item))
         if isinstance(item, Mapping):
+            codes = (item.get("status"), *(item.get("statuses") or ()))
+            yield from (("status", code) for code in codes if code and isinstance(code, str))
             stack += item.values()
-            if isinstance(item.get("status"), str):
-                yield "status", item["status"]
-            stack += [{"status": text} for text in item.get("statuses") or () if text]
         elif isinstance(item, list | tuple):
             stack += item
-        elif hasattr(item, "to_dict"):
-            stack.append(item.to_dict())
-        elif hasattr(item, "outcome"):
-            stack.append(item.outcome)
-        elif hasattr(item, "statuses"):
-            stack.append({"status": item.status, "statuses": item.statuses})
 
 
 def covered(
