@@ -222,7 +222,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"(noise_)?interval\.parts.*", ONCE),
     (r"(noise_)?interval\.region", ONCE),
     (r"rows\.(std_error|persons)", NOISY),
-    (r"groups\.(persons_std_error|persons_interval)", NOISY),
+    (r"groups\.(n_std_error|n_interval)", NOISY),
     (r"covariance", ONCE),
     (r"coefficients\.(noise_sd|p_value)", ONCE),
     (r"p_value", ONCE),

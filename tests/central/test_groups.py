@@ -127,7 +127,7 @@ def test_json_has_groups_and_contrasts():
         assert item["interval"][0] < item["estimate"] < item["interval"][1]
         assert set(item) == {
             "key", "estimate", "std_error", "interval", "noise_interval", "persons",
-            "persons_std_error", "persons_interval", "status",
+            "n_std_error", "n_interval", "status",
         }  # fmt: skip
     assert [item["contrast"] for item in stored["contrasts"]] == ["a - b", "a / b"]
     (only,) = pm.verify(stored).problems
@@ -164,14 +164,14 @@ def test_comparisons_are_a_frame_of_their_own_and_persons_have_an_interval():
     for seed in range(40):
         made = asked(table, seed, person=None)
         for item in made.to_dict()["groups"]:
-            low, high = item["persons_interval"]
-            assert (low, high) == made.persons_interval(item["key"])
+            low, high = item["n_interval"]
+            assert (low, high) == made.n_interval(item["key"])
             held += low <= alone.filter(pl.col("key") == item["key"]).height <= high
     assert_rate(held, 160, 0.95)
     public = asked(frame, membership="public", neighbors="replace-one")
-    assert public.persons_interval("a") == (public.groups.weight[0],) * 2
+    assert public.n_interval("a") == (public.groups.weight[0],) * 2
     with pytest.raises(ArgumentError):
-        release.persons_interval("nobody")
+        release.n_interval("nobody")
 
 
 def test_rows_come_in_the_order_that_was_asked():

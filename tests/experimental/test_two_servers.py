@@ -47,7 +47,7 @@ def test_a_value_is_a_whole_number_within_the_limits(value, whole):
 
 
 def test_a_task_survives_its_text():
-    task = Task.of([0, -5], [1, 5], epsilon=0.3, persons=7)
+    task = Task.of([0, -5], [1, 5], epsilon=0.3, n=7)
     assert Task.from_json(task.to_json()) == task
     assert len(task.identity) == 32
     for text in ("{}", "[]", "no", task.to_json().replace("servers 1", "servers 2")):
@@ -62,12 +62,12 @@ def test_a_task_survives_its_text():
         {"lower": (1.0, 2.0)},
         {"bits": 33},
         {"bits": 0},
-        {"persons": 0},
+        {"n": 0},
         {"upper": (math.inf,)},
     ],
 )
 def test_wrong_tasks_are_refused(wrong):
-    given = {"lower": (0.0,), "upper": (9.0,), "epsilon": Fraction(1), "persons": 3, **wrong}
+    given = {"lower": (0.0,), "upper": (9.0,), "epsilon": Fraction(1), "n": 3, **wrong}
     with pytest.raises(ArgumentError):
         Task(**given)
 
@@ -77,9 +77,9 @@ def test_a_budget_too_small_for_exact_noise_is_refused():
         Task((0.0,), (1.0,), Fraction(1, 10**12), 3, 20, "00" * 16)
     for wrong in (1e-12, 1000.0, "1", None):
         with pytest.raises(ArgumentError, match="epsilon"):
-            Task.of(0, 1, epsilon=wrong, persons=3)
+            Task.of(0, 1, epsilon=wrong, n=3)
     with pytest.raises(ArgumentError, match="limits"):
-        Task.of("a", 1, epsilon=1, persons=3)
+        Task.of("a", 1, epsilon=1, n=3)
 
 
 # --- noise ----------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_what_is_sent_by_halves_holds_up_nobody_and_is_cut(serve, tmp_path):
 
 @needs_node
 def test_messages_that_are_none_are_refused_at_once(serve):
-    both = serve(Task.of(0, 1, epsilon=1, persons=3), f"{sys.executable} -m privmean")
+    both = serve(Task.of(0, 1, epsilon=1, n=3), f"{sys.executable} -m privmean")
     pair = both.reports([[1.0]])[0]
     good = json.dumps(pair[0])
     odd = {
@@ -339,7 +339,7 @@ def test_messages_that_are_none_are_refused_at_once(serve):
 
 @needs_node
 def test_the_whole_with_exact_noise(serve, tmp_path):
-    task = Task.of(0, 10, epsilon=2, persons=30)
+    task = Task.of(0, 10, epsilon=2, n=30)
     both = serve(task, f"{sys.executable} -m privmean")
     values = [[float(k % 10)] for k in range(30)]
     for pair in both.reports(values):
@@ -357,7 +357,7 @@ def test_the_whole_with_exact_noise(serve, tmp_path):
 
 @needs_node
 def test_too_few_reports_show_nothing(serve):
-    both = serve(Task.of(0, 1, epsilon=1, persons=3), f"{sys.executable} -m privmean")
+    both = serve(Task.of(0, 1, epsilon=1, n=3), f"{sys.executable} -m privmean")
     for pair in both.reports([[0.0], [1.0]]):
         both.send(pair)
     assert both.finish() == (409, {"error": "too few reports"})

@@ -59,20 +59,18 @@ def answer(
 
     try:
         said = parsed(sys.stdin.read())
-        persons, shares = int(said["persons"]), [json.dumps(item) for item in said["shares"]]
+        n, shares = int(said["persons"]), [json.dumps(item) for item in said["shares"]]
     except (ValueError, KeyError, TypeError):
         raise ArgumentError(
             "answer", None, "must be answers of servers", "pass the answers that the servers wrote"
         ) from None
-    found = Task.from_json(_text(task)).answer(
-        [_whole(item) for item in shares], persons, level=level
-    )
+    found = Task.from_json(_text(task)).answer([_whole(item) for item in shares], n, level=level)
     shown = {
         name: getattr(found, name).tolist()
         for name in ("estimate", "noise_sd", "lower", "upper", "noise_lower", "noise_upper")
     }
-    promise = found.guarantee.to_dict()
-    typer.echo(json.dumps({**shown, "persons": persons, "level": level, "guarantee": promise}))
+    guarantee = found.guarantee.to_dict()
+    typer.echo(json.dumps({**shown, "n": n, "level": level, "guarantee": guarantee}))
 
 
 def _text(place: Path) -> str:

@@ -87,12 +87,12 @@ class GroupRelease(Release):
 
         return frame_of(columns_of(self.rows(level)[len(self.columns) :]), backend)
 
-    def persons_interval(self, key: object, level: float | None = None) -> tuple[float, float]:
+    def n_interval(self, key: object, level: float | None = None) -> tuple[float, float]:
         """Noisy persons of a group, give or take their noise; a public number is both ends. Raises
         ArgumentError for a key that is no row.
 
         Example:
-            release.persons_interval("1")
+            release.n_interval("1")
         """
         text = str(key)
         if text not in self.columns:
