@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-MOST = 10**12  # persons beyond which nobody is asked
+MOST = 10**12  # people beyond which nobody is asked
 
 
 def smallest_int(

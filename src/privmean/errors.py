@@ -100,7 +100,7 @@ class InfeasibleError(PrivmeanError):
         try:
             pm.plan(pm.Mean(), persons=50, epsilon=1.0)
         except pm.InfeasibleError as error:
-            print(error)  # says how many persons would do
+            print(error)  # says how many people would do
     """
 
     def __init__(self, problem: str, remedy: str) -> None:

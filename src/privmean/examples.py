@@ -30,7 +30,7 @@ PREMIUM = (0.05, -0.15, -0.02, 0.2, 0.12, 0.25)
 
 
 def _wages() -> Columns:
-    """4000 persons, interviewed 1 to 12 times from 1968 to 1988: wages, hours, work."""
+    """4000 people, interviewed 1 to 12 times from 1968 to 1988: wages, hours, work."""
     rng = np.random.default_rng(1968)
     times = np.minimum(1 + rng.negative_binomial(2, 0.3, 4000), 12)
     who = np.repeat(np.arange(1, 4001), times)

@@ -62,7 +62,7 @@ class Plan(released.Plan, Protocol):
         ...
 
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors at a guessed standard deviation between persons."""
+        """Predicted errors at a guessed standard deviation between people."""
         ...
 
     def check_table(self, people: PersonTable) -> None:

@@ -14,5 +14,5 @@ def plural(noun: str) -> str:
 
 
 def count_phrase(number: int, noun: str, one: str, several: str) -> str:
-    """The same with the verb: 1 person is, 2 persons are."""
+    """The same with the verb: 1 person is, 2 people are."""
     return f"{count_noun(number, noun)} {one if number == 1 else several}"

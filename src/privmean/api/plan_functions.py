@@ -1,4 +1,4 @@
-"""Questions before they are asked: their plan, how many persons they need, or how much budget."""
+"""Questions before they are asked: their plan, how many people they need, or how much budget."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plan(
     ----------
     question : Mean, Regression, Curve, Variance, Quantile or Compare
         What is to be asked.
-    persons : int
+    people : int
         Public n, or a public guess of it under add-remove.
     columns : int, optional
         Number of columns, if the question does not name them.

@@ -1,6 +1,6 @@
 """What the package audits of itself before a curator: one line each.
 
-A new estimator or question is one line of `SUBJECTS`. Settings suit about 600 persons whose values
+A new estimator or question is one line of `SUBJECTS`. Settings suit about 600 people whose values
 are about normal with mean 3 and deviation 1; the tables are often otherwise, since privacy rests on
 no assumption.
 """
@@ -34,7 +34,7 @@ MIXED = (("epsilon", 2.0), ("delta", 1e-6))
 ZCDP = (("rho", 1.0),)
 LARGE = (("epsilon", 6.0), ("delta", 1e-6))
 Said = tuple[tuple[str, float], ...]
-GENEROUS: tuple[Said, ...] = (  # so that plans for few persons come to their last step
+GENEROUS: tuple[Said, ...] = (  # so that plans for few people come to their last step
     (("epsilon", 60.0), ("delta", 0.0)),
     (("epsilon", 60.0), ("delta", 1e-6)),
     (("rho", 30.0),),

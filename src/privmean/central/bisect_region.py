@@ -1,4 +1,4 @@
-"""One part of known limits, chosen by the persons in it: how values are narrowed down where a
+"""One part of known limits, chosen by the people in it: how values are narrowed down where a
 histogram of what is left of the budget would show too little.
 
 Candidates are 2^l equal parts of the limits for l = 0, 1, ..., and the same parts moved by

@@ -4,7 +4,7 @@ Candidates are the edges of the signed logarithmic grid, two an octave: a lower 
 the origin with an upper one at or above it, and narrow pairs to one side of it. The score of a pair
 is minus the largest of four numbers of persons: those cut off above and below, and those missing
 just inside either limit. So a pair that cuts off many scores badly, and so does one that reaches
-farther than persons do. One person moves a score by at most 1 (docs/proofs/default-mean.md,
+farther than people do. One person moves a score by at most 1 (docs/proofs/default-mean.md,
 section 8). What is preferred among equals is public: places near a public guess of the size.
 """
 
@@ -30,11 +30,11 @@ ZERO = LOG_BINS  # index of the edge 0
 # log2 of the size of an edge; that of 0 is never read
 _LEVELS: Floats = np.arange(LOG_LOW, LOG_LOW + LOG_BINS) / 2
 _SIZES: Floats = np.concatenate([_LEVELS[::-1], [LOG_LOW / 2], _LEVELS])
-MOVED = 2  # persons over which scores range when one person is replaced, added or removed
+MOVED = 2  # people over which scores range when one person is replaced, added or removed
 
 SNUG = 2**0.25  # an outer limit lies so much beyond its edge, an inner one so much nearer
 NARROW = 8.0  # an inner limit is kept where it is more than this part of the outer one
-PLACES = 12  # half octaves inside a limit in which persons are asked for
+PLACES = 12  # half octaves inside a limit in which people are asked for
 MOST_ASKED = 0.1  # of all persons: so many are asked for at most
 BEYOND, WITHIN = 1.0, 0.15  # what half an octave beyond the guess and within it costs, in scales
 WIDEST_LONE, TIGHT = 6, 2  # half octaves between the limits of a pair to one side of the origin
@@ -101,7 +101,7 @@ def fits(cells: Integers, asked: Integers) -> Integers:
     negative = cells[LOG_ZERO + 1 : LOG_ZERO + 1 + LOG_BINS]
     up, down = np.cumsum(positive[::-1])[::-1], np.cumsum(negative[::-1])[::-1]
     everybody = int(up[0] + down[0]) + zero
-    # persons at or above every edge, and at or below it; those at 0 are on neither side of it
+    # people at or above every edge, and at or below it; those at 0 are on neither side of it
     above = np.concatenate([everybody - down[::-1], [up[0]], up])
     below = np.concatenate([down[::-1], [down[0]], everybody - up])
     reached_up, reached_down = above.copy(), below.copy()
@@ -116,7 +116,7 @@ def fits(cells: Integers, asked: Integers) -> Integers:
 
 
 def _unmet(reached: Integers, asked: Integers, everybody: int) -> Integers:
-    """How many persons are missing inside every limit, at worst over the places."""
+    """How many people are missing inside every limit, at worst over the places."""
     worst = np.zeros(len(reached), dtype=np.int64)
     for k, wanted in enumerate(asked, start=1):
         inside = np.concatenate([np.full(k, everybody), reached[:-k]])
@@ -130,7 +130,7 @@ def choice(name: str, price: Fraction, relation: Relation) -> Choice:
 
 
 def scored(cells: Integers, price: Fraction, persons: float, near: float) -> Integers:
-    """What the choice is made by: fits in persons, and what is public, rounded to persons."""
+    """What the choice is made by: fits in people, and what is public, rounded to people."""
     public = np.rint(offsets(near) * float(MOVED / price)).astype(np.int64)
     return fits(cells, asked_for(price, persons)) + public
 

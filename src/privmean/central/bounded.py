@@ -41,7 +41,7 @@ class BoundedMean:
     """The mean of values clipped to public bounds.
 
     bounds: (lower, upper) for every column, or one pair a column. design_effect: public variance of
-    the mean over that of unrelated persons. Where the noise hides everyone away from a bound, the
+    the mean over that of unrelated people. Where the noise hides everyone away from a bound, the
     status is "at_bound" and the interval is open on that side: values in other units than the
     bounds look so.
 
@@ -85,7 +85,7 @@ class BoundedMean:
         return tuple(ClipInterval(*validate.bounds("bounds", item)) for item in self.bounds)
 
     def plan(self, budget: Budget, shape: PublicShape) -> BoundedMeanPlan:
-        """The noise, before any data. A guess of the number of persons is used to predict errors
+        """The noise, before any data. A guess of the number of people is used to predict errors
         only."""
         boxes = self.boxes(shape.dimension)
         sums = _cheapest(budget, shape.dimension)

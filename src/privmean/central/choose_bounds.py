@@ -1,6 +1,6 @@
-"""Where the values of one column are, by private choices: for few persons.
+"""Where the values of one column are, by private choices: for few people.
 
-Stages (docs/proofs/default-mean.md, section 8): the number of persons with a value (unless it is
+Stages (docs/proofs/default-mean.md, section 8): the number of people with a value (unless it is
 stated that all have one), one choice of both limits, and where that is a narrow pair away from the
 origin a few choices of a cell within it, and one more of both limits around there. No step can
 fail, and none needs a threshold. Experimental: better than the histograms of `locate` near zero,
@@ -23,9 +23,9 @@ from privmean.mechanisms.noisy_counts import as_counts
 from privmean.privacy.budget import REPLACE_ONE
 
 LEAN = 600  # n*epsilon below which no cell is chosen
-NUMBER, LEAN_NUMBER = 0.02, 0.05  # of epsilon for the persons with a value; the second below LEAN
+NUMBER, LEAN_NUMBER = 0.02, 0.05  # of epsilon for the people with a value; the second below LEAN
 COST, LEAST_PART, MOST_PART = 120.0, 0.18, 0.4  # n*epsilon of the choice, and parts of what is left
-LEAST = 100.0  # persons with a value, times epsilon, that can be asked
+LEAST = 100.0  # people with a value, times epsilon, that can be asked
 CHOSEN = RegionBisection(levels=8, shifts=2, narrow=1.1)  # the cells of the limits
 CELL_COST, CELLS, FAR = 44.0, 5, 4  # n*epsilon of such a choice, how many; levels that ask for more
 CELL_PART = Fraction(1, 25)  # of epsilon, where that is more
@@ -48,11 +48,11 @@ class Prices:
         return float(self.n * self.epsilon) < LEAN
 
     def number(self) -> Fraction:
-        """For the number of persons with a value."""
+        """For the number of people with a value."""
         return floor_epsilon(self.epsilon * Fraction(LEAN_NUMBER if self.few else NUMBER))
 
     def limits(self, left: Fraction, there: float) -> Fraction:
-        """For the choice of both limits, with `there` persons with a value."""
+        """For the choice of both limits, with `there` people with a value."""
         wanted = max(Fraction(COST) / max(int(there), 1), Fraction(LEAST_PART) * left)
         return floor_epsilon(min(Fraction(MOST_PART) * left, wanted))
 
@@ -69,7 +69,7 @@ def choose_limits(
     curator: Curator, column: int, prices: Prices, wallet: PureBudgetSpender, near: float
 ) -> ClippingRegion:
     """Limits that hold the values of `column`; pays for every choice from `wallet`. near: a public
-    guess of the size of values. Without `complete` persons with a value are counted first."""
+    guess of the size of values. Without `complete` people with a value are counted first."""
     nulls: tuple[tuple[float, float], ...] = ()
     there = float(prices.n)
     if not prices.complete and wallet.relation == REPLACE_ONE:
@@ -122,7 +122,7 @@ def _place(
     first: tuple[float, float] | None = None,
 ) -> ClippingRegion:
     """path: numbers of cells and of pairs that were chosen. No histogram was asked for, so nothing
-    is known of the persons just inside the limits."""
+    is known of the people just inside the limits."""
     cells, pairs = path
     inside = math.inf, math.inf
     return ClippingRegion(

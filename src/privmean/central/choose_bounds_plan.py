@@ -16,9 +16,9 @@ from privmean.mechanisms.noisy_counts import NoisyCounts
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
 
-FEWEST, FEWEST_COMPLETE = 150, 40  # n*epsilon, the second where all persons have a value
+FEWEST, FEWEST_COMPLETE = 150, 40  # n*epsilon, the second where all people have a value
 MOST = 3000  # n*epsilon from which histograms do better
-CHECK, LEAN_CHECK = 0.2, 0.1  # part of what is left for persons beyond; the second below LEAN
+CHECK, LEAN_CHECK = 0.2, 0.1  # part of what is left for people beyond; the second below LEAN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class SelectedMeanPlan(DefaultMeanPlan):
         )
 
     def chooses(self, persons: int) -> bool:
-        """Whether so many persons are few enough for it; else histograms are asked."""
+        """Whether so many people are few enough for it; else histograms are asked."""
         return float(persons * self.epsilon) < MOST
 
     def _column_settings(self, persons: int) -> Settings:

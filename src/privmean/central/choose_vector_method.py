@@ -190,7 +190,7 @@ def predicted_with_nothing(
     budget: Budget, shape: PublicShape, deviations: Sequence[float]
 ) -> float | None:
     """Predicted l2 error (rms) of the default for columns of these standard deviations between
-    persons, None where it does not answer: what an assumption should improve on."""
+    people, None where it does not answer: what an assumption should improve on."""
     found = _with_nothing(budget, shape)
     return None if found is None else found * math.hypot(*deviations)
 

@@ -43,7 +43,7 @@ PAST = 1e6  # how far a half length is searched, in units of the clipping radius
 
 @dataclass(frozen=True)
 class TailPart:
-    """What persons beyond the limits may do to the sum of y, over records: move it by `bias` at
+    """What people beyond the limits may do to the sum of y, over records: move it by `bias` at
     most, by a noisy count of Laplace scale `scale` in the same unit, and add `variance`."""
 
     bias: float
@@ -55,8 +55,8 @@ class TailPart:
 class ClippedMean:
     """One column: middle + radius * value/weight.
 
-    persons: n where it is public and the weights count persons, so that n may be divided by; the
-    noisy weight is used instead if `by_records`, under add-remove, or if it shows that persons
+    persons: n where it is public and the weights count people, so that n may be divided by; the
+    noisy weight is used instead if `by_records`, under add-remove, or if it shows that people
     without a value are among the n (unless `always_n`). found: whether the box was; there is no
     estimate if noise chose it.
     """
@@ -70,13 +70,13 @@ class ClippedMean:
 
     @property
     def public_weight(self) -> bool:
-        """Whether the estimate divides by the public number of persons."""
+        """Whether the estimate divides by the public number of people."""
         if self.n is None or self.by_records:
             return False
         return self.always_n or not self._missing(self.n)
 
     def _missing(self, persons: int) -> bool:
-        """Whether the noisy weight shows that some of so many persons have no value."""
+        """Whether the noisy weight shows that some of so many people have no value."""
         return self.sums.weight < persons - SURE * self.sums.weight_noise
 
     @property
@@ -97,7 +97,7 @@ class ClippedMean:
 
     @property
     def present(self) -> float:
-        """Noisy number of persons with a value (sum of weights)."""
+        """Noisy number of people with a value (sum of weights)."""
         return self.sums.weight
 
     @property
@@ -140,8 +140,8 @@ class ClippedMean:
     ) -> tuple[float, float]:
         """The ends of the interval of level 1 - alpha, in the units of the data.
 
-        design_effect None leaves sampling out: the interval for these very persons. tail: of
-        an allowance for persons beyond the limits, for records and Laplace noise.
+        design_effect None leaves sampling out: the interval for these very people. tail: of
+        an allowance for people beyond the limits, for records and Laplace noise.
         """
         if self.public_weight:
             half = self._public_half(alpha, design_effect)
@@ -163,7 +163,7 @@ class ClippedMean:
         return half_of(known, 1 - alpha, design_effect)
 
     def _sampling_variance(self, theta: float, kappa: float) -> float:
-        """Of the sum of y - theta u over persons drawn at random, with a margin for its noise."""
+        """Of the sum of y - theta u over people drawn at random, with a margin for its noise."""
         s = self.sums
         known = s.spread(theta)
         if known is not None:
@@ -298,7 +298,7 @@ class ClippedMeans:
 
     @property
     def n(self) -> int | None:
-        """n if it is public, else the noisy number of persons of the first column that stands."""
+        """n if it is public, else the noisy number of people of the first column that stands."""
         if self.public_persons is not None:
             return self.public_persons
         first = next((item for item in self.seen if item is not None), None)

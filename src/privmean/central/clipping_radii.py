@@ -1,7 +1,7 @@
 """Clipping radii from a concentration assumption, and the arguments that assumptions share.
 
 An assumption bounds how far one person's value lies from the centre; everything a plan needs (the
-radius that holds all persons, the bins' half width, the bias of clipping) follows from that bound
+radius that holds all people, the bins' half width, the bias of clipping) follows from that bound
 (docs/proofs/winsorized.md, section 5).
 """
 
@@ -43,7 +43,7 @@ class Radii:
 
 
 class Concentration(Protocol):
-    """A public assumption on how far persons' values lie from their centre."""
+    """A public assumption on how far people's values lie from their centre."""
 
     @property
     def words(self) -> str:
@@ -53,9 +53,9 @@ class Concentration(Protocol):
     def radius(
         self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
     ) -> Radii:
-        """The radii of `dimension` columns for n persons.
+        """The radii of `dimension` columns for n people.
 
-        n: public number of persons (a public design number under add-remove). gamma: the chance
+        n: public number of people (a public design number under add-remove). gamma: the chance
         that anything is clipped in a column, or in any column if `jointly`.
         """
         ...
@@ -78,7 +78,7 @@ class FromDeviations:
     def radius(
         self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
     ) -> Radii:
-        """The radii of `dimension` columns for n persons; see `Concentration`."""
+        """The radii of `dimension` columns for n people; see `Concentration`."""
         return self.radii(dimension, log_term(n, dimension, gamma, jointly, self.factor))
 
 

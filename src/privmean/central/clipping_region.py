@@ -8,7 +8,7 @@ from typing import Any
 from privmean.central.log_histogram import END, Histogram
 from privmean.inference.missing_count import MissingCount
 
-MOST = 0.75  # part of the persons without a value that explains why nothing else is seen
+MOST = 0.75  # part of the people without a value that explains why nothing else is seen
 LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
 
 NOBODY = "nobody has a value"
@@ -19,10 +19,10 @@ class ClippingRegion:
     """The private outcome: limits of the values, and the path that was paid for.
 
     hidden, before: as in `Reach`. count_scale: noise of a count of the histogram behind
-    the limits; seen: that histogram. nulls: the noisy numbers of persons without a value, and their
+    the limits; seen: that histogram. nulls: the noisy numbers of people without a value, and their
     scales. first: the first round's histogram, around 0, where a round moved the origin. chosen:
     the first limits that were chosen, where another choice may move those here (`limits_again`).
-    away: the noisy number of persons that rounds left behind and its scale, where it was asked for.
+    away: the noisy number of people that rounds left behind and its scale, where it was asked for.
     typical: about the mean of what was seen (None: not known). within: where limits were chosen
     after a new start: the location before the last choice, if that is worth going back to.
     """
@@ -56,10 +56,10 @@ class ClippingRegion:
 
     @property
     def missing(self) -> MissingCount:
-        """The persons without a value, as far as they are known by now."""
+        """The people without a value, as far as they are known by now."""
         return MissingCount.pooled(self.nulls)
 
     def scarce(self, there: float) -> bool:
-        """Whether beside so many persons with a value most are known to have none."""
+        """Whether beside so many people with a value most are known to have none."""
         absent = self.missing.believed
         return absent > MOST * (absent + there)

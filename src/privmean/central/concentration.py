@@ -1,6 +1,6 @@
-"""What the caller assumes about persons' values, and the clipping radius that follows from it.
+"""What the caller assumes about people's values, and the clipping radius that follows from it.
 
-An assumption gives, for each column, a radius tau such that every one of n persons lies within tau
+An assumption gives, for each column, a radius tau such that every one of n people lies within tau
 of the centre with probability at least 1 - gamma, and a small radius that one person leaves with
 probability at most 1/4 (the half width of location bins). Accuracy rests on it, privacy never does.
 
@@ -68,12 +68,12 @@ class SubGaussian(FromDeviations):
 
 @dataclass(frozen=True)
 class LogSobolev(FromDeviations):
-    """A person's records have a log-Sobolev constant, and all persons share one mean.
+    """A person's records have a log-Sobolev constant, and all people share one mean.
 
-    constant: the largest over persons of the constant of one person's vector of records (the
+    constant: the largest over people of the constant of one person's vector of records (the
     operator norm of its covariance for Gaussian records; at most sd^2 (1+phi)/(1-phi) for an AR(1)
-    with coefficient phi), never that of all persons together. records: public records a person.
-    Persons that differ in their means need `BetweenWithin`.
+    with coefficient phi), never that of all people together. records: public records a person.
+    People that differ in their means need `BetweenWithin`.
 
     Example:
         people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
@@ -104,7 +104,7 @@ class LogSobolev(FromDeviations):
 class BetweenWithin(FromDeviations):
     """Persons' own means vary by between_sd, and records vary within a person.
 
-    between_sd: standard deviation of persons' own means (sub-Gaussian). Exactly one of within_sd
+    between_sd: standard deviation of people's own means (sub-Gaussian). Exactly one of within_sd
     (independent records) and within_constant (log-Sobolev constant of a person's records, for
     dependent ones). records: public number of records a person, at least.
 
@@ -155,9 +155,9 @@ class BetweenWithin(FromDeviations):
 
 @dataclass(frozen=True)
 class BoundedWithin(FromDeviations):
-    """Records lie in [lower, upper], independent given the person; persons' means vary.
+    """Records lie in [lower, upper], independent given the person; people's means vary.
 
-    between_sd: standard deviation of persons' own means (sub-Gaussian); records: public number of
+    between_sd: standard deviation of people's own means (sub-Gaussian); records: public number of
     records a person, at least.
 
     Example:
@@ -253,7 +253,7 @@ class Bounded(FromDeviations):
 
 @dataclass(frozen=True)
 class UnknownScale(FromDeviations):
-    """Values are roughly normal with an unknown scale, found privately from pairs of persons.
+    """Values are roughly normal with an unknown scale, found privately from pairs of people.
 
     smallest, largest: public range of the standard deviation (wide is cheap: one noisy count an
     octave). safety: factor kappa on the squared scale; by default 1.2, or 4 (one octave of safety)

@@ -1,4 +1,4 @@
-"""The limits of the last stage: the persons beyond the first limits are counted, and the limits
+"""The limits of the last stage: the people beyond the first limits are counted, and the limits
 move out for them; where they fall off slowly they are counted once more, farther out; where they
 are a group far from a moved origin, the limits step back to what was seen from 0.
 
@@ -21,37 +21,37 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
 
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin, where a count follows
-FEW = 3000  # n*epsilon below which persons are counted from nearer by: `counted_from`
-BETWEEN = 0.75  # noise scales of the histogram: persons that such an edge leaves before the limit
+FEW = 3000  # n*epsilon below which people are counted from nearer by: `counted_from`
+BETWEEN = 0.75  # noise scales of the histogram: people that such an edge leaves before the limit
 TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off a count; the second below `LEAN`
-WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
+WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the people counted
 LEAST = 1.2  # and the least factor that is worth it
-HIDDEN = 8.0  # noise scales of the histogram: more persons than a thin tail beyond can hold
+HIDDEN = 8.0  # noise scales of the histogram: more people than a thin tail beyond can hold
 
 # a second count, where the first one and the bins before it show a tail that falls off slowly
 AGAIN = 0.3  # part of what is left for it
 SEEN = 3.0  # noise scales of the first count
-SLOW, FLAT = 1.3, 0.9  # its index is below this, and above this (else persons are elsewhere)
+SLOW, FLAT = 1.3, 0.9  # its index is below this, and above this (else people are elsewhere)
 ONE_SIDED = 0.3  # the nearer limit is at most this part of the farther one's distance away
 LEAVES = 0.6  # at most this part of the first count is believed of the second
 PARTS = 16  # a person beyond the farther limit counts this much, one beyond the nearer one less
 
 # a step back, where rounds have left more than a tail behind
-LEFT_BEHIND = 1 / 64  # part of the persons beyond the limits, less 3 noise scales
+LEFT_BEHIND = 1 / 64  # part of the people beyond the limits, less 3 noise scales
 AWAY = 32.0  # times the longer arm: ten half octaves, more than the window of a round misses by
 APART, CERTAIN = 0.25, 8.0  # part of those beyond that are away, and noise scales of their number
-LOST = 0.1  # part of the persons that limits that were chosen may leave beyond
+LOST = 0.1  # part of the people that limits that were chosen may leave beyond
 LOST_WITHIN = 0.05  # and limits within those
 BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits
 
 # back from limits that were chosen after a new start to those before the choice
-THICK, CERTAINLY = 0.05, 5.0  # part of the persons beyond, less so many noise scales (then `SEEN`)
+THICK, CERTAINLY = 0.05, 5.0  # part of the people beyond, less so many noise scales (then `SEEN`)
 AT_ONCE = 0.02, 3.0  # where no tail histogram was taken before it
 
 
 @dataclass(frozen=True)
 class OutsideCount:
-    """A noisy number of persons beyond limits, and its Laplace scale. weight: what a person beyond
+    """A noisy number of people beyond limits, and its Laplace scale. weight: what a person beyond
     the nearer limit counted (1 beyond the farther one). between: about how many of them lie before
     the first limits of the sum, where they were counted from nearer by."""
 
@@ -88,7 +88,7 @@ class WidenedBounds:
 
     @property
     def one_value(self) -> bool:
-        """Whether nearly all persons seem to have one value: of the limits' being about a whole
+        """Whether nearly all people seem to have one value: of the limits' being about a whole
         number, their differing in the eighth digit only, and nothing's showing that the values in
         them differ, two are so."""
         digits, code = is_narrow(*self.limits, DIGITS), contains_code(*self.limits)
@@ -123,7 +123,7 @@ def widened(
     lean: bool,
     persons: float,
 ) -> WidenedBounds:
-    """Count the persons beyond `place` for `share` of what is left, and move the limits.
+    """Count the people beyond `place` for `share` of what is left, and move the limits.
 
     lean: whether n*epsilon is small; then more is taken off for noise, no second count is made, and
     no step back. persons: those with a value, public or noisy.
@@ -161,7 +161,7 @@ def counted_from(place: ClippingRegion) -> tuple[float, float]:
     """The limits; where only one side was seen, the edge of what was seen, not `SNUG` times it.
 
     There the assumption allows a person two radii, and the noise of their number is most of the
-    interval's length: the same persons, counted nearer by, are allowed the less.
+    interval's length: the same people, counted nearer by, are allowed the less.
     """
     lower, upper, origin = place.lower, place.upper, place.origin
     if lower < origin < upper or place.chosen or not place.looks:
@@ -200,7 +200,7 @@ def _counted(
     wallet: PureBudgetSpender,
     few: bool,
 ) -> OutsideCount:
-    """The persons beyond `place`, with `few` persons from nearer by."""
+    """The people beyond `place`, with `few` people from nearer by."""
     first = place.lower, place.upper
     near = counted_from(place) if few else first
     count = _beyond(curator, column, near, name, share, wallet)
@@ -254,7 +254,7 @@ def first_step(place: ClippingRegion, persons: float, left: Fraction) -> tuple[f
     """The limits after the first count.
 
     A tail: the limits are moved out until clipping bias and noise are about equal, for a tail whose
-    excess falls like the inverse of the distance. More persons than a thin tail can hold, and only
+    excess falls like the inverse of the distance. More people than a thin tail can hold, and only
     one side was seen: they are spread thinly on the other side, which is opened as far.
     """
     up, down = place.upper - place.origin, place.origin - place.lower
@@ -266,7 +266,7 @@ def first_step(place: ClippingRegion, persons: float, left: Fraction) -> tuple[f
 def moved_for(
     origin: float, limits: tuple[float, float], persons: float, left: Fraction
 ) -> tuple[float, float]:
-    """Limits moved out for so many persons beyond them, with `left` to spend on the sum."""
+    """Limits moved out for so many people beyond them, with `left` to spend on the sum."""
     return moved(origin, limits, _factor(persons, left))
 
 
@@ -295,7 +295,7 @@ def moved(origin: float, limits: tuple[float, float], factor: float) -> tuple[fl
 def falls_slowly(place: ClippingRegion, count: OutsideCount) -> bool:
     """Whether the noisy numbers show a tail of small index beyond the farther limit.
 
-    The index is that of a Pareto tail through the persons beyond the limit and those in the last 4
+    The index is that of a Pareto tail through the people beyond the limit and those in the last 4
     or 6 bins before it. Both sides must have been seen, so that those beyond are where they seem.
     """
     up, down = place.upper - place.origin, place.origin - place.lower
@@ -308,7 +308,7 @@ def falls_slowly(place: ClippingRegion, count: OutsideCount) -> bool:
 
 
 def indices(place: ClippingRegion, count: OutsideCount) -> tuple[float, float]:
-    """Index of a Pareto tail through the persons beyond the first limits and those in the last 4
+    """Index of a Pareto tail through the people beyond the first limits and those in the last 4
     bins before the farther one, and in the last 6; infinite where nobody is counted beyond."""
     if count.beyond <= 0:
         return math.inf, math.inf

@@ -48,7 +48,7 @@ from privmean.mechanisms.noisy_counts import as_counts
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 WIDE = 2.0  # factor on the outer edge of the last occupied bin where no count follows (else SNUG)
-CHECK = 0.2  # part of what is left for counting persons beyond the limits
+CHECK = 0.2  # part of what is left for counting people beyond the limits
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
 
 LAST = "value and square"
@@ -60,7 +60,7 @@ ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `ta
 class Settings:
     """Public choices: the target, the stated excess and design effect, and what follows from them.
 
-    check: part of what is left for the count beyond the limits (0: none). lean: whether persons
+    check: part of what is left for the count beyond the limits (0: none). lean: whether people
     times epsilon are few. safety: factor on the outer edges. joint_tail: whether the last stage
     releases the tail share with the value. complete: whether it is stated that all have a value.
     """
@@ -265,7 +265,7 @@ def _atom(
     course: _ColumnReport,
     wallet: PureBudgetSpender,
 ) -> ColumnRelease:
-    """Nearly everybody has one value: what is left counts the persons who have another one."""
+    """Nearly everybody has one value: what is left counts the people who have another one."""
     course.shares["other values"] = float(wallet.left / wallet.total)
     step = wallet.counts("other values", wallet.left, 1)
     (found,) = curator.ask(

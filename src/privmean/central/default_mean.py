@@ -2,7 +2,7 @@
 
 A Laplace-noised histogram of x - m on a signed logarithmic grid shows location, scale and both
 tails at once, without bounds, thresholds or delta; limits are read from it; a cheap count of the
-persons beyond them says whether to widen; all the rest of epsilon goes to one joint Laplace release
+people beyond them says whether to widen; all the rest of epsilon goes to one joint Laplace release
 of the clipped sum and its square. Claim and proof: docs/proofs/default-mean.md.
 """
 
@@ -35,10 +35,10 @@ MOST_COLUMNS = 3  # epsilon is split over columns up to here
 @known_keywords
 @dataclass(frozen=True)
 class DefaultMean:
-    """The mean of persons' values with no bounds, no spread and no location given.
+    """The mean of people's values with no bounds, no spread and no location given.
 
     target: None (default) puts the estimate first: the clipped mean with the least noise, and an
-    interval for the mean from a cheap count of the persons beyond the limits. "mean" puts the
+    interval for the mean from a cheap count of the people beyond the limits. "mean" puts the
     interval first: the value is corrected at the limits and the tail share is released with it; the
     interval is shorter where noise dominates and the estimate noisier (1.6 to 2.2 times the noise).
     "clipped" spends nothing on the tails: the least noise, and an interval for the mean of the
@@ -46,12 +46,12 @@ class DefaultMean:
     excess: the assumption behind an interval for the mean: values beyond a limit exceed it on
     average by no more than `excess` times the distance from the centre to that limit (1: no heavier
     than a Pareto tail of index 2). design_effect: public variance of the mean over that of
-    unrelated persons.
+    unrelated people.
     limits: "selection" chooses both limits by one private choice instead of reading histograms,
-    where persons*epsilon is below 3000 (one column, no target). Experimental: from 40
-    persons*epsilon on, better near zero, worse far from it: give `near`, a public guess of the size
+    where people*epsilon is below 3000 (one column, no target). Experimental: from 40
+    people*epsilon on, better near zero, worse far from it: give `near`, a public guess of the size
     of values (low rather than high), and complete=True where it is public that every person has a
-    value (needed below 150 persons*epsilon).
+    value (needed below 150 people*epsilon).
 
     Example:
         people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
@@ -60,7 +60,7 @@ class DefaultMean:
     **Guarantees.** Unit: one person with all records. Neighbours: replace-one (the roster, hence n,
     is public) or add-remove (a noisy count is bought; nothing reads n). Pure epsilon for any data;
     delta is left unspent; a rho budget runs at epsilon = sqrt(2 rho). No assumption is needed for
-    privacy; accuracy rests on the numbers of persons and on the printed tail assumption.
+    privacy; accuracy rests on the numbers of people and on the printed tail assumption.
     """
 
     target: str | None = None
@@ -98,10 +98,10 @@ class DefaultMean:
         return self.target != MEAN
 
     def plan(self, budget: Budget, shape: PublicShape) -> DefaultMeanPlan | DefaultVectorPlan:
-        """Prices of all stages, before any data. A guess of the number of persons is used to
+        """Prices of all stages, before any data. A guess of the number of people is used to
         predict errors only.
 
-        Columns up to 3, with at least 400 persons*epsilon for each, are located one by
+        Columns up to 3, with at least 400 people*epsilon for each, are located one by
         one with their share of epsilon; more are looked at together with Gaussian noise, which
         needs delta > 0 or rho. Raises Infeasible from public numbers only.
         """

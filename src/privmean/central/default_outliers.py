@@ -1,4 +1,4 @@
-"""The tail of a column: what its assumption is about, and persons far beyond the limits, who are
+"""The tail of a column: what its assumption is about, and people far beyond the limits, who are
 set apart in the sum and counted at no extra loss.
 
 Under replace-one they stand at the middle of the limits with the square of a limit, which leaves
@@ -18,13 +18,13 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval, IntervalSums, PersonTable
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
-FARTHEST = Fraction(15, 16)  # of the radius: from the middle to where persons without a value count
+FARTHEST = Fraction(15, 16)  # of the radius: from the middle to where people without a value count
 WIDTHS = 4.0  # widths of the limits beyond them from which a value is called far
 
 
 @dataclass(frozen=True)
 class OutliersSetAside:
-    """Sums of one column with the far persons set apart, and where far begins."""
+    """Sums of one column with the far people set apart, and where far begins."""
 
     sums: IntervalSums
     far: int
@@ -34,7 +34,7 @@ class OutliersSetAside:
 def set_outliers_aside(
     people: PersonTable, column: int, sums: IntervalSums, box: ClipInterval, relation: Relation
 ) -> OutliersSetAside:
-    """`sums` of `box` with the persons far beyond its limits at its middle (or left out)."""
+    """`sums` of `box` with the people far beyond its limits at its middle (or left out)."""
     reach = WIDTHS * (box.upper - box.lower)
     limits = (box.lower - reach, box.upper + reach)
     below, above = people.count_outside(column, *limits)
@@ -54,7 +54,7 @@ def set_outliers_aside(
 
 def missing_step(place: ClippingRegion, box: ClipInterval, relation: Relation) -> int:
     """The integer at which a person without a value counts: next to the mean of what was seen, so
-    that it hardly matters whether these persons are known; 0 under add-remove, where they count
+    that it hardly matters whether these people are known; 0 under add-remove, where they count
     nowhere."""
     if relation != REPLACE_ONE or place.typical is None:
         return 0
@@ -63,7 +63,7 @@ def missing_step(place: ClippingRegion, box: ClipInterval, relation: Relation) -
 
 
 def with_missing(sums: IntervalSums, absent: int, step: int) -> IntervalSums:
-    """`sums` with so many persons without a value at this integer."""
+    """`sums` with so many people without a value at this integer."""
     z, zz = sums.z + step * absent, sums.zz + step * step * absent
     return replace(sums, z=z, zz=zz, wz=z, wwz=z, wwzz=zz)
 

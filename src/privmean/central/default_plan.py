@@ -30,10 +30,10 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause, estimand_of
 
-COUNT_SHARE = 0.02  # of epsilon for the number of persons, under add-remove
+COUNT_SHARE = 0.02  # of epsilon for the number of people, under add-remove
 TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
-LEFT_OUT = 60.0  # persons*epsilon of a group apart from the rest that the limits may leave out
-MOST_SPLIT = 400.0  # persons*epsilon of each column that epsilon is split over
+LEFT_OUT = 60.0  # people*epsilon of a group apart from the rest that the limits may leave out
+MOST_SPLIT = 400.0  # people*epsilon of each column that epsilon is split over
 
 PUBLIC = {
     REPLACE_ONE: ("number of persons", "roster of persons", "column names"),
@@ -87,7 +87,7 @@ class DefaultMeanPlan(DefaultPlan):
 
     @property
     def left_out(self) -> int:
-        """About how many persons apart from the rest the limits may leave out."""
+        """About how many people apart from the rest the limits may leave out."""
         return math.ceil(LEFT_OUT / self.epsilon)
 
     @property
@@ -128,7 +128,7 @@ class DefaultMeanPlan(DefaultPlan):
         return left * (1 - schedule.share) * (1 - settings.check)
 
     def tail_check(self, persons: int) -> OutlierCheck | None:
-        """What the counts of persons beyond the limits can see on a usual path, if nobody is
+        """What the counts of people beyond the limits can see on a usual path, if nobody is
         there: its `planned` status and the largest group that may be `hidden`."""
         settings = self._column_settings(persons)
         if not settings.check:
@@ -140,11 +140,11 @@ class DefaultMeanPlan(DefaultPlan):
 
     def predicted(self, sd: float, persons: int | None = None) -> float:
         """Predicted root mean square error around the population mean, for a guess of the standard
-        deviation of persons' values (limits about 7 deviations apart; heavier tails cost more)."""
+        deviation of people's values (limits about 7 deviations apart; heavier tails cost more)."""
         return self.predict(sd, persons)["rmse"]
 
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
-        """Predicted error by cause, for the plan's number of persons or another one.
+        """Predicted error by cause, for the plan's number of people or another one.
 
         Under add-remove the number is `n_guess`; without it a prediction is refused.
         """
@@ -159,7 +159,7 @@ class DefaultMeanPlan(DefaultPlan):
         return by_cause(sampling, noise)
 
     def persons_needed(self, error: float, sd: float) -> int:
-        """The smallest number of persons with predicted(sd) at most `error`."""
+        """The smallest number of people with predicted(sd) at most `error`."""
         wanted = validate.positive("error", error)
         first = math.ceil((FEWEST if self.shape.dimension == 1 else MOST_SPLIT) / self.epsilon)
         found = smallest_int(lambda n: self.predicted(sd, n) <= wanted, first)

@@ -29,7 +29,7 @@ SEEN = 3.0  # noise scales that the sum of weights must exceed
 class RecordIntervals:
     """Intervals of the ratio. reach: what those beyond the limits exceed them by, on average over
     their records, at most (by assumption); nearer: the same beyond the nearer limit, if said.
-    check: noisy counts of persons beyond, None if they were not counted (then the interval is for
+    check: noisy counts of people beyond, None if they were not counted (then the interval is for
     the clipped mean). clipped: the default target is that."""
 
     column: ClippedMean
@@ -55,7 +55,7 @@ class RecordIntervals:
             return self._made(level, CLIPPED, status=MODIFIED_TARGET, advice=check.advice)
         unit = self.reach / self.column.box.radius
         seen = max(check.beyond, 0.0)
-        # persons beyond add at most `unit` each to the sum of y, and its square on top of 1
+        # people beyond add at most `unit` each to the sum of y, and its square on top of 1
         tail = TailPart(unit * seen, unit * check.beyond_scale, (2 * unit + unit**2) * seen)
         words = f"records of {outliers_within(self.reach, self.nearer)}"
         return self._made(level, MEAN, tail, words, check.status, check.advice)

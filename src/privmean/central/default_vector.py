@@ -1,6 +1,6 @@
 """The default mean of many columns: looks per octave, then rounds of rows shortened to a ball.
 
-For d > 3 (or too few persons to split epsilon over the columns) all columns are looked at together:
+For d > 3 (or too few people to split epsilon over the columns) all columns are looked at together:
 noisy counts per octave tell where each lies (`vector_looks`), rounds carry centre and scale of each
 into its values, and all that is left of the budget goes to one sum of rows, every column in units
 of its own scale, clipped to a ball whose radius was chosen privately (`vector_rounds`).
@@ -90,12 +90,12 @@ class DefaultVectorPlan(DefaultPlan):
 
     @property
     def count_sd(self) -> float:
-        """Deviation of the noise of a column's counts after two looks at all, in persons."""
+        """Deviation of the noise of a column's counts after two looks at all, in people."""
         return look_sd(self.shape.dimension, self.mu * math.sqrt(TWO_LOOKS))
 
     @property
     def seen_from(self) -> float:
-        """About how many persons a column must show in one octave."""
+        """About how many people a column must show in one octave."""
         return (MAIN + PRICE) * self.count_sd
 
     @property

@@ -45,24 +45,24 @@ FEWEST = 150  # n*epsilon below which no step could see anything
 FEW = 400  # and below which the answer is a gamble worth a warning
 ROUNDS_FROM = 600  # rounds need this n*epsilon
 PARTS_TO = 1100  # and are worse than parts below this one, where these may be chosen
-AT_ONCE_TO = 1600  # and up to here parts may follow the first round, if persons beyond are counted
+AT_ONCE_TO = 1600  # and up to here parts may follow the first round, if people beyond are counted
 MOST_ROUNDS = 8
-PART = 0.7  # a round moves the origin if `WINDOW` neighbouring bins hold 70 % of the persons
+PART = 0.7  # a round moves the origin if `WINDOW` neighbouring bins hold 70 % of the people
 MOST_HELD = 0.85  # and parts are chosen if two of them hold so many
-NEVER_ENDS = 1 / 32  # part of the persons that may be left behind where every round moved
+NEVER_ENDS = 1 / 32  # part of the people that may be left behind where every round moved
 CLEAR = 18.0  # and that is so many noise scales, where many have no value: pure noise rarely is
 FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
-VISIBLE = LAPLACE.main + LAPLACE.price  # noise scales of a look that persons in one bin must be
+VISIBLE = LAPLACE.main + LAPLACE.price  # noise scales of a look that people in one bin must be
 CHOICE, FEWEST_LEFT = 50.0, 3  # n*epsilon of a choice; prices left before it
 CHOICES, CHOICES_AT_ONCE = 3, 6  # how many after a tail histogram, and without one
 SHIFTS, FOR_NARROW = 4, 2.0  # of its parts (`Places`): half as wide is a quarter of the noise^2
-PER_LEVEL = 8.0  # persons with a value, times the price, for every halving: else noise is chosen
+PER_LEVEL = 8.0  # people with a value, times the price, for every halving: else noise is chosen
 FINE = 2  # halvings that ask for another choice
 MARGIN = 0.25  # of its length, on each side of a part: the limits
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
-SURE = 3.0  # noise scales of the persons with a value, or of their private number, in their favour
-LEAST = 130.0  # persons with a value, times epsilon, that a column with nulls must have
+SURE = 3.0  # noise scales of the people with a value, or of their private number, in their favour
+LEAST = 130.0  # people with a value, times epsilon, that a column with nulls must have
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class RoundSchedule:
     """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count).
 
     choice: price of a choice of a part, after a new start where no rounds are run (else 0), or, if
-    `at_once`, where the first round shows most persons in two neighbouring bins.
+    `at_once`, where the first round shows most people in two neighbouring bins.
     doubt: noise scale of `persons` (0 where they are public).
     """
 
@@ -92,7 +92,7 @@ class RoundSchedule:
         parts: bool = False,
         counted: bool = False,
     ) -> RoundSchedule:
-        """parts: whether parts may be chosen; counted: whether persons beyond are counted after."""
+        """parts: whether parts may be chosen; counted: whether people beyond are counted after."""
         signal = float(persons * epsilon)
         cost = max(80.0, signal / 50)
         share = 0.4 if signal < LEAN else min(0.4, max(0.1, 0.3 * (4000 / signal) ** 0.25))
@@ -197,13 +197,13 @@ def find_region(
             break
         to_come = moved_cells / float(schedule.share * wallet.left)  # noise scale of a new look
         if MissingCount.pooled(nulls).believed and window.held < VISIBLE * to_come:
-            break  # it would show nothing of so few persons, and cost much of what is left
+            break  # it would show nothing of so few people, and cost much of what is left
         fallback, restarts = (reach, origin, seen), 1
         parts = schedule.choice and not schedule.at_once
         if parts and wallet.left > FEWEST_LEFT * schedule.choice:
             path = rounds, looks, restarts
             wide = settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
-            levels = 1  # two bins that both hold persons are no wider than these are apart
+            levels = 1  # two bins that both hold people are no wider than these are apart
             if nearly_all(window.most, everybody, FAR_PART, seen.scale):
                 levels = max(int(there() * float(schedule.choice) / PER_LEVEL), 1)
             return narrowed(curator, column, wide, window, levels, schedule.choice, wallet)
@@ -245,7 +245,7 @@ def narrowed(
     at_once: bool = False,
 ) -> ClippingRegion:
     """Limits within `window`, seen from the origin of `wide`: a part of it of at most so many
-    `levels`, and a part of that, chosen by the persons in it. at_once: whether a cheap look alone
+    `levels`, and a part of that, chosen by the people in it. at_once: whether a cheap look alone
     was taken; then the limits may go back, at last to `wide`."""
     if wide.outcome != FOUND:
         return wide
@@ -260,7 +260,7 @@ def narrowed(
         if not at_once and found is wide and level >= FINE:
             before = None
         elif at_once and finest and level == levels:
-            before = found.within  # both parts are far wider than the values: the same persons
+            before = found.within  # both parts are far wider than the values: the same people
         finest = level == levels
         found = replace(
             found,

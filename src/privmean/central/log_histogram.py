@@ -2,7 +2,7 @@
 
 Everything here is a function of noisy counts and public numbers: post-processing that reads no
 data. Bins have two an octave, from 2^-40 to 2^40, for both signs, and one zero bin
-(`privmean.data.person_table`), and there is a cell for persons without a value; `scale` is the
+(`privmean.data.person_table`), and there is a cell for people without a value; `scale` is the
 Laplace scale of every count.
 """
 
@@ -24,13 +24,13 @@ Counts = npt.NDArray[np.float64]
 NEAR, LOOK = 6, 14  # bins beyond the first segment's end: "about as far", and the farthest allowed
 BEFORE = 4, 6  # numbers of bins before a limit from which the slope of a tail is read
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
-ALONE = 0.15  # part of a window's persons beside its fullest bin, which stands for it then
-FAR_PART, FAR_ALONE = 0.05, 0.1  # part of all persons beside a far window, or its fullest bin
+ALONE = 0.15  # part of a window's people beside its fullest bin, which stands for it then
+FAR_PART, FAR_ALONE = 0.05, 0.1  # part of all people beside a far window, or its fullest bin
 SPARED, DOUBT = 6.0, 4.0  # and noise scales at most; below the second nobody need be beside it
-COARSE = 0.75  # and of a noisy number of persons
+COARSE = 0.75  # and of a noisy number of people
 TOP = LOG_BINS - 1  # the last bin also holds everything beyond 2^40
 END = 2.0**40  # of the public range: values beyond it are read as it
-CELLS = LOG_CELLS + 1  # with that of the persons without a value
+CELLS = LOG_CELLS + 1  # with that of the people without a value
 
 
 def cells_of(logarithmic: Integers, missing: int) -> Integers:
@@ -119,7 +119,7 @@ class Histogram:
 
 
 def seen_mean(histogram: Histogram, reach: HistogramExtent) -> float | None:
-    """About the mean of the persons in those bins within `reach` that stand out from the noise."""
+    """About the mean of the people in those bins within `reach` that stand out from the noise."""
     total = moment = 0.0
     if histogram.zero > 0:
         total = histogram.zero
@@ -153,7 +153,7 @@ def best_segment(counts: Counts, price: float, start: int = 0) -> Segment:
 
 @dataclass(frozen=True)
 class Window:
-    """Neighbouring bins of one side. held: their noisy persons; most: those of the fullest bin,
+    """Neighbouring bins of one side. held: their noisy people; most: those of the fullest bin,
     `fullest`; middle: the weighted middle of the window (with its sign); sign: the side."""
 
     held: float
@@ -172,7 +172,7 @@ class Window:
 
 
 def concentrated(histogram: Histogram, bins: int) -> Window:
-    """The window of `bins` bins with the most noisy persons."""
+    """The window of `bins` bins with the most noisy people."""
     best = Window(-np.inf, 0.0, 0.0, 1.0, 0, 0)
     for sign, counts in ((1.0, histogram.positive), (-1.0, histogram.negative)):
         sums = np.convolve(counts, np.ones(bins), "valid")
@@ -188,8 +188,8 @@ def concentrated(histogram: Histogram, bins: int) -> Window:
 
 
 def all_around(histogram: Histogram, window: Window, persons: float, exact: bool) -> float:
-    """What a window must hold nearly all of: a number of persons that is not `exact` is too coarse
-    for that, so then all who are seen around it, and most persons."""
+    """What a window must hold nearly all of: a number of people that is not `exact` is too coarse
+    for that, so then all who are seen around it, and most people."""
     if exact:
         return persons
     side = histogram.positive if window.sign > 0 else histogram.negative
@@ -198,7 +198,7 @@ def all_around(histogram: Histogram, window: Window, persons: float, exact: bool
 
 
 def nearly_all(held: float, everybody: float, part: float, scale: float) -> bool:
-    """Whether bins hold all but a part of the persons, and of no more than noise may hide."""
+    """Whether bins hold all but a part of the people, and of no more than noise may hide."""
     return everybody - held <= min(part * everybody, SPARED * scale)
 
 
@@ -225,9 +225,9 @@ RANGE = (
 class HistogramExtent:
     """What a histogram shows: an outcome and, if values were found, limits around the origin.
 
-    hidden: if only one side was seen, the noisy number of persons thinly spread on the other side
-    (within LOOK bins) less that of persons just beyond the limit; tells where uncounted persons
-    are likelier to be. before: the noisy persons in the last bins before the farther limit, as
+    hidden: if only one side was seen, the noisy number of people thinly spread on the other side
+    (within LOOK bins) less that of people just beyond the limit; tells where uncounted people
+    are likelier to be. before: the noisy people in the last bins before the farther limit, as
     many as `BEFORE` says.
     """
 

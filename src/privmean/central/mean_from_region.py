@@ -96,7 +96,7 @@ class RegionMeanPlan(SingleRegionPlan):
         return (*count.events, last)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted error by cause, for a guess of the deviation of persons' values (limits about 7
+        """Predicted error by cause, for a guess of the deviation of people's values (limits about 7
         deviations apart)."""
         sd = validate.positive("guess_sd", guess_sd)
         n = self.shape.counted()

@@ -1,7 +1,7 @@
 """Reading noisy counts per octave of a column: where its values are, roughly, and how far apart.
 
 Post-processing: reads no data. Cells are one octave wide, from 2^-40 to 2^40, for both signs, with
-a cell for zero and one for persons without a value. Coarser cells than those of `log_segments`
+a cell for zero and one for people without a value. Coarser cells than those of `log_segments`
 find values under more noise; the limits need not be sharp, because what follows clips whole rows.
 docs/proofs/default-mean.md, section 6.
 """
@@ -23,11 +23,11 @@ Counts = npt.NDArray[np.float64]
 OCTAVES = LOG_BINS // 2
 ZERO, NULL, CELLS = OCTAVES, 2 * OCTAVES + 1, 2 * OCTAVES + 2
 # evidence, in deviations of a count: price of a cell; what a first segment needs beyond that, less
-# where persons away from zero are certain; a segment of the other sign; the zero cell
+# where people away from zero are certain; a segment of the other sign; the zero cell
 PRICE, MAIN, SURE, OTHER, ATOM = 2.0, 4.0, 3.0, 3.0, 4.0
-CERTAIN = 8.0  # deviations of the persons away from zero, to be certain
+CERTAIN = 8.0  # deviations of the people away from zero, to be certain
 LOOK, NEAR = 7, 3  # octaves beyond the first segment's end: farthest allowed, and "about as far"
-UNSEEN = 1.0  # deviations of the persons that no segment holds: then both signs are open
+UNSEEN = 1.0  # deviations of the people that no segment holds: then both signs are open
 SAFETY = 2.0  # factor on the outer limits
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
 HEAVY = 4.0  # the first scale is at most so many times the typical distance from the middle cell
@@ -52,7 +52,7 @@ class OctaveSummary:
     """What a column shows: limits, a first centre and a first scale if values were found.
 
     least: what the scale is at least, where cells around zero resolve it (0 for values far off).
-    missing, missing_sd: noisy number of persons without a value, and its deviation.
+    missing, missing_sd: noisy number of people without a value, and its deviation.
     """
 
     outcome: str
@@ -66,7 +66,7 @@ class OctaveSummary:
 
 
 def read_octaves(counts: Counts, sd: float, persons: int) -> OctaveSummary:
-    """What noisy cells of deviation `sd` show of a column of `persons` (public) persons."""
+    """What noisy cells of deviation `sd` show of a column of `persons` (public) people."""
     missing = float(counts[NULL])
     zero, price = float(counts[ZERO]), PRICE * sd
     sides = (counts[:OCTAVES], counts[ZERO + 1 : NULL])

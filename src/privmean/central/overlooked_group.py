@@ -1,4 +1,4 @@
-"""Whether rounds that carry the origin into the data leave a group behind: persons beside a value
+"""Whether rounds that carry the origin into the data leave a group behind: people beside a value
 that most share, who stay where they are while every round follows that value to its next digits.
 
 The rounds' own histograms say how many are missed, one question how many of these are far away, and
@@ -27,14 +27,14 @@ NEARER = 1 / 32  # the last window's farther edge, of that where they were besid
 SEEN = 26.0  # noise scales of a look that shows them from here,
 NARROWER = 1.0  # and more of these for each half octave that the last window is narrower
 AWAY = 8.0  # times the farther edge of the last window: three octaves beyond all that it held
-PRICE, MOST = 12.0, 0.2  # epsilon times the persons missed; at most so much of what is left
+PRICE, MOST = 12.0, 0.2  # epsilon times the people missed; at most so much of what is left
 APART = 0.25  # part of those missed that are away
 CERTAIN, MORE_CERTAIN = 8.0, 10.0  # noise scales of their number; where no round missed them
 
 
 @dataclass(frozen=True)
 class OverlookedGroup:
-    """About how many persons the rounds miss, less a deviation; and after how many rounds the
+    """About how many people the rounds miss, less a deviation; and after how many rounds the
     origin was where those were beside it."""
 
     n: float
@@ -45,7 +45,7 @@ class OverlookedGroup:
 def find_overlooked(
     lost: Sequence[float], scale: float, least: float = 0.0
 ) -> OverlookedGroup | None:
-    """What rounds say that held all but `lost` persons in two bins, with this noise scale of a bin;
+    """What rounds say that held all but `lost` people in two bins, with this noise scale of a bin;
     `least`: there are no more rounds, and so many are asked for anyway.
 
     The first ones may have held everybody: those missed are as near to the value that the later
@@ -76,7 +76,7 @@ def find_overlooked(
 class OverlookedGroupCheck:
     """The rounds that moved the origin, and whether they left a group behind.
 
-    away: the noisy number of persons far from the origin and its scale, once it was asked for.
+    away: the noisy number of people far from the origin and its scale, once it was asked for.
     scale: noise of a bin of the last round.
     """
 
@@ -91,7 +91,7 @@ class OverlookedGroupCheck:
     def sensitivity_share(
         self, around: Histogram, window: Window, origin: float, there: float, doubt: float
     ) -> float:
-        """After a round that saw `window` from `origin`: the next origin. there: persons with a
+        """After a round that saw `window` from `origin`: the next origin. there: people with a
         value, known to a noise scale of `doubt`."""
         self.places.append((origin, bin_edge(window.first + WINDOW)))
         self.lost.append(there - concentrated(around, PAIR).held)

@@ -1,6 +1,6 @@
-"""Whether narrow limits hold one value that nearly all persons share, or values that differ.
+"""Whether narrow limits hold one value that nearly all people share, or values that differ.
 
-Rounds go on to the last digits of a value that most persons have. Its limits are narrow, as those
+Rounds go on to the last digits of a value that most people have. Its limits are narrow, as those
 of values far from 0 are, but only the latter show how far from each other they lie. Everything here
 is a function of noisy counts and public numbers. Claims: docs/proofs/intervals.md, section 8,
 and groups.md, section 6.
@@ -27,7 +27,7 @@ def is_narrow(lower: float, upper: float, part: float = NARROW) -> bool:
 
 
 def is_one_cell(place: ClippingRegion) -> bool:
-    """Whether the histogram behind the limits shows persons in one cell at most (of those that
+    """Whether the histogram behind the limits shows people in one cell at most (of those that
     reach into them, and the origin's), so that nothing says how far from each other they are."""
     if place.seen is None:
         return True
@@ -38,7 +38,7 @@ def is_one_cell(place: ClippingRegion) -> bool:
 
 
 def point_mass_value(place: ClippingRegion) -> str:
-    """The value that most persons have, in the digits in which its limits agree."""
+    """The value that most people have, in the digits in which its limits agree."""
     size, width = max(abs(place.lower), abs(place.upper)), place.upper - place.lower
     if not 0 < width < size:
         return f"{place.origin:.6g}"

@@ -73,5 +73,5 @@ class PureBudgetSpender:
         return epsilon
 
     def counts(self, name: str, epsilon: Fraction, moved: int, spread: int = 1) -> NoisyCounts:
-        """Counts of this l1 sensitivity, in persons, for `epsilon`, which is taken out."""
+        """Counts of this l1 sensitivity, in people, for `epsilon`, which is taken out."""
         return NoisyCounts.at(name, self.spend(epsilon), self.relation, moved * self.unit, spread)

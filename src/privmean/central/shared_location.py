@@ -30,7 +30,7 @@ from privmean.privacy.privacy_events import Laplace
 ROUNDS = 4  # at most, all of them paid for; two are usual, the others are pooled with the tails
 USUAL = 2
 MOVED = 2  # cells that one person replaced leaves and enters
-BELOW = 0.7  # part of the persons whose distance from the origin is below the spread
+BELOW = 0.7  # part of the people whose distance from the origin is below the spread
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SharedLocationQuery:
     @classmethod
     def of(cls, column: str, persons: int, epsilon: Fraction) -> SharedLocationQuery | None:
         """The look that a default mean of `epsilon` takes on its usual path; None for too few
-        persons to look in rounds."""
+        people to look in rounds."""
         schedule = RoundSchedule.of(persons, epsilon)
         if not schedule.rounds:
             return None
@@ -135,7 +135,7 @@ def centre_of(place: ClippingRegion) -> float:
 
 
 def spread_of(place: ClippingRegion) -> float:
-    """How far most persons are from the centre, to half an octave: read off the histogram that was
+    """How far most people are from the centre, to half an octave: read off the histogram that was
     paid for."""
     assert place.outcome == FOUND
     assert place.seen is not None

@@ -1,8 +1,8 @@
-"""Limits that leave too many persons beyond are moved as far as those are: one private choice.
+"""Limits that leave too many people beyond are moved as far as those are: one private choice.
 
 Candidates are the edges of the signed logarithmic grid around the origin from the farther limit on:
 the upper limit moves there, or the lower one to as far on the other side, or both; and the limits
-before they were narrowed to a part of the values. The score is minus the persons who are then
+before they were narrowed to a part of the values. The score is minus the people who are then
 beyond; one person moves each by at most 1 (docs/proofs/default-mean.md, section 8).
 """
 
@@ -22,7 +22,7 @@ from privmean.mechanisms.noisy_argmax import Choice
 FARTHEST = 48  # half octaves beyond the farther limit
 BRAKE = 1.0  # what each costs, in noise scales
 BACK = 12.0  # and what the first limits cost
-COST, LEAST_PART, MOST_PART = 60.0, 0.1, 0.4  # persons beyond, times the price; parts of the rest
+COST, LEAST_PART, MOST_PART = 60.0, 0.1, 0.4  # people beyond, times the price; parts of the rest
 
 
 def update_bounds(
@@ -35,7 +35,7 @@ def update_bounds(
     wallet: PureBudgetSpender,
 ) -> tuple[float, float]:
     """The limits, of which one or both were moved out to a chosen edge; or `first`, which they
-    were narrowed from. beyond: noisy number of persons beyond them."""
+    were narrowed from. beyond: noisy number of people beyond them."""
     wanted = max(Fraction(LEAST_PART) * wallet.left, Fraction(COST / max(beyond, 1.0)))
     price = floor_epsilon(min(Fraction(MOST_PART) * wallet.left, wanted))
     up, down = limits[1] - origin, origin - limits[0]

@@ -1,6 +1,6 @@
 """Rounds that carry centre and scale of every column into its values, and the last sum.
 
-A round standardizes the columns with what is known, looks at the norms of the persons' rows (one
+A round standardizes the columns with what is known, looks at the norms of the people's rows (one
 cheap histogram for all columns together), chooses the radius of a ball and releases the sums of the
 rows shortened to it, with the sums of sizes |z| beside them: new centres and new scales. The last
 round has all that is left, and squares beside it, for intervals. docs/proofs/default-mean.md,
@@ -40,16 +40,16 @@ MOST_ROUNDS = 6
 GAIN = 1.5  # the last round comes when the one before promises less than this factor of variance
 LONG = 2.0  # times sqrt(d): most rows are longer where scales fell too far; another round follows
 ROUND_NOISE, ROUND = 0.1, (0.02, 0.07)  # aim: noise of a round's centre in scales; its part
-NORM_NOISE, NORMS = 0.03, (0.003, 0.03)  # aim: noise of a shell's count in persons; its part
+NORM_NOISE, NORMS = 0.03, (0.003, 0.03)  # aim: noise of a shell's count in people; its part
 LAST_NORMS = 0.05  # part of the norms before the last round
 KEEP = 4.0  # rounds stop when less than this many rounds' parts are left
-CERTAIN = 5.0  # deviations of the persons without a value, to be divided out
+CERTAIN = 5.0  # deviations of the people without a value, to be divided out
 WIDER = 2.3  # expected radius over sqrt(d), for planning the rounds
 SHRINK = 1 / 16
 LAST, LAST_TAILS = "last sums of rows and squares", "last sums of rows, squares and tails"
 FINEST = 2.0**-30  # least scale, as a part of the width of the limits
 # rows so many times as long as most, and how far the scale of the columns has fallen that they are
-# from: most persons share a value there, and nothing stops the scale from falling on
+# from: most people share a value there, and nothing stops the scale from falling on
 FAR, FALLEN = 8.0, 5.0
 
 
@@ -71,7 +71,7 @@ class Shares:
 class LastSums:
     """Of the last round: the units of the columns, the mechanism, what it gave, and the path.
 
-    sums[j] / persons[j] is the mean of column j in steps of the ball from its centre."""
+    sums[j] / people[j] is the mean of column j in steps of the ball from its centre."""
 
     units: tuple[Standardization, ...]
     mechanism: RowSums
@@ -90,7 +90,7 @@ def norm_counts(mu: float) -> GaussianCounts:
 
 
 class Norms:
-    """Noisy persons per shell of the norm; a second look is averaged in by precision."""
+    """Noisy people per shell of the norm; a second look is averaged in by precision."""
 
     def __init__(self, people: PersonTable, columns: int) -> None:
         self.unit = math.sqrt(columns)
@@ -146,7 +146,7 @@ class Norms:
 
     def radius(self, noise_of_one: float, largest: float) -> float:
         """The radius that balances what is cut off against noise of `noise_of_one` radii (of the
-        sum over persons, in l2), if everything cut off pointed in one direction."""
+        sum over people, in l2), if everything cut off pointed in one direction."""
         held = np.zeros(len(_UPPER), dtype=bool)
         for group in self._groups():
             held[group.first : group.last + 1] = True
@@ -240,7 +240,7 @@ def called_back(
 ) -> tuple[Standardization, ...]:
     """The columns that have fallen far in units so much larger that rows `out` times sqrt(d) long
     come back to sqrt(d), but no larger than the first ones: the scale of a column in which most
-    persons share a value falls in every round, and makes the rows of the others so long that the
+    people share a value falls in every round, and makes the rows of the others so long that the
     ball would serve that column alone."""
     return tuple(
         replace(unit, scale=min(unit.scale * max(out, 1.0), start.scale))

@@ -28,16 +28,16 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
-CLOSE = 0.03  # a number of persons that would do is this close to the smallest
+CLOSE = 0.03  # a number of people that would do is this close to the smallest
 USUAL_GAMMA = 0.05
 LARGEST_RADIUS = 1e100
 STEP = 1.5  # between tail probabilities that a plan tries
-LARGEST_TAIL = 0.02  # of persons clipped, at most, under the assumption
+LARGEST_TAIL = 0.02  # of people clipped, at most, under the assumption
 
 
 @dataclass(frozen=True)
 class WinsorizedMean:
-    """Mean of persons whose values concentrate around a centre, by clipping around it.
+    """Mean of people whose values concentrate around a centre, by clipping around it.
 
     concentration: the assumption that gives the clipping radius (`SubGaussian`, `LogSobolev`,
     `BetweenWithin`, `BoundedWithin`, `UnknownScale`), or `Bounded` limits, which need no location.
@@ -47,7 +47,7 @@ class WinsorizedMean:
     of the interval. failure: acceptable chance that the location step fails. share, recenter:
     shares of the location and recentring stages (None: chosen by the plan). fallback: public centre
     used if no location is found (None: the release fails). design_effect: public factor on the
-    sampling variance if persons are dependent.
+    sampling variance if people are dependent.
 
     Example:
         people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
@@ -56,7 +56,7 @@ class WinsorizedMean:
 
     Guarantees: the budget given to `plan`, for one person with all records and for any data; the
     assumption, range, design_effect and gamma only bear on accuracy. Public: columns, settings and,
-    under replace-one, the number of persons; under add-remove `n_guess` takes its place.
+    under replace-one, the number of people; under add-remove `n_guess` takes its place.
     """
 
     serves_records: ClassVar[bool] = True

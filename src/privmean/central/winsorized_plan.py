@@ -81,7 +81,7 @@ class WinsorizedPlan(PlanBase):
         return f"{', '.join(steps)}, then clipped sums with {law} noise{across}"
 
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors at a guessed standard deviation between persons, for planning."""
+        """Predicted errors at a guessed standard deviation between people, for planning."""
         guess = validate.positive("guess_sd", guess_sd)
         # the pair scale finds 0.93 to 1.86 standard deviations, 1.3 on geometric average
         unit = 1.3 * guess if isinstance(self.concentration, UnknownScale) else 1.0
@@ -164,7 +164,7 @@ class WinsorizedPlan(PlanBase):
         )
 
     def _parts(self, curator: Curator) -> tuple[Curator, Curator]:
-        """Who holds the persons that give the location, and those that give the mean."""
+        """Who holds the people that give the location, and those that give the mean."""
         return curator, curator
 
     def mean_of(self, people: PersonTable, box: ClipInterval, sums: ColumnSums) -> ClippedMean:

@@ -28,7 +28,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 
 Location = StableHistogram | GaussianStableHistogram | NoisyArgmax | GaussianArgmax
 
-TOP_BIN = 0.4  # share of persons in the fullest bin, planned for the worst alignment of the bins
+TOP_BIN = 0.4  # share of people in the fullest bin, planned for the worst alignment of the bins
 SHARES = tuple(Fraction(j, 100) for j in range(10, 91))
 RECENTER_SHARES = tuple(Fraction(j, 100) for j in (0, 5, 10, 15, 20, 25))
 LEAST_FINAL = Fraction(1, 20)
@@ -98,11 +98,11 @@ class Stages:
         return math.sqrt(total / facts.columns)
 
 
-# --- location: persons that the fullest bin must hold ---------------------------------------------
+# --- location: people that the fullest bin must hold ---------------------------------------------
 def shortfall(location: Location, facts: PublicFacts, bins: int | None = None) -> float:
     """Persons by which the planning rule is missed (at most 0: it holds).
 
-    The fullest bin is planned to hold TOP_BIN of the persons, less two standard deviations.
+    The fullest bin is planned to hold TOP_BIN of the people, less two standard deviations.
     """
     n = facts.n
     return _needed(location, facts.failure / facts.columns, bins) + _binomial(n) - n * TOP_BIN
@@ -252,7 +252,7 @@ def scale_step(
 ) -> tuple[PairScale, Fraction, float]:
     """The pair scale, its share of the budget and the safety factor kappa that goes with it.
 
-    A share that gives the histogram 200 persons' worth of epsilon a column, from 4 to 25 %; one
+    A share that gives the histogram 200 people's worth of epsilon a column, from 4 to 25 %; one
     octave of safety (kappa = 4) where that cannot be had.
     """
     loss = float(epsilon) if epsilon is not None else (mu or 0.0) / math.sqrt(facts.columns)

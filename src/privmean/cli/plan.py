@@ -33,7 +33,7 @@ class Guessed:
         return f"n = {self.n:,}{more}; {sd}; planning charges nothing"
 
     def each(self) -> float | list[float]:
-        """Persons of each group: numbers with commas, or all persons to share out."""
+        """Persons of each group: numbers with commas, or all people to share out."""
         from privmean.errors import ArgumentError
 
         try:
@@ -90,7 +90,7 @@ def plan(
 
 
 def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.NeighborOptions) -> Told:
-    """The predicted error of a mean, and the persons needed for a wanted one."""
+    """The predicted error of a mean, and the people needed for a wanted one."""
     from privmean.api.plan_functions import plan, required_n
     from privmean.release.formatting import plan_output
 
@@ -165,7 +165,7 @@ def _by_group(said: Grouped, guessed: Guessed, budget: words.NeighborOptions) ->
         str(item.key): {"rmse": item.rmse, "sampling": item.sampling, "noise": item.privacy_noise}
         for item in forecast
     }
-    counts, statuses = [item.persons for item in forecast], [item.status for item in forecast]
+    counts, statuses = [item.n for item in forecast], [item.status for item in forecast]
     shown = plan_output(
         chosen, guessed.text(), predicted, counts=counts, statuses=statuses, lines=lines
     )

@@ -20,7 +20,7 @@ SPLIT = 20  # bits: halves of products whose sums are exact doubles
 @dataclass(frozen=True)
 class ArrayPairTable(CachedPersonTable, GroupPairTable):
     """group: the place of the key of each pair, shape (pairs,); values: a column each, of the same
-    shape, as weight and mass are. persons: in the roster; known: persons with a pair. Nothing is
+    shape, as weight and mass are. persons: in the roster; known: people with a pair. Nothing is
     written to.
     """
 
@@ -50,7 +50,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
     ) -> ArrayPairTable:
         """From one row a pair (a person in one group only, where weights are not split).
 
-        person: places of persons from 0; group: places of keys. Both are of shape (pairs,).
+        person: places of people from 0; group: places of keys. Both are of shape (pairs,).
         """
         known, per = np.unique(person, return_counts=True)
         groups = per[np.searchsorted(known, person)]

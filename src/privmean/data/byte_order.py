@@ -1,6 +1,6 @@
 """Texts that compare by their bytes, whatever rules a column or the session has for them.
 
-Where texts that differ compare as equal (another case, an accent left out), persons and groups
+Where texts that differ compare as equal (another case, an accent left out), people and groups
 would be merged, and the one spelling of a group that an engine shows would be one person's choice.
 SQL engines behind Ibis have their own words for the same (`sqltables.py`); Polars has no rules.
 """

@@ -12,7 +12,7 @@ LOG = logging.getLogger("privmean")
 
 
 def collect_rows(people: PersonTable, *, size_is_public: bool) -> Floats:
-    """All rows, shape (persons, columns), NaN for nulls, from wherever people are."""
+    """All rows, shape (people, columns), NaN for nulls, from wherever people are."""
     tell(people, size_is_public=size_is_public)
     return people.matrix()
 
@@ -32,7 +32,7 @@ class Collected(Protocol):
 
 def tell(people: PersonTable, *, size_is_public: bool) -> None:
     """Before rows leave an engine, one line of the logger "privmean" says so, with the size in
-    memory; where the number of persons is private, with that of one person. At level WARNING where
+    memory; where the number of people is private, with that of one person. At level WARNING where
     rows leave for this process, INFO where the engine is a part of it (DuckDB, Polars).
     """
     if not isinstance(people, Collected):

@@ -1,4 +1,4 @@
-"""The names of a table's columns, and how many persons it has: public facts, nothing else."""
+"""The names of a table's columns, and how many people it has: public facts, nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def count_persons(
     resources: Mapping[str, object],
     columns: Sequence[tuple[str, str]] = (),
 ) -> int | None:
-    """The persons of a file, from its column of persons alone; what it holds of them is not read.
+    """The people of a file, from its column of people alone; what it holds of them is not read.
 
     columns: names of others that are to be there, each after how a message calls it. None for
     sources of another kind: frames and arrays are counted when they are reduced.

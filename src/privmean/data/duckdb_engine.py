@@ -14,7 +14,7 @@ from privmean.errors import ArgumentError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-DIRECT = 2**26  # bytes a thread for a table of persons that the id itself indexes
+DIRECT = 2**26  # bytes a thread for a table of people that the id itself indexes
 STATE = 24  # bytes of one exact sum and its count
 LEAST_ROOM = 4 * 2**20  # bytes of memory without which it answers nothing
 
@@ -85,7 +85,7 @@ class Engine:
         return _bytes(limit)
 
     def direct(self, width: int) -> None:
-        """Let a table of persons with `width` sums be indexed by the id itself where that is small.
+        """Let a table of people with `width` sums be indexed by the id itself where that is small.
 
         DuckDB does so for integer ids whose range (from the statistics of the file) is narrow; it
         halves the time to group. Every thread holds one such table, which bounds the range.

@@ -27,7 +27,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
     """One row a pair inside an engine: columns p (the person), g (the place of the key), v (v1 and
     so on for further values), w, m (mass) and f (1 for one pair of each person, else 0). Values are
     finite doubles, or null where who is in a group is public, or there are several values. roster:
-    a frame with all persons, counted where their number is asked for (under replace-one alone).
+    a frame with all people, counted where their number is asked for (under replace-one alone).
     """
 
     frame: nw.LazyFrame[Any] = field(repr=False)
@@ -146,7 +146,7 @@ def value_name(column: int) -> str:
 
 
 def persons_of(frame: nw.LazyFrame[Any]) -> int:
-    """Different persons of a frame."""
+    """Different people of a frame."""
     return int(fetch(frame.select(nw.col(PERSON)).unique().select(nw.len()))[0][0])
 
 

@@ -96,7 +96,7 @@ class EnginePersonTable(KeptByEngine):
         return self._added({j: nw.col(f"v{j}").is_null() for j in range(len(self.columns))})
 
     def _added(self, terms: Mapping[Any, nw.Expr]) -> dict[Any, int]:
-        """How many persons each of these is true of."""
+        """How many people each of these is true of."""
         totals = Totals()
         for key, term in terms.items():
             totals.add(key, number_of(term))

@@ -30,7 +30,7 @@ ALONE = ("p",)
 # the state of an average in DuckDB: its count and its sum
 STATE = "(avg(t{j}) EXPORT_STATE)::STRUCT(count UBIGINT, value HUGEINT) AS s{j}"
 STATE_PARTS = ("s{j}.value AS t{j}", "s{j}.count::BIGINT AS c{j}")
-# points of some persons whose sums pass 64 bits, carry, cancel, or are of nothing
+# points of some people whose sums pass 64 bits, carry, cancel, or are of nothing
 KNOWN_POINTS: dict[int, tuple[int | None, ...]] = {
     1: (1, 2, 3, -1),
     2: (2**63 - 1, 1, -(2**63)),

@@ -26,7 +26,7 @@ from privmean.data.grids import (
 from privmean.data.person_records import FLOAT, INTEGER, divided
 from privmean.data.person_table import ClipInterval, L2Ball, Standardization
 
-SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 persons fit
+SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 people fit
 EXACT_BITS = 52  # 1 - 2^-k is a double up to here
 AT_ONCE = 64  # terms of a sum in one expression: engines limit the depth of expressions
 

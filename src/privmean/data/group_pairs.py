@@ -26,7 +26,7 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class GroupWeights:
-    """How one person counts. most: groups a person counts fully in. split: persons in m > most
+    """How one person counts. most: groups a person counts fully in. split: people in m > most
     groups count most/m in each (rounded down); else a person is in one group alone, the one with
     most usable records, ties to the first key in the order of texts.
     """
@@ -135,7 +135,7 @@ class GroupPairTable(ABC):
 
 @dataclass(frozen=True)
 class GroupPairQuery:
-    """Pairs of persons and groups as one summary of a table.
+    """Pairs of people and groups as one summary of a table.
 
     value: one column of numbers; by: columns of keys; keys: public ones, as texts (kept in the
     order of texts), or None for every key that a person has, which people then hold as private.

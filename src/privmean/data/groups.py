@@ -1,4 +1,4 @@
-"""Sizes of public groups of persons, counted from a table whose group column is public."""
+"""Sizes of public groups of people, counted from a table whose group column is public."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of persons and groups, and differences within persons, as summaries of a table."""
+"""Pairs of people and groups, and differences within people, as summaries of a table."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Products:
-    """Sums of one person a row, persons in the order of their ids. Columns: the terms, then the
+    """Sums of one person a row, people in the order of their ids. Columns: the terms, then the
     response.
 
     count: usable records, shape (n,). sums: shape (n, q). squares[i, j] for i <= j: sums of

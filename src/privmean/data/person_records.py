@@ -1,4 +1,4 @@
-"""Records to persons inside an engine: exact integer sums, one division a person.
+"""Records to people inside an engine: exact integer sums, one division a person.
 
 Each value is cast to double on its own, limited to |x| <= resolution 2^80, and read on the public
 grid of `resolution`, a power of two:
@@ -8,7 +8,7 @@ grid of `resolution`, a power of two:
 
 T is summed exactly (`totals.py`) for 2^32 records a person and more. double(T) is T rounded to the
 nearest double and limited to +-2^100 (a sum of 10^18 at the default resolution). So a person's
-value does not depend on the order in which an engine adds, on its threads, or on other persons,
+value does not depend on the order in which an engine adds, on its threads, or on other people,
 and it is the same double on every engine.
 """
 
@@ -80,7 +80,7 @@ def person_rows(
 
     by: the columns of which every value gets a row, p among them.
 
-    Persons are all distinct ids that are not null; nothing else is filtered, so a person without
+    People are all distinct ids that are not null; nothing else is filtered, so a person without
     a usable value stays, with null values.
     """
     names = range(width)

@@ -61,10 +61,10 @@ class ClipInterval:
 
 @dataclass(frozen=True)
 class IntervalSums:
-    """Exact sums over persons for one `Box`, with w = 1 (or the capped record count, see People).
+    """Exact sums over people for one `Box`, with w = 1 (or the capped record count, see People).
 
-    present: persons with a value; above/below: values beyond the limits; z: sum of z;
-    zz: sum of z^2. Weighted forms: w: sum of weights of present persons; wz: sum of w*z;
+    present: people with a value; above/below: values beyond the limits; z: sum of z;
+    zz: sum of z^2. Weighted forms: w: sum of weights of present people; wz: sum of w*z;
     ww, wwz, wwzz: sums of w^2, w^2 z, w^2 z^2 (for the variance of a ratio). For w = 1 they
     repeat present, z, present, z and zz.
     """
@@ -121,7 +121,7 @@ class L2Ball:
 
 @dataclass(frozen=True)
 class L2BallSums:
-    """Exact sums over persons for one `Ball`: the vector of sums of z, and the persons present.
+    """Exact sums over people for one `Ball`: the vector of sums of z, and the people present.
 
     besides: the sums of |z_j|, or of z_j^2, where they were asked for. tails: those of `Cut`.
     """
@@ -215,7 +215,7 @@ class PersonTable(Protocol):
         ...
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
-        """Public pairs of persons per dyadic bin of |difference|/sqrt(2); shape (high-low+1,).
+        """Public pairs of people per dyadic bin of |difference|/sqrt(2); shape (high-low+1,).
 
         Pairs are fixed by the roster's order alone (the odd person is left out). The bin of a
         spread s is ceil(log2 s) clamped to [low, high]; a pair with a null counts in `low`.
@@ -244,7 +244,7 @@ class PersonTable(Protocol):
         ...
 
     def standardized(self, columns: Sequence[Standardization | None]) -> PersonTable:
-        """The same persons, each column in units of its own (None leaves a column out)."""
+        """The same people, each column in units of its own (None leaves a column out)."""
         ...
 
     def count_in_interval(self, boxes: Sequence[ClipInterval]) -> int:
@@ -256,9 +256,9 @@ class PersonTable(Protocol):
         ...
 
     def split(self, index: int, parts: int) -> PersonTable:
-        """The persons at roster positions congruent to `index` modulo `parts`."""
+        """The people at roster positions congruent to `index` modulo `parts`."""
         ...
 
     def matrix(self) -> Floats:
-        """All rows, shape (persons, columns); NaN for nulls. Collects: only where it must."""
+        """All rows, shape (people, columns); NaN for nulls. Collects: only where it must."""
         ...

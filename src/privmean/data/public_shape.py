@@ -35,7 +35,7 @@ class PublicShape:
 
     @property
     def count(self) -> int | None:
-        """The number of persons to plan with: n, or the public guess of it."""
+        """The number of people to plan with: n, or the public guess of it."""
         return self.n if self.n is not None else self.n_guess
 
     def counted(self) -> int:
@@ -47,7 +47,7 @@ class PublicShape:
         return self.count
 
     def number(self, least: int = 1) -> int:
-        """The number of persons that a method plans with and needs."""
+        """The number of people that a method plans with and needs."""
         if self.n is not None:
             return validate.whole("n", self.n, least=least)
         if self.n_guess is None:

@@ -118,7 +118,7 @@ def _placed_rows(
 def _in_roster(
     rows: nw.LazyFrame[Any], records: nw.LazyFrame[Any], roster: object, home: EngineStore
 ) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
-    """The rows of persons in the roster, and a frame with all of these."""
+    """The rows of people in the roster, and a frame with all of these."""
     if roster is None:
         kept = home.keep(rows)
         return kept, kept

@@ -1,4 +1,4 @@
-"""The public list of persons, where one is given: each person once, the same on every engine."""
+"""The public list of people, where one is given: each person once, the same on every engine."""
 
 from __future__ import annotations
 

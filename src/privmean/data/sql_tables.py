@@ -29,7 +29,7 @@ def known_engine(table: Table) -> None:
 
 
 def records_of(table: Table, person: str, values: Sequence[str], texts: Sequence[str]) -> Table:
-    """The records of a table: the column of persons, and the columns asked for, those of `texts`
+    """The records of a table: the column of people, and the columns asked for, those of `texts`
     as they are."""
     chosen = {
         f"x{j}": _text(table[item]) if item in texts else _number(table[item])

@@ -174,7 +174,7 @@ class Table:
         return self._booleans[asked]
 
     def count_people(self, columns: Sequence[tuple[str, str]] = ()) -> int | None:
-        """The number of persons, from a given roster or the column of persons alone; None where
+        """The number of people, from a given roster or the column of people alone; None where
         that takes reading the rest (frames and arrays). Public under replace-one only. columns:
         names of others that are to be in a file, each after how a message calls it."""
         from privmean.data.column_names import count_persons
@@ -186,7 +186,7 @@ class Table:
         return count_persons(self.source, self.person, self.text, known, columns)
 
     def groups(self, column: str) -> tuple[int, ...]:
-        """Numbers of persons in each group of a public column, largest first."""
+        """Numbers of people in each group of a public column, largest first."""
         from privmean.data.groups import group_sizes
 
         if not isinstance(self.person, str):

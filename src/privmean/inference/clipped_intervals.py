@@ -41,7 +41,7 @@ class ColumnIntervals:
     sums None: nothing was released (status says why); the intervals are the public bounds or the
     whole line. allowance: the noisy clipping allowance, None if it was not bought or not needed.
     check: the noisy counts behind the status, None if nobody beyond the limits was counted.
-    apart_at: limits beyond which persons count at the middle of the region (or are left out).
+    apart_at: limits beyond which people count at the middle of the region (or are left out).
     rows: whether the release also shortened rows, so that the assumption is about all that was cut.
     open_side: -1 or 1 where nobody is seen away from that public bound (`advice` says so).
     excess: the stated assumption: those beyond `counted_at` exceed the limits on average by no more

@@ -146,7 +146,7 @@ def contrast_line(
     """The estimate and the intervals of a sum of means (for a ratio see `ratios.py`).
 
     `rest` and `overall` are means over groups whose interval is closed, by their noisy persons: a
-    few persons of whom nothing is known on one side would leave every comparison open.
+    few people of whom nothing is known on one side would leave every comparison open.
     """
     weights = np.zeros(len(table.keys))
     extra = 0.0
@@ -187,7 +187,7 @@ def nobody(table: GroupTable) -> str:
 
 
 def _average(table: GroupTable, which: np.ndarray) -> tuple[Floats, float]:
-    """Weights of the mean of some groups by their noisy persons, and the variance of what the noise
+    """Weights of the mean of some groups by their noisy people, and the variance of what the noise
     of these numbers adds."""
     size = np.where(which, table.divisor, 0.0)
     total = float(size.sum())

@@ -1,6 +1,6 @@
 """Persons who are not independent: how much longer the interval must be.
 
-The variance of a mean of related persons is a multiple of that of unrelated ones, the design
+The variance of a mean of related people is a multiple of that of unrelated ones, the design
 effect. It comes from public knowledge (correlation within public groups, an autoregressive
 coefficient, a covariance proxy) or, with public groups, from a paid release of the spread between
 groups. docs/proofs/intervals.md, section 6.
@@ -34,7 +34,7 @@ def grouped_design_effect(sizes: Sequence[int], icc: float) -> float:
 
 
 def autoregressive_design_effect(phi: float) -> float:
-    """(1 + phi)/(1 - phi) for persons in a line whose correlation at distance k is phi^k."""
+    """(1 + phi)/(1 - phi) for people in a line whose correlation at distance k is phi^k."""
     coefficient = validate.number("phi", phi)
     if not -1 < coefficient < 1:
         raise ArgumentError(
@@ -46,7 +46,7 @@ def autoregressive_design_effect(phi: float) -> float:
 def proxy_half_length(sums: NoisySums, *, proxy: float, radius: float, level: float) -> float:
     """Half length from a public covariance proxy of the mean's deviations, without normality.
 
-    proxy: rho with the sample mean of any 1-Lipschitz function of the persons' values sub-Gaussian
+    proxy: rho with the sample mean of any 1-Lipschitz function of the people's values sub-Gaussian
     of variance proxy 2 rho/n (clipping is 1-Lipschitz). The sampling part holds at half of the
     allowed miss probability, the Laplace part at the other half.
     """

@@ -18,7 +18,7 @@ NOISE_TARGET = "clipped difference of these persons"
 class EffectIntervals:
     """estimate: the difference, NaN where nothing is shown. sampling: deviation of its sampling
     error; scales: of the Laplace noises in it. above, below: allowances for what the limits cut
-    off; infinite where a side is open. counted: whether persons beyond the limits were counted.
+    off; infinite where a side is open. counted: whether people beyond the limits were counted.
     bounds: of the difference, by public bounds of the values."""
 
     estimate: float

@@ -34,7 +34,7 @@ def each_of(level: float, number: int) -> float:
 
 
 def target_of(target: str | None, counted: bool) -> str:
-    """What an interval is for. counted: whether persons beyond the limits were counted, which the
+    """What an interval is for. counted: whether people beyond the limits were counted, which the
     mean needs."""
     asked = target or (MEAN if counted else CLIPPED)
     wanted = validate.choice("target", WORDS.get(asked, asked), [MEAN, CLIPPED])
@@ -106,9 +106,9 @@ class GroupTable:
 
     above, below: allowances, without which an interval is for the clipped mean; corrected: what was
     added to that mean for what the limits cut off. open_above, open_below: nothing is known beyond
-    that side. related: the groups share persons, so that errors
-    of sampling add up in the worst way. weight: noisy persons, `weight_sd` its noise. divisor,
-    cell: persons that a mean was divided by, and the noise deviation of each of its three parts.
+    that side. related: the groups share people, so that errors
+    of sampling add up in the worst way. weight: noisy people, `weight_sd` its noise. divisor,
+    cell: people that a mean was divided by, and the noise deviation of each of its three parts.
     lower, upper: the limits of values. bounds: public bounds of values, which no end passes.
     """
 
@@ -160,7 +160,7 @@ class GroupTable:
              independent: bool = False) -> LinearCombination:  # fmt: skip
         """A weighted sum of means. extra: variance of noise in the weights themselves. clipped: of
         means of limited values. independent: take errors of sampling as unrelated where groups
-        share persons."""
+        share people."""
         used = np.flatnonzero(weights)
         if not self.shown[used].all():
             return LinearCombination(math.nan, status=self.worst(used))

@@ -1,7 +1,7 @@
 """Intervals for one mean from a joint Laplace (or Gaussian) release of sums.
 
 Everything here is post-processing of noisy sums of z = (clip(x, a, c) - middle)/radius over
-persons. The sum of squares is released beside the sum at no extra privacy loss
+people. The sum of squares is released beside the sum at no extra privacy loss
 (docs/proofs/intervals.md, section 1); the variance of the mean comes from it.
 """
 
@@ -31,13 +31,13 @@ Law = Literal["laplace", "gaussian"]
 
 @dataclass(frozen=True)
 class NoisySums:
-    """Released sums over persons of z in [-1, 1] and of z^2, with the scales of their noise.
+    """Released sums over people of z in [-1, 1] and of z^2, with the scales of their noise.
 
     value, square: the noisy sums. persons: what the estimate divides by: a public number, a noisy
-    count with Laplace scale `count_scale` (persons without a value left out), or with
+    count with Laplace scale `count_scale` (people without a value left out), or with
     `partition` a noisy count from the three cells of the add-remove release, each with scale
     `value_scale`. value_scale, square_scale: Laplace scales, or standard deviations if law is
-    "gaussian". absent: the z of persons without a value. doubt: the part of all persons that may
+    "gaussian". absent: the z of people without a value. doubt: the part of all people that may
     have none although `persons` counts them: the mean of the others lies that much farther from
     there, in proportion.
     """
@@ -85,11 +85,11 @@ class NoisySums:
 
     @property
     def variance(self) -> float:
-        """Variance of z over persons, from the noisy square, between 0 and 1."""
+        """Variance of z over people, from the noisy square, between 0 and 1."""
         return min(1.0, max(0.0, self.square / self.n - self.mean**2))
 
     def scales(self, theta: float) -> tuple[float, ...]:
-        """Laplace scales of value - theta*persons, whose mean is zero at the true theta."""
+        """Laplace scales of value - theta*people, whose mean is zero at the true theta."""
         if self.partition:
             return tuple(self.value_scale * abs(item) for item in (1 - theta, theta, 1 + theta))
         if self.count_scale:
@@ -101,7 +101,7 @@ class NoisySums:
 class ClippingBiasBound:
     """A noisy bound on what values beyond the limits can add to the mean, in units of the radius.
 
-    total: noisy sum over persons, scale: its Laplace scale, reach: the largest amount of one
+    total: noisy sum over people, scale: its Laplace scale, reach: the largest amount of one
     person (on average, by assumption). corrected: the value already holds half of every such
     amount, and `total` is the other half.
     """
@@ -152,7 +152,7 @@ def all_ends(asked: Sequence[Asked], level: float) -> list[tuple[float, float]]:
     sides = []
     for side, sign in enumerate((-1.0, 1.0)):
         halves = list(first)
-        # value - theta*persons has noise that depends on theta: taken at the end point itself
+        # value - theta*people has noise that depends on theta: taken at the end point itself
         thetas = [means[i] + sign * first[i] / asked[i].sums.n for i in ratios]
         thetas = [min(1.0, max(-1.0, theta)) for theta in thetas]
         again = _halves([asked[i] for i in ratios], [spread[i] for i in ratios], thetas, alpha)
@@ -270,7 +270,7 @@ def clipped_interval(
 ) -> Interval:
     """Interval for the population mean of values limited to the region of `units`.
 
-    design_effect: variance of the mean over that of unrelated persons (public). bounds: public
+    design_effect: variance of the mean over that of unrelated people (public). bounds: public
     limits to intersect with. With public bounds as the region the target is the mean itself ("mean
     within bounds"), with no tail assumption. ends: those of z, where they are known already.
     """

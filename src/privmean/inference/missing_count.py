@@ -1,4 +1,4 @@
-"""How many persons have no value, from several noisy numbers of them: firm, so that complete
+"""How many people have no value, from several noisy numbers of them: firm, so that complete
 columns stay complete. Post-processing: reads no data. docs/proofs/default-mean.md, section 4.
 """
 
@@ -12,14 +12,14 @@ FIRM = 4.0  # noise scales of the pooled number up to which nobody is believed t
 
 @dataclass(frozen=True)
 class MissingCount:
-    """number: noisy number of persons without a value, pooled by precision; scale: its noise."""
+    """number: noisy number of people without a value, pooled by precision; scale: its noise."""
 
     number: float = 0.0
     scale: float = float("inf")
 
     @classmethod
     def pooled(cls, numbers: Sequence[tuple[float, float]]) -> MissingCount:
-        """From independent noisy numbers of the same persons, each with its noise scale."""
+        """From independent noisy numbers of the same people, each with its noise scale."""
         if not numbers:
             return cls()
         total = sum(scale**-2 for _, scale in numbers)

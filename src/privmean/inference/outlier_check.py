@@ -1,7 +1,7 @@
-"""What a release can say about persons beyond its limits: a status, from noisy numbers alone.
+"""What a release can say about people beyond its limits: a status, from noisy numbers alone.
 
 An interval for the mean rests on an assumption about the tails. Two noisy counts bear on it: the
-persons beyond the first limits, and the persons far beyond the last ones, whom the assumption
+people beyond the first limits, and the people far beyond the last ones, whom the assumption
 leaves no room for. Both have Laplace noise, so how often they cry wolf and how large a group they
 overlook are exact numbers (docs/proofs/intervals.md, section 8). Reads no data.
 """
@@ -21,20 +21,20 @@ from privmean.inference.status import (
 )
 from privmean.plurals import count_noun, count_phrase
 
-THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
+THICKEST = 0.05  # noisy share of people beyond the limits above which no mean is shown
 SEEN = 3.0  # noise scales from which a release says that people lie beyond the limits
 CERTAIN = 5.0  # noise scales from which the interval that was asked for is given up for them
 LEAST_SEEN = 1.3  # and the least for the finest count: a false alarm in 0.5 exp(-1.3) = 14 %
-GROUP = 0.002  # part of the persons that its threshold is set for
+GROUP = 0.002  # part of the people that its threshold is set for
 OVERLOOKED = 0.1  # chance at which a group counts as one that may be overlooked
 UNCHECKED_PART = 0.01  # such a group of more than this part of the persons: not checked
-MANY_PART = 0.05  # and of more than this part, where most persons have no value
+MANY_PART = 0.05  # and of more than this part, where most people have no value
 _SURE = math.log(0.5 / OVERLOOKED)  # noise scales above a threshold that a group must be
 
 
 def detection_threshold(persons: float, scale: float, least: float = LEAST_SEEN) -> float:
-    """Noise scales from which the finest count calls persons seen: as many as leave a group of
-    `GROUP` of the persons a chance of `OVERLOOKED` to be missed, from 1.3 (or `least`) to 3."""
+    """Noise scales from which the finest count calls people seen: as many as leave a group of
+    `GROUP` of the people a chance of `OVERLOOKED` to be missed, from 1.3 (or `least`) to 3."""
     return min(SEEN, max(least, GROUP * persons / scale - _SURE))
 
 
@@ -45,15 +45,15 @@ def largest_undetected(threshold: float, scale: float) -> float:
 
 @dataclass(frozen=True)
 class OutlierCheck:
-    """Noisy counts of persons beyond the limits, and their Laplace scales.
+    """Noisy counts of people beyond the limits, and their Laplace scales.
 
-    beyond: persons beyond the first limits; between: about how many of them a thin tail has there,
-    because they were counted from nearer by. far: persons far beyond the last limits, None if they
+    beyond: people beyond the first limits; between: about how many of them a thin tail has there,
+    because they were counted from nearer by. far: people far beyond the last limits, None if they
     were not counted apart. persons: their number, public or a noisy count. seen: whether an earlier
-    count, nearer by, has already shown persons beyond. room: how many persons beyond the limits a
+    count, nearer by, has already shown people beyond. room: how many people beyond the limits a
     far one takes the place of: what he exceeds them by, over what the assumption allows on average.
-    one_value: whether nearly all persons seem to have one value. least: noise scales needed at
-    least to call persons seen. checked: whether an interval for the mean is given only where the
+    one_value: whether nearly all people seem to have one value. least: noise scales needed at
+    least to call people seen. checked: whether an interval for the mean is given only where the
     counts can see one person in a hundred, so that noise alone need not say that a tail is thick.
     With normal noise scales are deviations, and false alarms are rarer than said here.
     """
@@ -72,7 +72,7 @@ class OutlierCheck:
 
     @property
     def refuted(self) -> bool:
-        """Whether the counts contradict the tail assumption: more persons far beyond than it has
+        """Whether the counts contradict the tail assumption: more people far beyond than it has
         room for (by chance in less than 5 %)."""
         if self.far is None:
             return False
@@ -113,7 +113,7 @@ class OutlierCheck:
 
     @property
     def finest_scale(self) -> float:
-        """Noise of the count that sees the smallest group: of far persons, if they were counted."""
+        """Noise of the count that sees the smallest group: of far people, if they were counted."""
         return self.beyond_scale if self.far is None else self.far_scale
 
     @property
@@ -176,7 +176,7 @@ def outlier_status(
 ) -> tuple[str, str]:
     """Status and advice of a column.
 
-    scarce: whether most persons have no value, so that nobody could know beforehand how few are
+    scarce: whether most people have no value, so that nobody could know beforehand how few are
     left: then noise that hides many of them is said in any case. clipped: whether the clipped mean
     was asked for, whose interval rests on no count of outliers.
     """

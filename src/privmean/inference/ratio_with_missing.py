@@ -14,7 +14,7 @@ from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.privacy.budget import REPLACE_ONE
 
 MISSING_SDS = 5  # with Gaussian noise: deviations from which nulls count as seen
-# noise scales (deviations) of the number of persons with a value that it must reach: of nobody at
+# noise scales (deviations) of the number of people with a value that it must reach: of nobody at
 # all, noise shows more in one release of a hundred
 FEWEST = 4.0
 NOT_COMPLETE = (
@@ -25,17 +25,17 @@ TOO_FEW = "too few persons have a value: more persons or more epsilon are needed
 
 
 def is_undetected(column: ColumnSums) -> bool:
-    """Whether no more persons with a value are seen than noise alone can show: what is divided by
+    """Whether no more people with a value are seen than noise alone can show: what is divided by
     their number would be noise over noise."""
     return column.weight < max(1.0, FEWEST * column.weight_noise)
 
 
 @dataclass(frozen=True)
 class RatioWithMissing:
-    """sums: ready for intervals, in units of the radius. present: the noisy number of persons with
-    a value. missing: whether `sums` divide by it, because the number of persons is private or
-    enough persons have no value to be seen. tail, tail_scale: `extra` of the column. absent: the
-    noisy number of persons without a value (replace-one)."""
+    """sums: ready for intervals, in units of the radius. present: the noisy number of people with
+    a value. missing: whether `sums` divide by it, because the number of people is private or
+    enough people have no value to be seen. tail, tail_scale: `extra` of the column. absent: the
+    noisy number of people without a value (replace-one)."""
 
     sums: NoisySums
     present: float
@@ -54,10 +54,10 @@ class RatioWithMissing:
         complete: bool = False,
         absent_at: float = 0.0,
     ) -> RatioWithMissing:
-        """persons: n under replace-one, where the weights count persons. earlier: other noisy
-        numbers of the persons without a value, and their scales (Laplace noise only); given, those
+        """persons: n under replace-one, where the weights count people. earlier: other noisy
+        numbers of the people without a value, and their scales (Laplace noise only); given, those
         who may have none are in the intervals too. complete: whether it is stated that all have
-        a value (replace-one, Laplace noise). absent_at: the z of persons without one."""
+        a value (replace-one, Laplace noise). absent_at: the z of people without one."""
         value_scale, square_scale, count_scale = column.noise
         present = column.weight
         if column.relation != REPLACE_ONE:

@@ -30,7 +30,7 @@ LOOKED_AT = 32  # levels of a ladder
 class Candidate:
     """One mechanism for a question.
 
-    variance: of the estimate times the number of persons, at worst over the data (items: of one
+    variance: of the estimate times the number of people, at worst over the data (items: of one
     share where all are equal), in units of the values. bytes: of a report. exact: whether its
     privacy is proved for the integers that are used.
     """
@@ -51,7 +51,7 @@ class Choice:
 
 
 def level_shares(round_: Round, mix: Sequence[float] | None) -> tuple[list[int], Floats]:
-    """Levels and the part of the persons expected at each (public): equal unless said."""
+    """Levels and the part of the people expected at each (public): equal unless said."""
     number = len(round_.menu)
     if mix is not None:
         parts = np.array(
@@ -67,7 +67,7 @@ def level_shares(round_: Round, mix: Sequence[float] | None) -> tuple[list[int],
 def variance_of(round_: Round, mix: Sequence[float] | None = None) -> float:
     """The variance of the round's estimate times the number of persons: see `Candidate`.
 
-    mix: the part of the persons at each level of the menu (equal parts by default).
+    mix: the part of the people at each level of the menu (equal parts by default).
     """
     levels, parts = level_shares(round_, mix)
     if round_.mechanism in SCALARS:

@@ -68,7 +68,7 @@ class Curve:
 
 
 def bandwidth(round_: Round, persons: int, *, sigma: float) -> float:
-    """The rate-optimal bandwidth for a Lipschitz curve on [0, 1]: ((sigma^2 + v)/persons)^(1/3).
+    """The rate-optimal bandwidth for a Lipschitz curve on [0, 1]: ((sigma^2 + v)/people)^(1/3).
 
     sigma: public upper bound of the spread of a response around the curve. v: the variance that
     the weakest level's privacy adds.

@@ -1,6 +1,6 @@
 """What no locally private protocol can do better: lower bounds with their constants.
 
-For any epsilon-locally private reports of these persons, whatever the mechanism, and any estimate
+For any epsilon-locally private reports of these people, whatever the mechanism, and any estimate
 made of them, some distribution of the values is estimated no better than this. Proofs:
 docs/proofs/local-limits.md. Sources: Aliakbarpour, Fallah, Roy and Stevens (2025), Theorems 2.3
 and 3.2, here with other constants and at every epsilon; Kairouz, Oh and Viswanath (2014); Barnes,
@@ -37,9 +37,9 @@ class Limit:
 
 
 def lower_bound(round_: Round, epsilons: Sequence[object]) -> Limit:
-    """The limit for the round's question, answered by persons with these epsilons.
+    """The limit for the round's question, answered by people with these epsilons.
 
-    epsilons: one a person, or pairs (epsilon, persons).
+    epsilons: one a person, or pairs (epsilon, people).
 
     Example:
         >>> from privmean.local import lower_bound, mean_round

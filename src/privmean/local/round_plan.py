@@ -104,7 +104,7 @@ def choice_of(round_: Round, *, mix: Sequence[float] | None = None) -> Choice:
 def plan_round(round_: Round, *, mix: Sequence[float] | None = None) -> RoundPlan:
     """The plan of a round. Reads public numbers only and spends nothing.
 
-    mix: the part of the persons expected at each level of the menu (equal parts by default).
+    mix: the part of the people expected at each level of the menu (equal parts by default).
 
     Example:
         >>> from privmean.local import items_round, plan_round
@@ -144,7 +144,7 @@ def _error(round_: Round, mix: Sequence[float] | None) -> float:
 
 
 def _radius(round_: Round, levels: list[int], persons: Floats) -> float:
-    """The radius if so many persons answered at these levels (at equal shares of items)."""
+    """The radius if so many people answered at these levels (at equal shares of items)."""
     n = np.zeros(len(round_.menu))
     n[levels] = np.maximum(1.0, np.round(persons / round_.sites))
     counts, beta = n.astype(np.int64), round_.beta / round_.sites

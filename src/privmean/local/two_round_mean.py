@@ -261,7 +261,7 @@ class WinsorizedRounds:
         )
 
     def _spending(self, location: Location, means: Tally) -> dict[str, int]:
-        """How many persons spent which epsilon in both rounds together.
+        """How many people spent which epsilon in both rounds together.
 
         With parts each person sent one report. Without, each sent two at half of its level; who
         sent only one has spent less than is said.

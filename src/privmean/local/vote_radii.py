@@ -1,4 +1,4 @@
-"""How far the persons' values lie from a common point: public recipes for `tau`.
+"""How far the people's values lie from a common point: public recipes for `tau`.
 
 Each returns a tau with P(every value within tau) at least 1 - gamma under its assumption. A wrong
 tau costs accuracy, never privacy. Source: Roth and Avella-Medina (2025), Section 4.
@@ -37,9 +37,9 @@ def tau_random_effects(
     gamma: float = 0.05,
     dimension: int = 1,
 ) -> float:
-    """Person means of `records` records each: standard deviation `between` persons and `within`.
+    """Person means of `records` records each: standard deviation `between` people and `within`.
 
-    The part between persons does not shrink with the number of records; leaving it out clips
+    The part between people does not shrink with the number of records; leaving it out clips
     almost everybody. Dependent records: put the square root of the largest eigenvalue of their
     covariance for `within`.
     """
@@ -64,13 +64,13 @@ def tau_bounded_records(
 def vote_radius_dependent(
     round_: Round, reports: int, *, rho: float, density: float, beta: float | None = None
 ) -> float:
-    """How far all shares of a vote may be off at once when persons depend on each other.
+    """How far all shares of a vote may be off at once when people depend on each other.
 
     round_: a vote of one level and one coordinate (equal weights). rho: the log-Sobolev constant
     of the law of all values together (of Gaussian ones the largest eigenvalue of their covariance;
     of independent ones the largest of a person). density: a bound on the density of a value. The
-    shares are those of the average of the persons' laws. Holds with probability 1 - beta, at
-    least. Unlike the radius of an estimate it does not need independent persons.
+    shares are those of the average of the people's laws. Holds with probability 1 - beta, at
+    least. Unlike the radius of an estimate it does not need independent people.
 
     Source: Roth and Avella-Medina (2025), Lemma 6.3, with the distribution function's bound of
     Bobkov and Gotze (2010); see docs/proofs/local-rounds.md.

@@ -1,7 +1,7 @@
 """Sums of rows clipped to a ball, of their squares, and of what is cut off them, at one loss.
 
 Rows that something is cut off end in a smaller ball (`Cut`): what they no longer use of the privacy
-loss pays for a weight in every column, so that persons beyond a column's limits, or in rows that
+loss pays for a weight in every column, so that people beyond a column's limits, or in rows that
 were shortened, are counted for next to nothing. docs/proofs/default-mean.md, section 6.
 """
 

@@ -1,7 +1,7 @@
 """The last stage of a clipped mean: sums of values, squares and weights, in one release.
 
 For one column, z = (clip(x) - middle)/radius in [-1, 1] (0 for a null). Beside the sum of z, the
-sum of squares and the number of persons with a value cost nothing (docs/proofs/ratio.md): the
+sum of squares and the number of people with a value cost nothing (docs/proofs/ratio.md): the
 variance for an interval, and what to divide by, come free. Every estimator that clips to a box
 releases its sums here.
 """
@@ -33,12 +33,12 @@ NOBODY = IntervalSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 class ColumnSums:
     """Noisy sums of one column, in units in which one person adds at most 1.
 
-    value: sum of y (the z of persons, or weight times z); weight: sum of weights (persons with a
+    value: sum of y (the z of people, or weight times z); weight: sum of weights (people with a
     value); square: sum of y^2 (under add-remove with records an upper bound of it). noise: the
     scales of the independent noises, Laplace scales or standard deviations if `gaussian`; under
     replace-one those of value, square and weight, under add-remove those of the three cells, of
     which value is the first less the last, and weight is the sum. extra, extra_noise: what was
-    added to |value| for persons beyond the limits, or the number of persons set apart; its scale.
+    added to |value| for people beyond the limits, or the number of people set apart; its scale.
     cross, cross_noise: sums of u y and u^2 (under add-remove of a^2 and b^2) and their scales.
     """
 
@@ -90,7 +90,7 @@ class ClippedSums:
     """Clipped sums of some columns at Laplace loss `epsilon` a column, or Gaussian loss `mu` for
     all `columns` together. The boxes may come from earlier private outputs.
 
-    jumps, apart, cross, absent: with Laplace noise, what is released besides, and where persons
+    jumps, apart, cross, absent: with Laplace noise, what is released besides, and where people
     without a value stand (see `Answers`).
 
     Guarantees: (columns * epsilon)-DP or mu-GDP, for any data and any boxes.
@@ -167,7 +167,7 @@ class ClippedSums:
 
     @property
     def value_sd(self) -> float:
-        """Standard deviation of the noise in the sum of z (persons present in full)."""
+        """Standard deviation of the noise in the sum of z (people present in full)."""
         sd = self.noise()[0] * (1.0 if self.epsilon is None else math.sqrt(2))
         return sd if self.relation == REPLACE_ONE else sd * math.sqrt(2)
 
@@ -224,7 +224,7 @@ class SumsOver:
     def exact(
         self, found: Sequence[IntervalSums | None], far: Sequence[int] | None = None
     ) -> tuple[Whole, ...]:
-        """The integers that get noise, a column. far: persons set apart; None counts as nobody."""
+        """The integers that get noise, a column. far: people set apart; None counts as nobody."""
         away = [0] * len(self.boxes) if far is None else far
         present = [NOBODY if item is None else item for item in found]
         columns = zip(self.boxes, present, away, strict=True)

@@ -24,7 +24,7 @@ from privmean.privacy.privacy_events import Gaussian
 
 @dataclass(frozen=True)
 class GaussianCells(CellsOnBoxes):
-    """Cells with Gaussian noise of one deviation, in persons.
+    """Cells with Gaussian noise of one deviation, in people.
 
     Guarantees: mu-GDP with the lattice correction of the loss, at deviation sqrt(most)/mu under
     add-remove and sqrt(2 most)/mu under replace-one.
@@ -34,7 +34,7 @@ class GaussianCells(CellsOnBoxes):
 
     @property
     def sd(self) -> float:
-        """The deviation of the noise of a cell, in persons."""
+        """The deviation of the noise of a cell, in people."""
         return math.sqrt(self.reach) / self.mu * (1 + 1e-12)
 
     @cached_property
@@ -51,7 +51,7 @@ class GaussianCells(CellsOnBoxes):
         return self._sums.events
 
     def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
-        """The noisy cells in persons, shape (groups, 3)."""
+        """The noisy cells in people, shape (groups, 3)."""
         drawn = self._sums.draw([cell for cells in exact for cell in cells], noise)
         parts = zip(drawn, self._sums.bits, self._units, strict=True)
         return np.array([item / (unit << bits) for item, bits, unit in parts]).reshape(-1, 3)

@@ -29,7 +29,7 @@ class CellsOnBoxes:
     """Cells of groups on boxes of their own, whatever the noise.
 
     steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on
-    the weights of one person over all groups, in persons. affected: answers that one change of
+    the weights of one person over all groups, in people. affected: answers that one change of
     neighbours can move. The unit of a cell is 4 parts steps^2 of its own group.
     """
 
@@ -42,7 +42,7 @@ class CellsOnBoxes:
 
     @property
     def reach(self) -> int:
-        """How far one change of neighbours can move all cells together, in persons."""
+        """How far one change of neighbours can move all cells together, in people."""
         return self.most * (2 if self.relation == REPLACE_ONE else 1)
 
     def unit(self, steps: int) -> int:
@@ -62,7 +62,7 @@ class CellsOnBoxes:
 
 @dataclass(frozen=True)
 class GroupCells(CellsOnBoxes, RoundingCost):
-    """Cells with Laplace noise of one scale, in persons.
+    """Cells with Laplace noise of one scale, in people.
 
     Guarantees: epsilon-DP under add-remove at scale most/epsilon, under replace-one at 2 most/
     epsilon (docs/proofs/groups.md, sections 3 and 5). Where a noise scale would pass 2^54 steps the
@@ -74,7 +74,7 @@ class GroupCells(CellsOnBoxes, RoundingCost):
 
     @property
     def scale(self) -> Fraction:
-        """The Laplace scale of a cell, in persons."""
+        """The Laplace scale of a cell, in people."""
         return self.reach / self.effective
 
     def place(self, steps: int) -> LatticeChoice:
@@ -82,7 +82,7 @@ class GroupCells(CellsOnBoxes, RoundingCost):
         return place(self.unit(steps), self.scale)
 
     def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
-        """The noisy cells in persons, shape (groups, 3)."""
+        """The noisy cells in people, shape (groups, 3)."""
         noisy = np.empty((len(exact), 3))
         for steps in sorted(set(self.steps)):
             places = [g for g, own in enumerate(self.steps) if own == steps]

@@ -20,7 +20,7 @@ FEWEST_GROUPS = 20
 class GroupSpread:
     """Released spread between public groups: sum over groups of S_g^2/n_g, S_g = sum of z.
 
-    total: noisy sum in units of z^2; scale: its Laplace scale; persons, groups and the largest
+    total: noisy sum in units of z^2; scale: its Laplace scale; people, groups and the largest
     group's size are public.
     """
 

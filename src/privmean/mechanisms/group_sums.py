@@ -1,4 +1,4 @@
-"""Three noisy sums of every group whose members are public: value, square, persons with a value.
+"""Three noisy sums of every group whose members are public: value, square, people with a value.
 
 Under replace-one with a public roster and public groups a replaced person changes the answers of
 its own groups alone, with the same weights: w z moves by at most 2 w, w z^2 and w by at most w, and
@@ -20,12 +20,12 @@ from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 Sums = tuple[int, int, int]
-MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in persons times epsilon over most
+MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in people times epsilon over most
 
 
 @dataclass(frozen=True)
 class GroupSums(RoundingCost):
-    """Sums of w z, w z^2 and w over persons with a value, on boxes of their own.
+    """Sums of w z, w z^2 and w over people with a value, on boxes of their own.
 
     steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on the
     weights of one person over its groups. affected: answers that one person can move.
@@ -44,7 +44,7 @@ class GroupSums(RoundingCost):
 
     @property
     def scale(self) -> Fraction:
-        """most over epsilon: the three scales are 2, 4 and 4 of it, in persons."""
+        """most over epsilon: the three scales are 2, 4 and 4 of it, in people."""
         return self.most / self.effective
 
     def _drawn(self, steps: int) -> tuple[LatticeChoice, ...]:
@@ -56,11 +56,11 @@ class GroupSums(RoundingCost):
         )
 
     def exact(self, sums: Sequence[PairSums]) -> list[Sums]:
-        """The sums of every group, in steps. w: of persons with a value."""
+        """The sums of every group, in steps. w: of people with a value."""
         return [(item.wz, item.wzz, item.w) for item in sums]
 
     def draw(self, exact: Sequence[Sums], noise: Noise) -> Floats:
-        """The noisy sums in persons, shape (groups, 3)."""
+        """The noisy sums in people, shape (groups, 3)."""
         noisy = np.empty((len(exact), 3))
         for steps in sorted(set(self.steps)):
             places = [g for g, own in enumerate(self.steps) if own == steps]

@@ -1,4 +1,4 @@
-"""Cells of groups whose keys are private: keys of few persons stay hidden.
+"""Cells of groups whose keys are private: keys of few people stay hidden.
 
 Every key that a person touches gets three noisy cells; it is shown if their sum reaches a
 threshold, or if an earlier release of the same run has shown it. A key of one person alone is shown
@@ -64,7 +64,7 @@ class KeyCells:
 
     @cached_property
     def threshold(self) -> float:
-        """Noisy persons from which a key is shown."""
+        """Noisy people from which a key is shown."""
         needed = scales_needed(self.delta / self.kept / LATTICE)
         return (1 + needed * float(self.scale)) * (1 + 1e-12)
 
@@ -79,7 +79,7 @@ class KeyCells:
     def draw(
         self, exact: Mapping[Key, Cells], noise: Noise
     ) -> dict[Key, tuple[float, float, float]]:
-        """The noisy cells, in persons, of the keys that are shown, in the order of texts."""
+        """The noisy cells, in people, of the keys that are shown, in the order of texts."""
         known, cells = dict(self.shown), self._cells
         answers = {**dict.fromkeys(known, (0, 0, 0)), **exact}
         found = {}

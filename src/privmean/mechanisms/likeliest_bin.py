@@ -23,7 +23,7 @@ from privmean.privacy.privacy_events import Laplace, PrivacyEvent, Threshold
 class LikeliestBin:
     """The occupied bin of the largest noisy count, if that reaches the threshold.
 
-    Exact answers are the persons of each occupied bin. The caller owes that replacing one person
+    Exact answers are the people of each occupied bin. The caller owes that replacing one person
     moves one from a bin to another.
 
     Guarantees: (epsilon, delta)-DP for replace-one neighbours, whatever the bins.

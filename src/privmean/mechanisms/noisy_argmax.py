@@ -138,7 +138,7 @@ class GaussianArgmax:
     """Report the largest of all public counts plus Gaussian noise: the form for zCDP and for many
     columns at once.
 
-    sd: deviation of each count in persons; columns: how many columns are asked with this noise;
+    sd: deviation of each count in people; columns: how many columns are asked with this noise;
     cells: public bins of one column.
 
     Guarantees: mu-GDP with mu = sqrt(2 columns)/sd (replaced) or sqrt(columns)/sd (added, removed)

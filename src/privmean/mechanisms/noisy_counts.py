@@ -24,7 +24,7 @@ COUNT_LATTICE = 2**20  # counts are scaled up: their own unit is too coarse for 
 class NoisyCounts:
     """Every answer plus discrete Laplace noise, whether it is zero or not.
 
-    loss: sensitivity and scale, in persons. The caller owes that one person moves the answers by no
+    loss: sensitivity and scale, in people. The caller owes that one person moves the answers by no
     more than the sensitivity in l1 (docs/proofs/laplace.md).
 
     Guarantees: (sensitivity/scale)-DP for the relation for which the sensitivity holds.
@@ -63,7 +63,7 @@ def as_counts(*numbers: int) -> Integers:
 @dataclass(frozen=True)
 class GaussianCounts:
     """Several lists of whole numbers, every number plus discrete Gaussian noise on a lattice of
-    2^-20 persons.
+    2^-20 people.
 
     loss: sensitivity and deviation of all lists together, in lattice steps. The caller owes that
     one person moves them by no more than the sensitivity in l2 (docs/proofs/gaussian.md).
@@ -88,7 +88,7 @@ class GaussianCounts:
 
     @property
     def sd(self) -> float:
-        """Deviation of the noise of a number, in persons."""
+        """Deviation of the noise of a number, in people."""
         return self.loss.scale / COUNT_LATTICE
 
     def sensitivity_share(

@@ -1,4 +1,4 @@
-"""A noisy number of persons, by either law of noise."""
+"""A noisy number of people, by either law of noise."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One of two additive shares of a sum, with noise that suffices alone.
 
-Two servers hold shares that add up to the sum of all persons' whole numbers modulo a public prime.
+Two servers hold shares that add up to the sum of all people's whole numbers modulo a public prime.
 Each adds noise before it shows its share, so that whoever holds the other share and the other noise
 sees the sum with this noise alone (docs/proofs/two-servers.md).
 """

@@ -64,7 +64,7 @@ class DyadicBins:
 class PairScale:
     """The modal dyadic bin of |difference|/sqrt(2) over public pairs, by noise on ALL bins.
 
-    Exactly one of `scale` (Laplace) and `sd` (Gaussian, in persons, for `columns` columns at once)
+    Exactly one of `scale` (Laplace) and `sd` (Gaussian, in people, for `columns` columns at once)
     is given. For Gaussian data of deviation sigma the modal bin's upper edge lies between 0.93
     sigma and 1.86 sigma. A bulk scale: it says nothing about tails.
 
@@ -109,7 +109,7 @@ class PairScale:
         )
 
     def exact(self, people: PersonTable, column: int) -> Integers:
-        """Public pairs of persons per bin."""
+        """Public pairs of people per bin."""
         return people.pair_counts(column, self.bins.low, self.bins.high)
 
     def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:

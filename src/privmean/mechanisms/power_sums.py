@@ -1,4 +1,4 @@
-"""Sums over persons of 1, a, a^2 and a^4 for values a in [-1, 1], released together.
+"""Sums over people of 1, a, a^2 and a^4 for values a in [-1, 1], released together.
 
 Each entry is bounded by itself, so that no relation between the entries is relied upon after they
 were made whole numbers. docs/proofs/variance.md, section 5.
@@ -29,7 +29,7 @@ class PowerSums:
     has the row 0. mu or epsilon: the price, and with it the law of the noise.
 
     Guarantees: mu-GDP or epsilon-DP for one person replaced, added or removed, for any rows whose
-    entries lie in [0, 1], [-1, 1], [0, 1], [0, 1]. Two persons with values differ by 0 in the
+    entries lie in [0, 1], [-1, 1], [0, 1], [0, 1]. Two people with values differ by 0 in the
     first, 2 in the second and 1 in the other two; one with and one without by 1 in each: under
     Laplace noise 2/8 + 5/8 + 1/8 = 1 and 1/8 + 1/8 + 5/8 + 1/8 = 1, under Gaussian noise
     4(.05) + .7 + .1 = 1 and .95.

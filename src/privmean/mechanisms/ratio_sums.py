@@ -33,12 +33,12 @@ RHO = Fraction(7, 10)  # noise of the tail share, in scales of the value's noise
 class Answers:
     """Which integers are released for a column, and how one person moves them.
 
-    cap: None for the mean over persons (u is 0 or 1), or the record cap C. jumps: p+ and p-, what a
+    cap: None for the mean over people (u is 0 or 1), or the record cap C. jumps: p+ and p-, what a
     person beyond the upper or lower limit adds to |y| and to the tail share, in units of the radius
-    (replace-one); (0, 0) releases no tail share. apart: release the number of persons set apart:
+    (replace-one); (0, 0) releases no tail share. apart: release the number of people set apart:
     with y = 0, y^2 = 1 and u = 1 under replace-one, in none of the cells under add-remove. Both
-    are for the mean over persons, and only one of them at a time. absent: the z of a person without
-    a value, who has u = 0, for the mean over persons under replace-one (0 elsewhere): the farther
+    are for the mean over people, and only one of them at a time. absent: the z of a person without
+    a value, who has u = 0, for the mean over people under replace-one (0 elsewhere): the farther
     from 0, the noisier the sum of u. cross: release the sums of u y
     and u^2 too (under add-remove those of a^2 and b^2), for the variance of a ratio, at a quarter
     (a ninth) more noise of the sum of y, and less of u.
@@ -106,7 +106,7 @@ class Answers:
         return c * steps, (c * steps) ** 2, c, *more
 
     def integers(self, box: ClipInterval, sums: IntervalSums, far: int = 0) -> Whole:
-        """The exact answers from the sums of one box; far: the number of persons set apart."""
+        """The exact answers from the sums of one box; far: the number of people set apart."""
         more: Whole = (far,) if self.apart else ()
         if self.relation == REPLACE_ONE:
             if self.cross:

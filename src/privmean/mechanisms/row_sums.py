@@ -26,7 +26,7 @@ BITS = 20  # lattice steps from the centre to the edge: 2^19 to 2^20
 class NoisyRows:
     """Noisy sums of z (in lattice steps) and of |z| or z^2, with the deviations of their noise.
 
-    tails, tails_sd: of `TailRows`, in persons."""
+    tails, tails_sd: of `TailRows`, in people."""
 
     sums: tuple[float, ...]
     besides: tuple[float, ...]

@@ -27,9 +27,9 @@ Signed = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True)
 class SignedSum(RoundingCost):
-    """C sum_T z - T sum_C z, and of each arm sums of z^2 and of persons with a value.
+    """C sum_T z - T sum_C z, and of each arm sums of z^2 and of people with a value.
 
-    steps: of the box of both arms. sizes: public numbers of persons T and C, at least 1 each.
+    steps: of the box of both arms. sizes: public numbers of people T and C, at least 1 each.
 
     Guarantees: epsilon-DP under replace-one where arms and roster are public.
     """
@@ -44,7 +44,7 @@ class SignedSum(RoundingCost):
     @property
     def scale(self) -> Fraction:
         """1/epsilon: the scales are 2 of it in the difference times the smaller arm, and 4 in the
-        squares and the numbers, in persons."""
+        squares and the numbers, in people."""
         return 1 / self.effective
 
     @cached_property
@@ -55,13 +55,13 @@ class SignedSum(RoundingCost):
         return whole, square, number, square, number
 
     def exact(self, arms: Sequence[PairSums]) -> Signed:
-        """From the sums of both arms, the treated one first, in steps. w: persons with a value."""
+        """From the sums of both arms, the treated one first, in steps. w: people with a value."""
         one, two = arms
         signed = self.sizes[1] * one.wz - self.sizes[0] * two.wz
         return signed, one.wzz, one.w, two.wzz, two.w
 
     def draw(self, exact: Signed, noise: Noise) -> Floats:
-        """The difference of mean z, then squares and numbers of both arms in persons; shape (5,).
+        """The difference of mean z, then squares and numbers of both arms in people; shape (5,).
         Noise of the first: scale 2/(epsilon min(T, C))."""
         noisy = np.empty(5)
         for j, (bits, unit, scale) in enumerate(self._lattices):

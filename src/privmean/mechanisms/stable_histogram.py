@@ -117,7 +117,7 @@ class StableHistogram:
 class GaussianStableHistogram:
     """The same with Gaussian counts, for `columns` columns at once.
 
-    sd: standard deviation of each count, in persons; delta: for all columns together.
+    sd: standard deviation of each count, in people; delta: for all columns together.
 
     Guarantees: mu-GDP with mu = sqrt(2 columns)/sd (one person replaced) or sqrt(columns)/sd (added
     or removed), and delta on top. Counts live on a lattice of 2^bits steps a person
@@ -203,7 +203,7 @@ def _changes(exact: Mapping[int, int], other: Mapping[int, int]) -> list[int]:
 
 def _hidden_share(exact: Mapping[int, int], other: Mapping[int, int], columns: int) -> Fraction:
     """What delta is for: bins that only one of two neighbours occupies, one person and one bin a
-    column in either of them. A bin of more persons would need a higher threshold."""
+    column in either of them. A bin of more people would need a higher threshold."""
     most = 0
     for first, second in ((exact, other), (other, exact)):
         alone = [count for index, count in first.items() if count and not second.get(index, 0)]

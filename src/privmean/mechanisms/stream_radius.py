@@ -1,6 +1,6 @@
 """A clipping radius found privately, for streams whose values have no known bound.
 
-The first records of the first persons wait. When enough persons have come, radii of a public grid
+The first records of the first people wait. When enough people have come, radii of a public grid
 are tried from the smallest up until a noisy count says that few first records lie beyond. That is
 one sparse-vector call (each person counts once), paid for and never repeated.
 """
@@ -23,7 +23,7 @@ GRID = 2.0 ** (np.arange(LOWEST, HIGHEST + 1) / 4)
 
 @dataclass(frozen=True)
 class RadiusSearch:
-    """How the radius is found: from how many persons, at what price.
+    """How the radius is found: from how many people, at what price.
 
     It stops at the first radius beyond which about five percent of the first records lie. All
     counts are of one number a person, so between neighbours they move by at most 1 and all in the
@@ -36,7 +36,7 @@ class RadiusSearch:
 
     @classmethod
     def priced(cls, epsilon: Fraction, persons: int | None = None) -> RadiusSearch:
-        """A search that spends `epsilon`; by default it waits for 100/epsilon persons."""
+        """A search that spends `epsilon`; by default it waits for 100/epsilon people."""
         return cls(math.ceil(100 / epsilon) if persons is None else persons, epsilon)
 
     @property
@@ -67,7 +67,7 @@ class RadiusSearch:
         return self.draw(first_records, noise)
 
     def draw(self, exact: Floats, noise: Noise) -> float:
-        """The radius, from one record a person, shape (persons, d); nulls count as 0."""
+        """The radius, from one record a person, shape (people, d); nulls count as 0."""
         beyond = _beyond(exact)
         limit, *drawn = noise.laplace(1 + len(GRID), 2 / self.epsilon).tolist()
         for radius, count, error in zip(GRID.tolist(), beyond.tolist(), drawn, strict=True):

@@ -2,7 +2,7 @@
 
 A person with m records (m may be private, 0..M) adds w(m) clip(row - centre, r(m)) to the sum and
 w(m) to the weights, with public w and r; without weights, w = 1 for everybody with a value. The
-ratio of the two noisy sums estimates the mean minus the centre, so persons without records do not
+ratio of the two noisy sums estimates the mean minus the centre, so people without records do not
 pull it to the centre and nothing divides by a private number. The largest change is taken over all
 pairs of record numbers, on the integer lattice (docs/proofs/heavy-tails-weights.md).
 
@@ -74,7 +74,7 @@ class JointSums:
         )
 
     def ball(self, center: Sequence[float], m: int) -> L2Ball:
-        """The clipping ball of persons with m records, on the lattice of w(m) times the row."""
+        """The clipping ball of people with m records, on the lattice of w(m) times the row."""
         return L2Ball(tuple(center), self.radii[m], self.step * UNIT / self.weights[m])
 
     @cached_property

@@ -1,6 +1,6 @@
 """What may be shown of each bin of a curve: a bin that holds nobody has no estimate.
 
-The noisy number of persons with a value in a bin is released with its mean. Where it is not far
+The noisy number of people with a value in a bin is released with its mean. Where it is not far
 above its own noise, the mean would be noise limited to the bounds: such a bin has no estimate and
 no interval. Post-processing: reads no data.
 """
@@ -29,7 +29,7 @@ from privmean.models.tail_intervals import TailInterval, TailIntervals
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.release.result_rows import NAN
 
-SEEN = 5.0  # deviations of its noise that the number of persons in a bin must reach
+SEEN = 5.0  # deviations of its noise that the number of people in a bin must reach
 TOO_FEW = "The noisy number of people in every bin is below 5 deviations of its noise."
 SHORT = 0.5  # part of the bounds beyond which an interval says little
 Means = ClippedMeans | TailIntervals
@@ -37,7 +37,7 @@ Means = ClippedMeans | TailIntervals
 
 @dataclass(frozen=True)
 class BinnedIntervals:
-    """The intervals of the bins that hold persons; NaN for the others.
+    """The intervals of the bins that hold people; NaN for the others.
 
     bounds: public limits of the values, None where there are none. unchecked: whether the limits
     were found and nobody beyond them was counted, though the mean was asked for.
@@ -49,7 +49,7 @@ class BinnedIntervals:
 
     @property
     def n(self) -> tuple[float, ...]:
-        """Noisy numbers of persons with a value in each bin; NaN where none was released."""
+        """Noisy numbers of people with a value in each bin; NaN where none was released."""
         return tuple(_counted(item)[0] for item in self.made.columns)
 
     def statuses(self, level: float) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ class BinnedIntervals:
 
 
 def _counted(column: ClippedMean | TailInterval | None) -> tuple[float, float]:
-    """The noisy number of persons with a value, and the deviation of its noise."""
+    """The noisy number of people with a value, and the deviation of its noise."""
     if column is None:
         return math.nan, math.inf
     if isinstance(column, TailInterval):
@@ -134,7 +134,7 @@ def _counted(column: ClippedMean | TailInterval | None) -> tuple[float, float]:
 
 
 def unseen(column: ClippedMean | TailInterval | None) -> bool:
-    """Whether the persons with a value are no more than noise."""
+    """Whether the people with a value are no more than noise."""
     number, sd = _counted(column)
     return not number >= max(SEEN * sd, 1.0)
 

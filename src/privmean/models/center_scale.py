@@ -29,7 +29,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)
-HALF = 1, 1, 2  # the cell that holds the median: seen with half as many persons
+HALF = 1, 1, 2  # the cell that holds the median: seen with half as many people
 UPPER = 2, 2, 3  # a quantile that does not lie at a column of two values whose median is either
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
 PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
@@ -38,7 +38,7 @@ STEEP = Fraction(1, 2)  # noise scales that a half octave costs above those that
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
 GENTLE = Fraction(1, 64)  # the same, where sizes below the true one are seen no better than above
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
-ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
+ENOUGH, FEWEST = 90.0, 60.0  # people times epsilon of one choice
 NOBODY = "too few persons have a value: more persons or more epsilon"
 RANGE = "values reach beyond the public range of 2^40 to either side: give them in a larger unit"
 
@@ -137,7 +137,7 @@ class ScaleChoice(PricedChoice):
 @dataclass(frozen=True)
 class WindowChoice(PricedChoice):
     """The choice of WINDOW half octaves that hold many: a size where one that is up to so much too
-    large does no harm. It is seen where most persons are at zero, in no half octave."""
+    large does no harm. It is seen where most people are at zero, in no half octave."""
 
     @property
     def choice(self) -> Choice | Exponential:
@@ -166,13 +166,13 @@ class MedianChoice(PricedChoice):
         self, curator: Curator, people: PersonTable, column: int, limits: tuple[float, float]
     ) -> tuple[float, float]:
         """A point next to the median of a column, between these limits, and half a step of the grid
-        that it is on. people: those of the curator, or the same persons with other rows."""
+        that it is on. people: those of the curator, or the same people with other rows."""
         bins = grid_around(*limits)
         counts = bins.all_counts(people.uniform_counts(column, bins.half, bins.origin))
         return bins.center(curator.ask(self.choice, self.scores(counts))), bins.half
 
     def scores(self, counts: Integers) -> Integers:
-        """From the persons in all bins of the grid."""
+        """From the people in all bins of the grid."""
         if not self.rounded:
             return median_scores(counts)
         doubled = float(self.choice.scale) * math.log(2)  # what doubles the weight of a point
@@ -246,7 +246,7 @@ def place_above(size: float) -> int:
 
 
 def spread_cells(half: float) -> int:
-    """The first place whose persons are more than two steps of its grid away from a median: nearer
+    """The first place whose people are more than two steps of its grid away from a median: nearer
     ones count nowhere in the spread, which a point mass is not."""
     return place_above(4 * half) + 1
 
@@ -270,7 +270,7 @@ def around_zero(place: int) -> tuple[float, float]:
 def refuse_unseen(
     persons: int, budget: Budget, each: float | Fraction, least: float, what: str, other: str
 ) -> None:
-    """Infeasible where persons times epsilon of one choice are too few to show anything."""
+    """Infeasible where people times epsilon of one choice are too few to show anything."""
     if persons * each < least:
         raise InfeasibleError(
             f"n={persons} is too small to {what} with {budget.describe()}",

@@ -26,7 +26,7 @@ from privmean.release.outcome import Outcome
 @dataclass(frozen=True)
 class ColumnPlan(PlanBase):
     """A plan of which nothing is public but its columns, its settings and, where neighbours leave
-    it alone, the number of persons. persons: that number, or a guess of it; columns: how many
+    it alone, the number of people. persons: that number, or a guess of it; columns: how many
     there are; about, guessed: what the promise calls the columns, and the guess."""
 
     budget: Budget
@@ -38,7 +38,7 @@ class ColumnPlan(PlanBase):
 
     @property
     def known(self) -> int | None:
-        """The number of persons, where it is public."""
+        """The number of people, where it is public."""
         return self.n if self.budget.neighbors == REPLACE_ONE else None
 
     @property
@@ -51,16 +51,16 @@ class ColumnPlan(PlanBase):
         return PublicShape.of(self.columns, self.known, self.n)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors by cause, at a guessed deviation between persons (see `errors`)."""
+        """Predicted errors by cause, at a guessed deviation between people (see `errors`)."""
         noise, sampling = self.errors(validate.positive("guess_sd", guess_sd))
         return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
 
     @abstractmethod
     def errors(self, guess: float) -> tuple[float, float]:
-        """Deviations by privacy noise and by sampling, at a deviation between persons."""
+        """Deviations by privacy noise and by sampling, at a deviation between people."""
 
     def counted(self, seen: float) -> int:
-        """The number of persons that a release tells: n, or what its noisy sums say."""
+        """The number of people that a release tells: n, or what its noisy sums say."""
         return self.known if self.known is not None else max(0, round(seen))
 
 

@@ -1,8 +1,8 @@
 """One regression a person, from that person's sums of products alone.
 
-The p x p systems of all persons are solved together by elementwise elimination: every step is one
+The p x p systems of all people are solved together by elementwise elimination: every step is one
 IEEE operation on arrays with one number a person, so a person's coefficients are the same bits
-whatever the other persons are (a batched library solver promises no such thing).
+whatever the other people are (a batched library solver promises no such thing).
 
 A person is null, with no coefficients at all, if records are fewer than asked, if a coefficient is
 not finite, or if the smallest eigenvalue of X'X/T (public scales; for the within form of the
@@ -93,7 +93,7 @@ def fit_persons(
     scales: tuple[float, ...],
     moved: bool = False,
 ) -> Floats:
-    """Coefficients, shape (n, p), NaN rows for null persons.
+    """Coefficients, shape (n, p), NaN rows for null people.
 
     products: of the p terms and then the response. within: of deviations from the person's own
     means (fixed effects). threshold: least eigenvalue of X'X/T with column j divided by scales[j].

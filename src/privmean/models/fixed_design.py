@@ -47,7 +47,7 @@ class FixedDesign:
 
     Guarantees: the budget given to `plan` for one response, with times and roster public and fixed,
     replace-one, for any responses. Pure epsilon needs no delta. Not for times that belong to
-    persons.
+    people.
     """
 
     bounds: tuple[float, float]

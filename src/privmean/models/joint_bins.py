@@ -45,7 +45,7 @@ from privmean.release.result_rows import NAN
 
 Flags = npt.NDArray[np.bool_]
 
-SEEN = 5.0  # deviations of its noise that the number of persons in a bin must reach
+SEEN = 5.0  # deviations of its noise that the number of people in a bin must reach
 MOST = 40  # bins, of both curves: the products of their rows are released too
 
 
@@ -57,7 +57,7 @@ class JointBins:
     declared: whether the type of the column implies the bounds.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
-    settings and, under replace-one, the number of persons.
+    settings and, under replace-one, the number of people.
     """
 
     bounds: tuple[float, float]
@@ -208,7 +208,7 @@ class JointBinsPlan(ColumnPlan):
 
 def _weights(settings: JointBins, seen: Flags) -> tuple[Floats, Flags]:
     """Weights of the bins at every point, and which points have one: those of a bin that holds
-    persons. Public but for the bins that hold nobody."""
+    people. Public but for the bins that hold nobody."""
     at = np.array(settings.at)
     size = len(at)
     parts = [seen[:size], seen[size:]] if settings.both else [seen]

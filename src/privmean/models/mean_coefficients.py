@@ -1,7 +1,7 @@
-"""The mean of persons' own coefficients when nothing is known of units, centres and sizes.
+"""The mean of people's own coefficients when nothing is known of units, centres and sizes.
 
 A size of every variable is found first: the half octave of how far a person's own records lie from
-their mean; then the persons of about these sizes are counted. Persons are fitted in these units (a
+their mean; then the people of about these sizes are counted. People are fitted in these units (a
 second reading of the table), and each coefficient is then averaged around a private median. Units
 that are powers of two change nothing.
 docs/proofs/longitudinal.md, section 8.
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from privmean.data.table import Table
 
 UNITS = Fraction(3, 20)  # of the budget, for the sizes of variables
-SURE = Fraction(1, 10)  # of that, on top of it: for the persons of these sizes
+SURE = Fraction(1, 10)  # of that, on top of it: for the people of these sizes
 NEAR = 4  # half octaves from a size that is theirs
 CLEAR = 2.0  # noise scales of their number, which noise alone is in 7 %
-FEWEST = 40.0  # persons times epsilon of one size
+FEWEST = 40.0  # people times epsilon of one size
 LARGEST, SMALLEST = 2.0**10, 2.0**-12  # of coefficients in units of the sizes
 AGAIN = "The table could not be read a second time as it was the first."
 RANGE = "A variable is smaller than 2^-40 or larger than 2^39: give it in another unit."
@@ -146,7 +146,7 @@ class MeanCoefficientsPlan(WrapperPlan):
 
     @property
     def _present(self) -> NoisyCounts:
-        """Of the persons who are near the sizes of all variables."""
+        """Of the people who are near the sizes of all variables."""
         return NoisyCounts.at("persons of these sizes", self.sure, self.relation)
 
     def describe(self) -> dict[str, Any]:

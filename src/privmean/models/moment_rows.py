@@ -1,4 +1,4 @@
-"""One person's second moments, shortened to a ball and put on a lattice: elementwise over persons.
+"""One person's second moments, shortened to a ball and put on a lattice: elementwise over people.
 
 Every step is one IEEE operation on arrays with one number a person, so that a person's integers are
 the same whoever else is in the table; no library product of matrices, whose last bit may depend on
@@ -244,7 +244,7 @@ def lattice_rows(rows: list[Floats], radius: float, norm: Norm) -> list[Integers
 
 
 def exact_sum(values: Integers) -> int:
-    """The sum of whole numbers below 2^42, of any number of persons."""
+    """The sum of whole numbers below 2^42, of any number of people."""
     return sum(int(values[k : k + CHUNK].sum()) for k in range(0, len(values), CHUNK))
 
 

@@ -1,6 +1,6 @@
-"""The variance between persons with nothing given: private units, then one noisy sum of powers.
+"""The variance between people with nothing given: private units, then one noisy sum of powers.
 
-A magnitude, a median and a spread by private choices, a look at how far persons lie from the
+A magnitude, a median and a spread by private choices, a look at how far people lie from the
 median, then the sums of 1, u, u^2 and u^4 of the deviations u clipped at a limit: the last says how
 precise the second moment is. docs/proofs/variance.md, section 5.
 """
@@ -42,10 +42,10 @@ from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
 PARTS = (Fraction(30, 100), Fraction(30, 100), Fraction(40, 100))  # size, median, spread
-FALL = 0.35  # of persons who may hide in a cell, over the one before: cells of u^2 are octaves
+FALL = 0.35  # of people who may hide in a cell, over the one before: cells of u^2 are octaves
 EASY = 0.5  # part of the noise that counts where the limit is chosen: what is cut off is a bias
 INSIDE, CELLS = 6, 31  # half octaves of |u| that are looked at: from 2^-3
-SURE = 4.0  # deviations of the persons within three octaves of the spread
+SURE = 4.0  # deviations of the people within three octaves of the spread
 UNRESOLVED = "The variance is no more than its noise, or most people have one value."
 FEW_APART = (
     "few persons lie about as far from the median as the spread found: most have one value, or "
@@ -55,11 +55,11 @@ FEW_APART = (
 
 @dataclass(frozen=True)
 class MomentVariance:
-    """The variance between persons. design_effect: public factor on the sampling variance. excess:
+    """The variance between people. design_effect: public factor on the sampling variance. excess:
     squared deviations beyond the limit exceed it on average by no more than so many limits.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
-    settings and, under replace-one, the number of persons. Persons without a value are left out.
+    settings and, under replace-one, the number of people. People without a value are left out.
     """
 
     design_effect: float = 1.0
@@ -99,7 +99,7 @@ class MomentVariancePlan(ShorteningPlan):
     # --- mechanisms -------------------------------------------------------------------------------
     @property
     def share(self) -> Fraction:
-        """Of the choices: more where persons are few."""
+        """Of the choices: more where people are few."""
         least = min(PARTS)
         return share_seen(lambda x: self.n * float(self.parts.epsilon(x * least)))
 
@@ -181,7 +181,7 @@ class MomentVariancePlan(ShorteningPlan):
 
     def _limit(self, curator: Curator, center: float, place: int) -> tuple[float, float, bool]:
         """Where deviations are clipped, in spreads, the sum that the look sees cut off their
-        squares, and whether it sees persons about a spread away at all."""
+        squares, and whether it sees people about a spread away at all."""
         octaves = octaves_of(curator.people.log_counts(0, center))
         ends = np.clip(place - INSIDE + np.arange(CELLS) + 1, 0, len(octaves))
         counts = np.diff(np.concatenate([[0], np.cumsum(octaves)])[[0, *ends, len(octaves)]])

@@ -1,4 +1,4 @@
-"""The variance between persons and its intervals from noisy sums of powers. Reads no data.
+"""The variance between people and its intervals from noisy sums of powers. Reads no data.
 
 docs/proofs/variance.md, section 5.
 """
@@ -25,10 +25,10 @@ from privmean.inference.status import (
 from privmean.models.pooled_intervals import HEAVIER, SEEN, THICKEST, Coefficients
 
 VARIANCE, CLIPPED = "variance", "clipped"
-FEWEST = 8.0  # deviations of its noise that the number of persons must reach
+FEWEST = 8.0  # deviations of its noise that the number of people must reach
 ABOVE = 3.0  # and the variance
 # Where the assumption on the tail decides and no released number speaks for it
-UNSEEN_PART = 0.15  # of the variance: what persons whom the count misses may add
+UNSEEN_PART = 0.15  # of the variance: what people whom the count misses may add
 HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
 
 
@@ -49,7 +49,7 @@ class Powers:
 
     @property
     def enough(self) -> bool:
-        """Whether more persons were seen than noise shows."""
+        """Whether more people were seen than noise shows."""
         return self.sums[0] >= max(FEWEST * self.law * self.scales[0], 1.0)
 
 
@@ -79,7 +79,7 @@ class MomentVarianceIntervals:
         design_effect: float,
         excess: float,
     ) -> MomentVarianceIntervals:
-        """cut: what the look saw cut off the squares, in spreads squared; beyond: noisy persons
+        """cut: what the look saw cut off the squares, in spreads squared; beyond: noisy people
         beyond the limit; unit: a spread, in the column's own unit."""
         n = max(powers.sums[0], 1.0)
         mean, square, fourth = (item / n for item in powers.sums[1:])

@@ -24,7 +24,7 @@ DOUBT, BESIDE, FAR, COARSE = 0.2, 1.0, 2.0, 0.6
 
 @dataclass(frozen=True)
 class Smooth:
-    """edges: increasing; rising: the parts of the persons below them, which increase; fine: the
+    """edges: increasing; rising: the parts of the people below them, which increase; fine: the
     outer edges of the cells near the median. before, after: densities at both ends of each cell.
     begins, ends: the most that the density may be where the law does so inside of a cell, else 0.
     """
@@ -46,7 +46,7 @@ class Smooth:
         persons: float = math.inf,
         sd: float = 0.0,
     ) -> Smooth:
-        """parts: of so many persons below each edge, of cells whose noise has this deviation."""
+        """parts: of so many people below each edge, of cells whose noise has this deviation."""
         rising = np.maximum.accumulate(parts + np.arange(len(edges)) * 1e-12)
         if len(edges) < 2:
             return cls(edges, rising, fine)
@@ -61,7 +61,7 @@ class Smooth:
             first = slopes * np.clip((slopes / on) ** share, 1, STEEP)
             share = wide / (wide + np.append(wide[0], wide[:-1]))
             last = slopes * np.clip((slopes / back) ** share, 1, STEEP)
-        # of persons, too: a long cell behind a short one is thin where a law merely goes on
+        # of people, too: a long cell behind a short one is thin where a law merely goes on
         mass = slopes * wide
         begins = (JUMP * slopes > back) & (JUMP * mass > np.append(mass[0], mass[:-1]))
         ends = (JUMP * slopes > on) & (JUMP * mass > np.append(mass[1:], mass[-1]))
@@ -86,7 +86,7 @@ class Smooth:
         return None if part < self.rising[-1] else math.inf
 
     def place(self, part: float) -> float:
-        """Where a part of the persons is reached: -inf and inf beyond the outer edges."""
+        """Where a part of the people is reached: -inf and inf beyond the outer edges."""
         beyond = self._beyond(part)
         if beyond is not None:
             return beyond

@@ -100,7 +100,7 @@ def plans_by_law(budget: Budget, made: Callable[[NoiseBudget], P]) -> list[P]:
 
 
 def deviation(mechanism: Counts) -> float:
-    """Of the noise of one count, in persons."""
+    """Of the noise of one count, in people."""
     if isinstance(mechanism, GaussianCounts):
         return mechanism.sd
     return math.sqrt(2) * float(mechanism.scale)

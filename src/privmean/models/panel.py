@@ -85,7 +85,7 @@ Second = Callable[["Table", Units], Products]  # a reading in standard units
 
 @dataclass(frozen=True)
 class PanelSums:
-    """What one regression of all persons asks of a table. within: own means are taken off."""
+    """What one regression of all people asks of a table. within: own means are taken off."""
 
     formula: str
     within: bool

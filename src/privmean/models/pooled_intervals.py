@@ -30,12 +30,12 @@ from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, rel
 from privmean.models.jacobi_eigen import eigen, times
 
 TARGETS = ("mean", "clipped")
-SEEN = 2.0  # deviations of its noise from which the number of shortened persons is called seen
-HEAVIER = 2.25  # times the excess for persons seen beyond what noise explains
+SEEN = 2.0  # deviations of its noise from which the number of shortened people is called seen
+HEAVIER = 2.25  # times the excess for people seen beyond what noise explains
 # a step beyond its noise, in units of an influence's deviation and of the limit, from which what
 # was shortened seems to carry the coefficient
 MISLED, MISLED_LIMIT = 0.15, 0.08
-THICKEST = 15.0  # shortened persons over the noise of a sum, beyond which the limit was misled
+THICKEST = 15.0  # shortened people over the noise of a sum, beyond which the limit was misled
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Coefficients:
     """names, statuses: of everything asked for. kept: the places of what was released; the arrays
     are for those. scales: of the noise of each (a deviation, or a Laplace scale). sampling,
     step_error: covariances. shift, shorten: what ends are moved by for the mean and for the
-    shortened equation. hidden: persons beyond the limit whom noise may hide. without: terms that
+    shortened equation. hidden: people beyond the limit whom noise may hide. without: terms that
     are not in the equation, so that nothing is adjusted for them."""
 
     names: tuple[str, ...]
@@ -95,7 +95,7 @@ class Coefficients:
         without: tuple[str, ...] = (),
     ) -> Coefficients:
         """From the numbers of the last release, in units of an influence's deviation; shares of
-        persons for `beyond`. size: squared length of the start and the response, over whose
+        people for `beyond`. size: squared length of the start and the response, over whose
         square root its noise is `off` an entry."""
         k = len(kept)
         sd = scale * (math.sqrt(2) if law == "laplace" else 1.0)

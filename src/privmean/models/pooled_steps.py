@@ -1,6 +1,6 @@
 """What a pooled regression is asked and what it will ask: settings, and the mechanisms of its plan.
 
-Centre and scale of every variable by private choices; two rounds of noisy sums of persons' second
+Centre and scale of every variable by private choices; two rounds of noisy sums of people's second
 moments, the second in whitened regressors and residuals; then the sum of influences of the
 coefficients asked for, shortened to a ball, with their products. docs/proofs/pooled-regression.md.
 """
@@ -33,7 +33,7 @@ from privmean.models.row_clipping import ShorteningPlan
 from privmean.privacy.privacy_events import PrivacyEvent
 
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
-SEEN = 60.0  # persons times epsilon that a median's choice needs
+SEEN = 60.0  # people times epsilon that a median's choice needs
 # for the search: the first share at which that choice has so many
 MORE = (
     (Fraction(5, 100), 4 * SEEN),
@@ -43,7 +43,7 @@ MORE = (
     (Fraction(35, 100), 0.0),
 )
 PARTS = (Fraction(25, 100), Fraction(25, 100), Fraction(50, 100))  # size, median, spread
-SURE = Fraction(10, 100)  # of the usual search, on top of it: for the persons in windows of sizes
+SURE = Fraction(10, 100)  # of the usual search, on top of it: for the people in windows of sizes
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
 CELLS = 31  # half octaves in which influences are looked at, from 2^-7
@@ -63,13 +63,13 @@ class Target:
 class PooledSettings:
     """design, weighting: the regression and what a person counts. targets: what is released; all
     coefficients if None. units: public centres and scales of variables (a half octave of the
-    spread). design_effect: public factor on the sampling variance. excess: persons whose influence
+    spread). design_effect: public factor on the sampling variance. excess: people whose influence
     is shortened exceed the limit on average by no more than so many limits (1/2: no heavier than a
     Pareto tail of index 3), by 9/4 of that where they are seen. looked: variables whose centre and
     scale a private look at their column gives.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
-    formula, settings and, under replace-one, the number of persons.
+    formula, settings and, under replace-one, the number of people.
     """
 
     design: Design
@@ -152,7 +152,7 @@ class PooledSteps(ShorteningPlan):
 
     @property
     def needed(self) -> float:
-        """How many times the persons (or epsilon) the rules of thumb ask for."""
+        """How many times the people (or epsilon) the rules of thumb ask for."""
         p = len(self.settings.design.terms)
         factor, power = FEWEST[self.parts.law]
         epsilon = float(self.budget.pure_epsilon())
@@ -167,7 +167,7 @@ class PooledSteps(ShorteningPlan):
 
     @property
     def one_noise(self) -> float:
-        """Predicted noise of one number, in deviations of its influence over all persons."""
+        """Predicted noise of one number, in deviations of its influence over all people."""
         k = self.width
         if self.parts.laplace:
             return 2.2 * k * math.sqrt(2) * self.rows.scale / self.n
@@ -198,7 +198,7 @@ class PooledSteps(ShorteningPlan):
         )
 
     def present(self, name: str) -> Counts:
-        """Of the persons in the window that was chosen as a variable's size."""
+        """Of the people in the window that was chosen as a variable's size."""
         share = self._search[1] / len(self.settings.searched)
         return self.parts.counts(f"persons of the size of {name}", share, self.relation, 1)
 
@@ -241,7 +241,7 @@ class PooledSteps(ShorteningPlan):
         return tuple(found)
 
     def errors(self, guess: float) -> tuple[float, float]:
-        """Of one coefficient whose influences have that deviation between persons."""
+        """Of one coefficient whose influences have that deviation between people."""
         return guess * self.one_noise, guess * math.sqrt(self.settings.design_effect / self.n)
 
     def describe(self) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Means of several columns when nothing is known of their size: the size found first.
 
 Columns lie around zero, or around a private median of each. For every column a noisy argmax picks a
-magnitude that between half and three quarters of the persons stay below, and the column is clipped
+magnitude that between half and three quarters of the people stay below, and the column is clipped
 at 2.5 times that, around it; or, for the mean with its tails, at the multiple that a noisy count of
-the tail asks for. Unlike a scale from pairs of persons, persons without a value cost nothing but
-themselves, which matters where most persons cannot be fitted. docs/proofs/longitudinal.md, section
+the tail asks for. Unlike a scale from pairs of people, people without a value cost nothing but
+themselves, which matters where most people cannot be fitted. docs/proofs/longitudinal.md, section
 4.
 """
 
@@ -49,12 +49,12 @@ from privmean.signatures import known_keywords
 BEYOND = 2.5  # clipping radius over that magnitude
 STEEPEST, SLOPES = Fraction(1, 4), 10  # noise scales that a half octave up costs, and all of them
 SHARES = (Fraction(1, 4), Fraction(3, 10), Fraction(7, 20), Fraction(2, 5))  # for the magnitudes
-ENOUGH = 480.0  # persons times epsilon of one magnitude, for which shares are raised
-COUNTING = Fraction(1, 20)  # for the number of persons in the tail, where it is asked
+ENOUGH = 480.0  # people times epsilon of one magnitude, for which shares are raised
+COUNTING = Fraction(1, 20)  # for the number of people in the tail, where it is asked
 MOST = 3 / 4  # mean square over that of the radius; at most .58 where half stay below the magnitude
 NARROWEST, WIDEST = 3.0, 16.0  # clipping radius over the magnitude, for the mean
-SHARED = 2.0  # half steps of the grid of medians: half of the persons share a value to within that
-MAGNITUDE = 40.0  # persons times epsilon of one magnitude
+SHARED = 2.0  # half steps of the grid of medians: half of the people share a value to within that
+MAGNITUDE = 40.0  # people times epsilon of one magnitude
 NOISE_HALF = 9.6  # noise in an interval, in radii over epsilon
 WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times of it"
 MEAN, CLIPPED, CHEAP = "mean", "clipped", "mean where cheap"
@@ -70,11 +70,11 @@ class PrivateScale:
     smallest, largest: public range of the magnitudes (cheap: a wide one costs little), one pair for
     all columns. It is rounded outwards to half octaves. around: "zero", or "median": values are
     clipped around a private median, looked for between -largest and largest. target: "clipped", or
-    "mean" for an interval that allows for the tails: persons beyond the limits are counted, and
+    "mean" for an interval that allows for the tails: people beyond the limits are counted, and
     assumed to exceed them on average by at most `excess` times the limit (1: no heavier than a
     Pareto tail of index 2); or "mean where cheap": where the noise of that is predicted to be at
     most a quarter of the sampling deviation, else "clipped". design_effect: public variance of the
-    mean over that of unrelated persons.
+    mean over that of unrelated people.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
@@ -83,7 +83,7 @@ class PrivateScale:
 
     Guarantees: the budget given to `plan`, for one person with all records and any data, under
     replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
-    the number of persons. Persons without a value are not counted
+    the number of people. People without a value are not counted
     in the mean (the ratio form).
     """
 
@@ -173,7 +173,7 @@ class PrivateScale:
 
 
 def _spread(multiple: float, one: float) -> float:
-    """Deviation of a noisy sum, per deviation between persons, at that multiple of a magnitude."""
+    """Deviation of a noisy sum, per deviation between people, at that multiple of a magnitude."""
     return 0.97 * 1.19 * multiple * one
 
 
@@ -241,7 +241,7 @@ class PrivateScalePlan(ColumnPlan):
         )
 
     def errors(self, guess: float) -> tuple[float, float]:
-        """Of persons whose centre is near zero."""
+        """Of people whose centre is near zero."""
         if self.final is None:
             assert self.tail is not None
             multiple = NARROWEST
@@ -268,11 +268,11 @@ class PrivateScalePlan(ColumnPlan):
         return self._middle.ask(curator, curator.people, column, limits)
 
     def magnitude(self, curator: Curator, column: int, centre: float = 0.0) -> float:
-        """A magnitude about a centre that 50 to 75 % of the persons stay below, by noisy argmax."""
+        """A magnitude about a centre that 50 to 75 % of the people stay below, by noisy argmax."""
         first, last = self.settings.octaves
         cells = curator.people.log_counts(column, centre)
         both = cells[:LOG_BINS] + cells[LOG_ZERO + 1 :]
-        # cell j holds 2^((j+LOG_LOW)/2) <= |v| < the next; the zero cell may hold null persons and
+        # cell j holds 2^((j+LOG_LOW)/2) <= |v| < the next; the zero cell may hold null people and
         # is left out
         inside = np.zeros(last - first + 1, dtype=np.int64)
         edges = np.clip(np.arange(LOG_BINS) + LOG_LOW + 1 - first, 0, last - first)
@@ -305,13 +305,13 @@ class PrivateScalePlan(ColumnPlan):
         return told(made, shares, {"clip_radius": radii})
 
     def _enough(self, sums: ColumnSums) -> bool:
-        """Whether as many persons as the choices need have a value, by what is released of them."""
+        """Whether as many people as the choices need have a value, by what is released of them."""
         number = sums.weight + 2 * sums.weight_noise
         return number * float(self.each) >= self.settings.min_people(self.relation)
 
     def multiple(self, beyond: float) -> float:
         """The clipping radius over the magnitude at which noise and the allowance for the tail are
-        about equal, for that many persons beyond 2.5 magnitudes and a tail of index 2."""
+        about equal, for that many people beyond 2.5 magnitudes and a tail of index 2."""
         assert self.tail is not None
         balance = self.settings.excess_ratio * beyond * float(self.tail) / (2 * NOISE_HALF)
         return min(max(BEYOND * math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)

@@ -1,8 +1,8 @@
 """Quantiles, their intervals and a band for the distribution function, from noisy counts of cells.
 
-At a point x with C of T persons below it, C - qT is tested against its noise and the sampling of
+At a point x with C of T people below it, C - qT is tested against its noise and the sampling of
 order statistics: the interval for the q-quantile holds every x that passes. T is the noisy total,
-so that no number of persons is needed. Where values repeat, ends lie at edges: what happens inside
+so that no number of people is needed. Where values repeat, ends lie at edges: what happens inside
 of such a cell is not known. Values on a grid that cells do not show (rounded to a thirtieth of a
 deviation, say) move an end by less than one step of it. Reads no data.
 docs/proofs/quantiles.md, sections 2 and 3.
@@ -26,13 +26,13 @@ from privmean.models.monotone_cubic import Smooth
 
 Flags = npt.NDArray[np.bool_]
 
-MOST = 0.6  # part of the persons in one cell above which it says nothing of places inside
+MOST = 0.6  # part of the people in one cell above which it says nothing of places inside
 ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbours, and deviations: may be one value
-AROUND = 5  # cells to either side of the innermost that show how dense persons are
+AROUND = 5  # cells to either side of the innermost that show how dense people are
 INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
-BEYOND = 3.0  # deviations: persons seen beyond a bound; by noise alone in less than 1 %
+BEYOND = 3.0  # deviations: people seen beyond a bound; by noise alone in less than 1 %
 GRID = "estimates are exact to one grid step of values"
 
 
@@ -48,7 +48,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Distribution:
-    """edges: increasing; cells: noisy persons below the first edge, between, beyond the last;
+    """edges: increasing; cells: noisy people below the first edge, between, beyond the last;
     sd: of the noise of a cell; points: the quantiles asked for. fine: width up to which a cell
     is a number; side: cells to either side of the median that are about as wide as each other."""
 
@@ -63,7 +63,7 @@ class Distribution:
 
     @property
     def n(self) -> float:
-        """Noisy number of persons with a value."""
+        """Noisy number of people with a value."""
         return math.fsum(self.cells)
 
     @cached_property
@@ -76,14 +76,14 @@ class Distribution:
 
     @cached_property
     def _below(self) -> Floats:
-        """Noisy parts of the persons below each edge, made monotone."""
+        """Noisy parts of the people below each edge, made monotone."""
         raw = np.cumsum(self.cells)[self._kept[1].astype(int) - 1] / max(self.n, 1.0)
         up = np.maximum.accumulate(raw)
         down = np.minimum.accumulate(raw[::-1])[::-1]
         return np.clip((up + down) / 2, 0.0, 1.0)
 
     def _error(self, q: Floats, cells_below: Floats, level: float, sampling: bool) -> Floats:
-        """Half length, in parts of the persons, for an edge above so many cells."""
+        """Half length, in parts of the people, for an edge above so many cells."""
         total, number = max(self.n, 1.0), len(self.cells)
         noise = (1 - q) ** 2 * cells_below + q**2 * (number - cells_below)
         variance = noise * (self.sd / total) ** 2
@@ -99,13 +99,13 @@ class Distribution:
         first, last = m - INNER - self.side, m + INNER + self.side + 1
         fine = (edges[first], edges[last]) if first >= 0 and last < len(edges) else (0.0, 0.0)
         if m > 0 and not self._uneven[m]:
-            # few persons are that near to the median: their noise would bend the curve
+            # few people are that near to the median: their noise would bend the curve
             near = slice(m - 1, m + 3)
             edges, below = np.delete(edges, near), np.delete(below, near)
         return Smooth.of(edges, below, fine, max(self.n, 1.0), self.sd)
 
     def _place(self, part: float) -> float:
-        """Where a part of the persons is reached: -inf and inf beyond the outer edges."""
+        """Where a part of the people is reached: -inf and inf beyond the outer edges."""
         return self._smooth.place(part)
 
     def _limited(self, x: float) -> float:
@@ -113,7 +113,7 @@ class Distribution:
 
     @cached_property
     def _outer(self) -> tuple[float, float]:
-        """Noisy parts of the persons below and above the bounds, counted in cells that lie beyond
+        """Noisy parts of the people below and above the bounds, counted in cells that lie beyond
         them as a whole; 0 where noise alone could show as many. What is counted was not limited."""
         if self.bounds is None:
             return 0.0, 0.0
@@ -129,11 +129,11 @@ class Distribution:
 
     @property
     def beyond(self) -> float:
-        """The part of the persons seen beyond the bounds."""
+        """The part of the people seen beyond the bounds."""
         return math.fsum(self._outer)
 
     def cut(self, q: float) -> bool:
-        """Whether the quantile lies beyond a bound, where persons were seen: it is one of them, or
+        """Whether the quantile lies beyond a bound, where people were seen: it is one of them, or
         between them and the bound."""
         if self.bounds is None:
             return False
@@ -142,7 +142,7 @@ class Distribution:
         return low or (bool(above) and (1 - q < above or self._place(q) > most))
 
     def statuses(self) -> tuple[str, ...]:
-        """One a quantile: whether it may lie beyond the bounds, where persons were seen, or is not
+        """One a quantile: whether it may lie beyond the bounds, where people were seen, or is not
         identified."""
         sure = [all(map(math.isfinite, self._ends(q, 0.95, True))) for q in self.points]
         return tuple(
@@ -152,7 +152,7 @@ class Distribution:
 
     @cached_property
     def _masses(self) -> tuple[Floats, Floats, Floats]:
-        """Of the cells between kept edges: noisy persons, variance of their noise, widths."""
+        """Of the cells between kept edges: noisy people, variance of their noise, widths."""
         edges, places = self._kept
         upto = np.cumsum(self.cells)[places.astype(int) - 1]
         return np.diff(upto), np.diff(places) * self.sd**2, np.diff(edges)
@@ -170,7 +170,7 @@ class Distribution:
     @cached_property
     def _uneven(self) -> Flags:
         """Which of these cells are too near to one that differs from both neighbours for the
-        persons inside to be spread as a smooth law has them: values that repeat do that."""
+        people inside to be spread as a smooth law has them: values that repeat do that."""
         mass, noise, width = self._masses
         density, spread = mass / width, (noise + np.maximum(mass, 1.0)) / width**2
         found = self._atoms.copy()
@@ -214,7 +214,7 @@ class Distribution:
     @cached_property
     def _step(self) -> float:
         """How far values may lie apart if the median is one that many have: the innermost cell's
-        persons over the density around it."""
+        people over the density around it."""
         edges, (mass, _, _) = self._kept[0], self._masses
         middle = self._inner
         if middle < 0 or not self._atoms[middle]:
@@ -223,7 +223,7 @@ class Distribution:
         return float(mass[middle] * (edges[high] - edges[low]) / mass[low:high].sum())
 
     def _outward(self, x: float, side: int) -> float:
-        """An end that does not rest on how persons are spread inside of a cell where values may
+        """An end that does not rest on how people are spread inside of a cell where values may
         repeat: its edge, or one repetition on."""
         edges = self._kept[0]
         k = int(np.searchsorted(edges, x, "right" if side < 0 else "left"))
@@ -236,7 +236,7 @@ class Distribution:
 
     def resolved(self, q: float) -> bool:
         """Whether the cell that holds the quantile says where it is: no outer cell, and none that
-        holds most of the persons unless it is narrow: a point mass near the median, say."""
+        holds most of the people unless it is narrow: a point mass near the median, say."""
         below, edges = self._below, self._kept[0]
         if not below[0] < q < below[-1]:
             return False
@@ -287,7 +287,7 @@ class Distribution:
         return self._made(level, level, "interval")
 
     def interval(self, level: float, target: str | None = None) -> Interval:
-        """All quantiles together (Bonferroni: they share noise and persons)."""
+        """All quantiles together (Bonferroni: they share noise and people)."""
         return self._made(level, 1 - (1 - level) / len(self.points), "interval")
 
     def noise_interval(self, level: float) -> Interval:

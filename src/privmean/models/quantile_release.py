@@ -15,7 +15,7 @@ from privmean.release.result_rows import Row
 
 @dataclass(frozen=True)
 class QuantileRelease(Release):
-    """A release whose columns are quantiles. q: the parts of the persons that lie below.
+    """A release whose columns are quantiles. q: the parts of the people that lie below.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
@@ -56,7 +56,7 @@ class QuantileRelease(Release):
         return ""
 
     def distribution(self, level: float | None = None) -> Band:
-        """The distribution function of persons' values at some points, with limits that hold at
+        """The distribution function of people's values at some points, with limits that hold at
         all of them together: free beside the quantiles."""
         return self._law.band(validate.level("level", self.level if level is None else level))
 

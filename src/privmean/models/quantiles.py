@@ -1,4 +1,4 @@
-"""Quantiles of persons' values from one noisy histogram around a private median.
+"""Quantiles of people's values from one noisy histogram around a private median.
 
 The cells are half octaves of the distance from the median, so that a few dozen of them serve
 every quantile and the whole distribution function, whatever the unit. docs/proofs/quantiles.md.
@@ -38,16 +38,16 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
-NEEDED = 55, 75, 60  # persons times epsilon of a choice: one in 10^4 is wild
+NEEDED = 55, 75, 60  # people times epsilon of a choice: one in 10^4 is wild
 FOUND = {REPLACE_ONE: 0.3, ADD_REMOVE: 0.2}  # part of that which must have a value
 NEAR = 8  # half steps of the grid of medians within which a point mass is at the median
-SIDE = 0.9  # part of the persons who may lie to one side of a median, and not next to it
+SIDE = 0.9  # part of the people who may lie to one side of a median, and not next to it
 SLACK = Fraction(7, 4)  # times that, up to USUAL of the budget: some have no value
 LEAST, USUAL, MOST = Fraction(3, 20), Fraction(2, 5), Fraction(1, 2)  # of the budget, for choices
 UNIT = 1.25  # of the layout, in medians of the distance from the median
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
 ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
-SEEN = 8.0  # deviations of the persons in the histogram
+SEEN = 8.0  # deviations of the people in the histogram
 FAR = (
     "a quantile lies beyond the cells, or in one that holds most of the persons: more persons, "
     "more epsilon, or bounds"
@@ -66,7 +66,7 @@ class Quantiles:
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Pure
     epsilon for an epsilon budget (delta is left unspent), Gaussian counts for rho. Public: settings
-    and, under replace-one, the number of persons. Persons without a value are left out.
+    and, under replace-one, the number of people. People without a value are left out.
     """
 
     points: tuple[float, ...] = (0.5,)
@@ -181,7 +181,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
 
     @property
     def noise(self) -> float:
-        """Standard deviation of the noise of one cell, in persons."""
+        """Standard deviation of the noise of one cell, in people."""
         return deviation(self.histogram)
 
     def errors(self, guess: float) -> tuple[float, float]:

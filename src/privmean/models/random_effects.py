@@ -1,9 +1,9 @@
-"""The mean of persons in public groups that share a random effect (schools, firms, villages).
+"""The mean of people in public groups that share a random effect (schools, firms, villages).
 
 Model: record t of person u in group g is mean + U_g + V_u + error, with deviations group_sd,
 person_sd and within_sd. Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data"
 (2025), Definition 5.8; the radius comes from the marginal variance of one person, which the number
-of persons in a group does not enter, and the interval from the design effect of the groups
+of people in a group does not enter, and the interval from the design effect of the groups
 (docs/proofs/longitudinal.md, section 7).
 """
 
@@ -30,8 +30,8 @@ class RandomEffects(FromDeviations):
     """Persons' means vary by a random effect of their public group, one of their own, and errors.
 
     group_sd: deviation of the groups' effects; within_sd: of a person's independent records;
-    records: public number of records a person, at least; person_sd: of persons' own effects.
-    group_sizes: public numbers of persons a group (they add up to the number of persons); or group:
+    records: public number of records a person, at least; person_sd: of people's own effects.
+    group_sizes: public numbers of people a group (they add up to the number of people); or group:
     a public column of the table, in which they are counted. range: public interval of the centre,
     one or one a column (needed without delta). gamma: see `Winsorized`.
 
@@ -73,7 +73,7 @@ class RandomEffects(FromDeviations):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Public numbers of persons a group, once they are known."""
+        """Public numbers of people a group, once they are known."""
         if self.group_sizes is None:
             raise ArgumentError(
                 "group_sizes", None, "are required here", "give them, or ask with a table"
@@ -88,12 +88,12 @@ class RandomEffects(FromDeviations):
 
     @property
     def icc(self) -> float:
-        """Correlation of the means of two persons of a group."""
+        """Correlation of the means of two people of a group."""
         return (self.group_sd / self.sd) ** 2
 
     @property
     def design_effect(self) -> float:
-        """Variance of the mean over persons, over that of as many unrelated persons."""
+        """Variance of the mean over people, over that of as many unrelated people."""
         return grouped_design_effect(self.sizes, self.icc)
 
     @property
@@ -106,7 +106,7 @@ class RandomEffects(FromDeviations):
     def interval_factor(self) -> float:
         """Variance of the mean over (expected sample variance)/n.
 
-        The sample misses what persons of a group share: its expected variance is
+        The sample misses what people of a group share: its expected variance is
         sd^2 (1 - (design effect)/n).
         """
         n = sum(self.sizes)
@@ -144,7 +144,7 @@ class RandomEffectsMean:
     """The Winsorized mean whose interval is widened by the design effect of the groups.
 
     Guarantees: unit one person with all records (not a group); replace-one; the budget given to
-    `plan`, for any data. Persons of a group may still tell of each other by what they share.
+    `plan`, for any data. People of a group may still tell of each other by what they share.
     """
 
     effects: RandomEffects

@@ -1,4 +1,4 @@
-"""Scores of places by how many persons lie below and above: for quantiles and for medians.
+"""Scores of places by how many people lie below and above: for quantiles and for medians.
 
 Functions of counts alone. docs/proofs/longitudinal.md, section 4, and quantiles.md, section 1.
 """
@@ -17,8 +17,8 @@ def quantile_scores(
 ) -> Integers:
     """Scores of the candidate magnitudes: the upper edges of half octaves.
 
-    counts: persons in each candidate's half octave, smallest first (persons beyond go to the last).
-    With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_{k-1} - 3N, 0) less a public
+    counts: people in each candidate's half octave, smallest first (people beyond go to the last).
+    With N_k of N people up to edge k, score k is -max(2N - 4N_k, 4N_{k-1} - 3N, 0) less a public
     amount that grows with k: the cells in which the quantiles from 50 to 75 % lie share the best
     score, also where one cell holds everybody. One person replaced moves every score by at most 4,
     one added or removed by at most 3. parts: a, b and c for the quantiles from a/c to b/c; then one
@@ -35,7 +35,7 @@ def quantile_scores(
 
 
 def median_scores(counts: Integers) -> Integers:
-    """Scores of public bins: 0 for one that holds the median, else minus twice the persons that
+    """Scores of public bins: 0 for one that holds the median, else minus twice the people that
     lie between. One person replaced moves every score by at most 2, one added or removed by 1."""
     upto = np.cumsum(counts)
     number = int(upto[-1])

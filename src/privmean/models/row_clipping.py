@@ -34,7 +34,7 @@ DOUBT = 3.0  # deviations of its noise that a step may have on top
 
 @dataclass(frozen=True)
 class Radius:
-    """limit: the length; cut: what persons lose beyond it, summed over persons."""
+    """limit: the length; cut: what people lose beyond it, summed over people."""
 
     limit: float
     cut: float
@@ -46,8 +46,8 @@ class Radius:
 def best_radius(
     counts: Floats, sd: float, edges: Floats, noise: float, fall: float = 0.5
 ) -> Radius:
-    """counts: noisy persons below the first edge, between edges, beyond the last. noise: deviation
-    of the sum's noise over the length. fall: persons who may hide in a cell, over those in the one
+    """counts: noisy people below the first edge, between edges, beyond the last. noise: deviation
+    of the sum's noise over the length. fall: people who may hide in a cell, over those in the one
     before."""
     best, current, end = -np.inf, 0.0, 0
     for place, count in enumerate(counts):
@@ -75,7 +75,7 @@ def usual_size(counts: Floats, sd: float, edges: Floats) -> float:
 
 
 def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: bool) -> bool:
-    """Whether the units cannot be those of the influences: more than 4/r^2 of the persons (and more
+    """Whether the units cannot be those of the influences: more than 4/r^2 of the people (and more
     than noise explains, but in 1e-4) are above r deviations for an r from 8 on, where Chebyshev's
     inequality leaves 1/r^2. laplace: whether the counts' noise is."""
     long = edges >= LONG
@@ -88,7 +88,7 @@ def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: 
 
 
 def overrun(beyond: float, sd: float, persons: int, wide: float, numbers: int) -> bool:
-    """The same by the noisy count of persons above the limit of `wide` deviations; numbers: how
+    """The same by the noisy count of people above the limit of `wide` deviations; numbers: how
     many an influence has (of one alone many are near the deviation)."""
     if wide < WIDE:
         return False
@@ -105,7 +105,7 @@ def too_wide(wide: float, noise: float) -> bool:
 
 def strayed(step: Floats, noise: Floats) -> bool:
     """The same by a step from the start to the solution, in deviations of an influence: of all
-    persons it is within a few over the root of their number. noise: of the step and its start."""
+    people it is within a few over the root of their number. noise: of the step and its start."""
     return bool(np.any(np.abs(step) > np.minimum(FARTHEST, FAR + DOUBT * noise)))
 
 
@@ -140,9 +140,9 @@ class ShorteningPlan(ColumnPlan):
         return self.rest * (1 - self.looking - self.counting)
 
     def looked(self, curator: Curator, lengths: Integers) -> tuple[Floats, float]:
-        """The noisy persons by length, and the deviation of the noise."""
+        """The noisy people by length, and the deviation of the noise."""
         return ask_counts(curator, self.look, lengths), deviation(self.look)
 
     def too_long(self, curator: Curator, number: int) -> tuple[float, float]:
-        """The noisy number of persons beyond the length, and the deviation of its noise."""
+        """The noisy number of people beyond the length, and the deviation of its noise."""
         return float(ask_counts(curator, self.beyond, as_counts(number))[0]), deviation(self.beyond)

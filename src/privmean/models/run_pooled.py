@@ -59,8 +59,8 @@ INSIDE = 2.0**-0.25  # the middle of a half octave, over its upper edge
 SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
-CLEAR = 1.5  # deviations of the noisy persons of a size; noise is as many in 6 %
-THIN = 0.03  # least share of persons at a declared level
+CLEAR = 1.5  # deviations of the noisy people of a size; noise is as many in 6 %
+THIN = 0.03  # least share of people at a declared level
 AGAIN = "The table could not be read a second time as it was the first."
 RANGE = "A variable is smaller than 2^-20 or larger than 2^39: give it in another unit."
 UNSEEN = (
@@ -119,7 +119,7 @@ class PooledRun:
 
     # --- centre and spread ------------------------------------------------------------------------
     def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
-        """Centre and scale of each variable, those of a size that too few persons have for it to
+        """Centre and scale of each variable, those of a size that too few people have for it to
         be seen, and whether all lie within the public range."""
         design = self.plan.settings.design
         found = dict(self.plan.settings.units)
@@ -205,7 +205,7 @@ class PooledRun:
         raise AssertionError("two rounds")
 
     def _thin(self, matrix: Floats) -> tuple[int, ...]:
-        """Declared levels that hold few or nearly all persons, by the first round."""
+        """Declared levels that hold few or nearly all people, by the first round."""
         design = self.plan.settings.design
         if "Intercept" not in design.names or self.plan.settings.weighting.within:
             return ()

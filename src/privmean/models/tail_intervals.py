@@ -1,6 +1,6 @@
 """Intervals for the mean itself of columns clipped around zero, tails included.
 
-Persons beyond the limits add half of the largest mean excess that is assumed of them to the value,
+People beyond the limits add half of the largest mean excess that is assumed of them to the value,
 and the other half to a noisy allowance by which the interval is longer (docs/proofs/intervals.md,
 sections 2 and 6). Reads no data.
 """
@@ -33,9 +33,9 @@ from privmean.inference.status import (
 )
 
 TARGETS = ("mean", "clipped")
-FEWEST = 3.0  # noise scales that the number of persons with a value must reach
-MISSED = 1 / 2  # noisy share of persons beyond the limits above which nothing is shown
-THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
+FEWEST = 3.0  # noise scales that the number of people with a value must reach
+MISSED = 1 / 2  # noisy share of people beyond the limits above which nothing is shown
+THICKEST = 0.25  # noisy share of people beyond the limits above which no mean is shown
 TOO_FEW = "Too few people have a value for the noise to show where they lie."
 CLIPPED = (MODIFIED_TARGET, POINT_MASS)  # whose interval is for the clipped mean
 
@@ -43,7 +43,7 @@ CLIPPED = (MODIFIED_TARGET, POINT_MASS)  # whose interval is for the clipped mea
 @dataclass(frozen=True)
 class TailInterval:
     """One column on [-R, R]. excess: those beyond R exceed it on average by at most excess * R.
-    enough: whether as many persons have a value as R is chosen by. atom: whether half of them share
+    enough: whether as many people have a value as R is chosen by. atom: whether half of them share
     one value, as far as can be told."""
 
     box: ClipInterval
@@ -54,7 +54,7 @@ class TailInterval:
 
     @property
     def empty(self) -> bool:
-        """Whether no more persons with a value were seen than noise alone can show, or half of them
+        """Whether no more people with a value were seen than noise alone can show, or half of them
         beyond limits that half of them are to stay far below: then noise chose these."""
         least = max(1.0, FEWEST * self.joint.sums.count_scale)
         nobody = self.joint.missing and self.joint.present < least
@@ -72,7 +72,7 @@ class TailInterval:
 
     @property
     def beyond(self) -> float:
-        """Noisy number of persons beyond the limits, and (next) its Laplace scale."""
+        """Noisy number of people beyond the limits, and (next) its Laplace scale."""
         return 2 * self.joint.tail / self.excess
 
     @property
@@ -81,7 +81,7 @@ class TailInterval:
 
     @property
     def status(self) -> str:
-        """What the noisy number of persons beyond the limits says of an interval for the mean."""
+        """What the noisy number of people beyond the limits says of an interval for the mean."""
         if self.empty:
             return FAILED
         if (self.beyond + self.beyond_scale) / self.joint.sums.n > THICKEST:
@@ -102,7 +102,7 @@ class TailInterval:
         return float(low), float(high)
 
     def noise_limits(self, level: float) -> tuple[float, float]:
-        """The ends for these persons' corrected clipped mean: privacy noise alone."""
+        """The ends for these people's corrected clipped mean: privacy noise alone."""
         if self.empty:
             return -math.inf, math.inf
         half = self.box.radius * noise_half(self.joint.sums, level)

@@ -28,7 +28,7 @@ class VarianceRelease(Release):
 
     @property
     def deviation(self) -> float:
-        """The standard deviation between persons; NaN where no variance was found."""
+        """The standard deviation between people; NaN where no variance was found."""
         return _root(float(self.estimate[0]))
 
     def _rows(self, level: float) -> tuple[Row, ...]:

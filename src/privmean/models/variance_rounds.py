@@ -82,9 +82,9 @@ def levels(smallest: float, largest: float) -> list[float]:
 
 @dataclass
 class Search:
-    """The private questions of a search. n: the public number of persons, None under add-remove.
+    """The private questions of a search. n: the public number of people, None under add-remove.
 
-    always_n: divide by n even where null persons show.
+    always_n: divide by n even where null people show.
     """
 
     curator: Curator
@@ -114,7 +114,7 @@ class Search:
         return noisy
 
     def inside(self, center: float, radius: float, epsilon: Fraction) -> float:
-        """Noisy number of persons within `radius` of the centre."""
+        """Noisy number of people within `radius` of the centre."""
         count = self.curator.people.count_in_interval([_box(center, radius)])
         (noisy,) = self.curator.ask(
             JointLaplace((1,), (1,), epsilon, self.relation, "coverage"), [count]
@@ -137,7 +137,7 @@ def coinpress(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Fou
 
 
 def bisection(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Found:
-    """The deviation whose interval of sqrt(2) deviations covers 1 - gamma of the persons.
+    """The deviation whose interval of sqrt(2) deviations covers 1 - gamma of the people.
 
     First all halvings of the largest deviation are tested; accepted is the level down to which the
     excesses of coverage over 1 - gamma add up to most, so that one test that fails by its noise

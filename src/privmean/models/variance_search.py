@@ -1,4 +1,4 @@
-"""The variance between persons, found privately: a scale to clip at, and an estimate of spread.
+"""The variance between people, found privately: a scale to clip at, and an estimate of spread.
 
 Three ways: the pair scale (one histogram, no centre), an adaptive refinement after CoinPress, and
 bisection on coverage. Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data"
@@ -48,7 +48,7 @@ from privmean.release.outcome import Outcome
 
 Method = Literal["pair scale", "coinpress", "bisection"]
 METHODS: tuple[Method, ...] = get_args(Method)
-FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons * epsilon of a call
+FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # people * epsilon of a call
 
 
 NO_SPREAD = "No spread is seen: too few people have a value, or most have the same one."
@@ -75,7 +75,7 @@ class Deviations:
 
 @dataclass(frozen=True)
 class VarianceSearch(Deviations):
-    """The variance of persons' values in one column.
+    """The variance of people's values in one column.
 
     smallest, largest: public range of the standard deviation. method: "pair scale" (no centre; a
     power of two within a factor of about two of the deviation), "coinpress" or "bisection" (both

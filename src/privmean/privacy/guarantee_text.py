@@ -96,7 +96,7 @@ def warn_of_delta(promise: Guarantee, persons: int | None) -> None:
     """Say so where the promise leaves room for a release that shows one person outright.
 
     persons: their number where it is public, or a public guess of it. To publish the records of one
-    person in a thousand keeps (0, 1/1000)-DP: a delta is a promise only far below 1/persons.
+    person in a thousand keeps (0, 1/1000)-DP: a delta is a promise only far below 1/people.
     """
     if persons and promise.delta * persons >= 1:
         warnings.warn(

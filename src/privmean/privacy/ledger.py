@@ -1,4 +1,4 @@
-"""The ledger: what one group of persons has already lost, and what may still be spent.
+"""The ledger: what one group of people has already lost, and what may still be spent.
 
 Budgets of successive releases are chosen along the way, by someone who has seen the earlier
 answers. Only sums that hold then are used (docs/proofs/composition.md, "Budgets chosen along the
@@ -32,7 +32,7 @@ OLDER = ("privmean-ledger-1",)  # lines without their lengths, entries without n
 
 
 class Ledger:
-    """A budget for all releases about the same persons, in memory or in a file.
+    """A budget for all releases about the same people, in memory or in a file.
 
     policies: limits below the total (`Policy`), by analyst and period, kept with the ledger.
     path: a file of JSON lines, created if it is not there, or a database
@@ -58,7 +58,7 @@ class Ledger:
 
     Guarantees: all charged releases together are (epsilon, delta)-DP, or rho-zCDP, also when each
     budget is chosen after seeing the earlier answers; provided that every release about these
-    persons is charged here. Source: basic composition as a filter (Rogers, Roth, Ullman and Vadhan
+    people is charged here. Source: basic composition as a filter (Rogers, Roth, Ullman and Vadhan
     2016), rho as a filter (Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023).
     """
 
@@ -307,7 +307,7 @@ def _told_of_a_cut(path: str, line: int, size: int) -> None:
 
 
 def _told_of_another_table(entries: Sequence[LedgerEntry], entry: LedgerEntry) -> None:
-    """Say so where a ledger, which is for one group of persons, is charged for another table."""
+    """Say so where a ledger, which is for one group of people, is charged for another table."""
     table = entry.about.get("table", "")
     others = {item.about.get("table", "") for item in entries} - {table, ""}
     if table and others:

@@ -37,7 +37,7 @@ def unstated(losses: Iterable[PrivacyEvent]) -> list[str]:
 
 
 def groups_of(loss: PrivacyEvent) -> tuple[tuple[PrivacyEvent, ...], ...]:
-    """The calls on each disjoint part of the persons, of an entry that has such parts."""
+    """The calls on each disjoint part of the people, of an entry that has such parts."""
     return (*getattr(loss, "branches", ()), *getattr(loss, "parts", ()))
 
 
@@ -45,7 +45,7 @@ def holds_under(losses: Iterable[PrivacyEvent], relation: str) -> bool:
     """Whether no entry speaks of another relation.
 
     Entries that state a relation must state this one (`unstated` finds the others). Disjoint parts
-    of the persons need a roster that neighbours share, so they are never part of an add-remove
+    of the people need a roster that neighbours share, so they are never part of an add-remove
     bill.
     """
     return all(_holds(loss, relation) for loss in losses)

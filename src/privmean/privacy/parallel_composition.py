@@ -15,11 +15,11 @@ from privmean.privacy.privacy_events import PrivacyEvent
 
 @dataclass(frozen=True)
 class Parallel(PrivacyEvent, kind="parallel"):
-    """Mechanism calls on disjoint groups of persons, the groups fixed by public facts.
+    """Mechanism calls on disjoint groups of people, the groups fixed by public facts.
 
     A neighbour changes one group only, so the whole costs no more than each component (pure, mu,
     added delta, ...) at its largest over `branches`; the calls of one branch compose as usual.
-    Replace-one only: under add-remove the groups of later persons may move.
+    Replace-one only: under add-remove the groups of later people may move.
     """
 
     branches: tuple[tuple[PrivacyEvent, ...], ...]

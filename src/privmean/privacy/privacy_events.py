@@ -250,7 +250,7 @@ class Gaussian(PrivacyEvent, kind="discrete Gaussian"):
 class Threshold(DeltaEvent, kind="threshold"):
     """The delta of a noisy threshold: the chance that a cell only one neighbour has is shown.
 
-    With the Laplace `scale` or the Gaussian `sd` of the counts (in persons) and the number of
+    With the Laplace `scale` or the Gaussian `sd` of the counts (in people) and the number of
     `cells` such a cell can be, `delta` is checked against the tail of the noise: it must be at
     least cells * P(1 + noise >= threshold).
     """

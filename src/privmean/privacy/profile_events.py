@@ -15,10 +15,10 @@ from privmean.privacy.privacy_profile import PrivacyProfile
 
 @dataclass(frozen=True)
 class FilteredMean(PrivacyProfile, kind="filtered mean"):
-    """The mean of the persons kept by a random filter, with its noisy count, as one part.
+    """The mean of the people kept by a random filter, with its noisy count, as one part.
 
     `epsilon` is chosen; delta follows from the rest (see `privacy.amplification`; slip: the chance
-    that the filter keeps persons who are not friends). The count moves
+    that the filter keeps people who are not friends). The count moves
     by `count_sensitivity` lattice steps a person, has discrete Gaussian noise of `count_scale` and
     loses `threshold` steps; the mean's noise is at least `mean_scale` steps on `answers` numbers,
     its sensitivity (rounding inside) over its scale at most `mean_mu`.
@@ -95,7 +95,7 @@ class FilteredMean(PrivacyProfile, kind="filtered mean"):
 
 @dataclass(frozen=True)
 class ParallelCurve(PrivacyProfile, kind="parallel curve"):
-    """Mechanisms on disjoint parts of the persons, fixed before any data are seen.
+    """Mechanisms on disjoint parts of the people, fixed before any data are seen.
 
     Replacing a person changes one part only, and what later parts learn from earlier ones is
     post-processing, so the curve is the highest of the parts' curves. Valid for replace-one

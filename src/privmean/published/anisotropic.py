@@ -31,7 +31,7 @@ class AnisotropicAsPublished:
 
     Guarantees: (epsilon, delta)-DP for any data, delta > 0: under add-remove with a covariance
     (epsilon up to 10), under replace-one without one. Public: the columns, all arguments, and the
-    number of persons under replace-one.
+    number of people under replace-one.
     """
 
     covariance: object = None

@@ -3,7 +3,7 @@
 With the corrections without which they are not private or do not find the large columns' scale:
 noise of the sparse vector technique for counts out of m groups, a fresh threshold after each hit,
 returned variances 2*4^b, halves and groups by position, one filter for both blocks. They need
-hundreds of thousands of persons; `Anisotropic()` needs a few thousand.
+hundreds of thousands of people; `Anisotropic()` needs a few thousand.
 """
 
 from __future__ import annotations

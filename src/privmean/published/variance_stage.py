@@ -31,7 +31,7 @@ def group_pairs(dimension: int) -> int:
 
 
 def group_variances(x: Floats, pairs: int) -> Floats:
-    """Variances by group of 2 `pairs` persons in the roster's order, shape (m, d)."""
+    """Variances by group of 2 `pairs` people in the roster's order, shape (m, d)."""
     m = len(x) // (2 * pairs)
     rows = x[: 2 * pairs * m].reshape(m * pairs, 2, x.shape[1])
     with np.errstate(all="ignore"):

@@ -54,7 +54,7 @@ class AsPublished:
     concentration: gives tau, one log term for all columns, as printed. half_width, radius: other
     bins and clipping radii, in the units of the data (A with superscript radius and subscript half
     width in the paper's second figure). share: of epsilon for the location step. tight: the tight
-    threshold instead of the printed one. splitting: location from one half of the persons, mean
+    threshold instead of the printed one. splitting: location from one half of the people, mean
     from the other (halves by position in the roster).
 
     Guarantees: (epsilon, delta)-DP under replace-one, for any data. One column: basic composition;
@@ -143,7 +143,7 @@ class AsPublished:
 
 @dataclass(frozen=True)
 class PublishedPlan(WinsorizedPlan):
-    """The plan of `AsPublished`. mean_persons: how many persons the mean is over."""
+    """The plan of `AsPublished`. mean_persons: how many people the mean is over."""
 
     published: AsPublished
     mean_persons: int
@@ -161,7 +161,7 @@ class PublishedPlan(WinsorizedPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """For split halves: the larger of the two steps, which touch different persons."""
+        """For split halves: the larger of the two steps, which touch different people."""
         if not self.published.splitting:
             return self.stages.events
         assert self.stages.location is not None

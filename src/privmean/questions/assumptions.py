@@ -96,7 +96,7 @@ def argument_name(assume: object) -> str:
 
 
 def random_effects(clustering: Related) -> RandomEffects | None:
-    """What is said of related persons, where it is more than a number."""
+    """What is said of related people, where it is more than a number."""
     if isinstance(clustering, int | float):
         return None
     from privmean.models.random_effects import RandomEffects

@@ -1,4 +1,4 @@
-"""The difference of two groups as a question of its own: two arms, or the same persons twice."""
+"""The difference of two groups as a question of its own: two arms, or the same people twice."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Compare(QuestionDefaults):
     false) mean treated and control, unless `levels` names the two keys, the treated one first. A
     person with records in both arms belongs to the one of most records. before: a column of earlier
     values: then a person's value is its own mean less slope times its own earlier mean, which
-    narrows the noise of both kinds; persons without an earlier value are left out.
+    narrows the noise of both kinds; people without an earlier value are left out.
 
-    by, pair: the same persons in two groups: the mean over persons with records in both of their
-    own difference, first less second. Its estimand is over those persons alone, and one person has
+    by, pair: the same people in two groups: the mean over people with records in both of their
+    own difference, first less second. Its estimand is over those people alone, and one person has
     one value, so that its noise is far below that of a difference of two means by group.
 
     membership: "private", or "public" where the roster and the arm of every person are public, as

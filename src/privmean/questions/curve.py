@@ -1,6 +1,6 @@
-"""Mean curves of persons with records at any times, in public bins.
+"""Mean curves of people with records at any times, in public bins.
 
-Times belong to persons and are private, so that cells of time are not disjoint: a person
+Times belong to people and are private, so that cells of time are not disjoint: a person
 contributes one mean a bin, a vector, and the means of bins are released together, over many
 columns. docs/proofs/longitudinal.md, section 6.
 """
@@ -120,24 +120,24 @@ class Curve(QuestionDefaults):
     value, time: columns. bins: public edges, increasing; bin j holds edges[j] <= time <
     edges[j + 1]. Edges that are dates (or texts such as "2026-01-31") read a column of dates, of
     times without a zone, or of texts of these; `at` and `smooth` are in days then, `at` since
-    1970-01-01. A person counts in a bin with the mean of own records there; persons without one are
+    1970-01-01. A person counts in a bin with the mean of own records there; people without one are
     left out of that bin. One person can be in all bins, so that the bins share the budget.
     assume: public limits of a person's mean in a bin; or a concentration (`SubGaussian`, ...); or
     nothing: the magnitude of values is found privately, and they are clipped around zero. Where the
-    budget is large, persons beyond the limits are counted (under replace-one): "outliers_clipped"
-    where there are such persons, "modified_target" where so many that the interval is for the
+    budget is large, people beyond the limits are counted (under replace-one): "outliers_clipped"
+    where there are such people, "modified_target" where so many that the interval is for the
     clipped mean; elsewhere it is for the clipped mean, and says "outliers_unchecked"
     (`method=PrivateScale(target="mean")` counts, at any budget). method:
     "auto", or an estimator itself (`Winsorized(..., range=...)`). related: public factor on the
-    sampling variance if persons are related.
+    sampling variance if people are related.
 
     smooth: the bandwidth of a local linear smoother over the bins (bounds are needed). by, levels:
     a column of two groups and its values: the difference of the two curves, second less first, each
     person in every bin of each group that it has records in. Bins and groups share one budget; the
-    products of persons' rows are released with their sums, so that intervals and bands know how
+    products of people's rows are released with their sums, so that intervals and bands know how
     bins go together.
 
-    A bin whose noisy number of persons is below 5 deviations of its noise has no estimate: its
+    A bin whose noisy number of people is below 5 deviations of its noise has no estimate: its
     status is "suppressed". "low_precision": the interval is longer than half of the bounds.
 
     Example:

@@ -53,11 +53,11 @@ class Mean:
     of bounds (or a pair a column), a concentration (`SubGaussian`, ...), a `BoundedMoment`, or a
     `Covariance`; with none the range is found privately. method: an estimator by name, or itself
     (`DefaultMean(target="mean")`), instead of the choice from public facts. related: public
-    variance of the mean over that of unrelated persons, or `RandomEffects` of public groups.
+    variance of the mean over that of unrelated people, or `RandomEffects` of public groups.
 
     by: a column of groups (or several): one mean a group under one budget; several values share the
     counts, and a person is in a group with any of them. keys: the
-    groups, which are public; without them keys are private, and only groups of enough persons are
+    groups, which are public; without them keys are private, and only groups of enough people are
     shown (needs delta). max_groups: groups a person counts fully in; with 1 a person belongs
     to the group of most own records, with more a person in m > max_groups groups counts
     max_groups/m in each (rule "most_frequent" or "split"). contrasts: comparisons such as "north -
@@ -73,7 +73,7 @@ class Mean:
 
     Guarantees: unit one person with all records; neighbours as the budget names them; the composed
     loss of all mechanism calls is at most the budget, for any data; public are the columns, the
-    settings and, under replace-one, the roster of persons.
+    settings and, under replace-one, the roster of people.
     """
 
     kind: ClassVar[str] = "mean"
@@ -303,7 +303,7 @@ class Mean:
         self._by_group()
 
     def _looked_at_by_group(self) -> tuple[str, ...]:
-        """One value of persons who are in one group each: elsewhere what counts is not one mean a
+        """One value of people who are in one group each: elsewhere what counts is not one mean a
         person, at which a look looks."""
         named, said = tuple(self.values or ()), self.grouping
         alone = len(named) == 1 and not said.weights.split and said.keys is not None

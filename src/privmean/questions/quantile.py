@@ -1,4 +1,4 @@
-"""Quantiles of persons' own means in one column."""
+"""Quantiles of people's own means in one column."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Quantile(QuestionDefaults):
     """Estimate quantiles of person means in one column.
 
-    value: the column. q: parts of the persons, between 0 and 1, increasing: (0.25, 0.5, 0.75) are
+    value: the column. q: parts of the people, between 0 and 1, increasing: (0.25, 0.5, 0.75) are
     the quartiles. bounds: public limits of the values; left out, they are found privately. related:
-    public factor on the sampling variance if persons are related. resolution: see `privmean.read`.
+    public factor on the sampling variance if people are related. resolution: see `privmean.read`.
 
     One noisy histogram around a private median answers for all quantiles: asking for more of them
     costs nothing. Where values repeat, the interval is a cell that holds the value, and the

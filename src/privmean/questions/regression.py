@@ -1,8 +1,8 @@
-"""Longitudinal regression: one for all persons, or every person's own coefficients averaged.
+"""Longitudinal regression: one for all people, or every person's own coefficients averaged.
 
 Source of the latter: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025),
 Definition 5.13 and its estimators, with an enforced threshold on the smallest eigenvalue, the
-radius without the condition number, and the ratio form for persons who cannot be fitted
+radius without the condition number, and the ratio form for people who cannot be fitted
 (docs/proofs/longitudinal.md). The former: docs/proofs/pooled-regression.md.
 """
 
@@ -68,8 +68,8 @@ class Regression(QuestionDefaults):
     C(a, levels=["u", "v"]); arithmetic on one record only. effect: which question is asked.
     "pooled": the coefficients of one regression for everybody, who may differ in regressors that
     never change within a person; "within": the same on deviations from own means, what goes with a
-    change within a person; "per_person": the mean over persons of each person's own coefficients,
-    among persons that can be fitted.
+    change within a person; "per_person": the mean over people of each person's own coefficients,
+    among people that can be fitted.
 
     For "pooled" and "within". Pooled formulas may have own(x), the person's own mean of x: in
     "y ~ x + own(x)" the coefficient of x is the within slope, that of own(x) is between less
@@ -82,8 +82,8 @@ class Regression(QuestionDefaults):
     For "per_person". fixed_effects: use deviations from the
     person's own means (the within form; no intercept). working: "independence", `Exchangeable(icc)`
     or `AR1(phi)`: public covariance of a person's errors, up to scale, by which records are
-    weighted; AR1 needs `time`, the column that orders. threshold: persons whose smallest eigenvalue
-    of X'X/T (for fixed effects, centred) is less are left out, as are persons with fewer than
+    weighted; AR1 needs `time`, the column that orders. threshold: people whose smallest eigenvalue
+    of X'X/T (for fixed effects, centred) is less are left out, as are people with fewer than
     `records` usable records (default: coefficients + 1). Left out, sizes of variables are found
     privately, and the threshold is for regressors about own means in these units. scales: public
     sizes of terms and of the response, by name (1 if not named; rounded to powers of two):
@@ -94,7 +94,7 @@ class Regression(QuestionDefaults):
     found privately); public limits, one pair or one a term, to which coefficients are limited; a
     concentration (`SubGaussian`, ...); or `Errors(residual_sd=..., between_sd=...)`. method:
     "auto", or an estimator itself (`Magnitudes(target="clipped")`, `Winsorized(..., range=...)`).
-    related: public factor on the sampling variance if persons are related.
+    related: public factor on the sampling variance if people are related.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
@@ -105,7 +105,7 @@ class Regression(QuestionDefaults):
     loss is at most the budget, for any data: what a person adds is computed from that person's
     records and earlier noisy answers alone, and limited.
     Public: formula, settings and, under replace-one, the roster. Source: docs/proofs, pages
-    pooled-regression and longitudinal. With "per_person" the estimate is for persons that
+    pooled-regression and longitudinal. With "per_person" the estimate is for people that
     can be fitted; which those are may depend on regressors, never on the response beyond missing
     values.
     """

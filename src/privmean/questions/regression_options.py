@@ -1,4 +1,4 @@
-"""What one regression of all persons is asked: targets, weights and public units, as plain values.
+"""What one regression of all people is asked: targets, weights and public units, as plain values.
 
 The words belong to `Regression`; this reads them. Everything is refused here, before a table is
 opened.

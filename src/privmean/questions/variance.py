@@ -1,4 +1,4 @@
-"""The variance and the standard deviation between persons."""
+"""The variance and the standard deviation between people."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Variance(QuestionDefaults):
     given; the others need within, the public smallest and largest standard deviation: "pair scale"
     or "coinpress" (see `VarianceSearch`; the latter needs center, a public rough centre). "auto":
     "moment" where nothing is given, else "pair scale". related: public factor on the sampling
-    variance if persons are related ("moment"). resolution: see `privmean.read`.
+    variance if people are related ("moment"). resolution: see `privmean.read`.
 
-    The intervals of "moment" hold for any values whose squares have a variance: persons far out are
+    The intervals of "moment" hold for any values whose squares have a variance: people far out are
     counted ("outliers_clipped", "modified_target"). Those of the others are for values close to
     normal.
 

@@ -1,4 +1,4 @@
-"""Assumed errors behind persons' own coefficients, and public limits of coefficients."""
+"""Assumed errors behind people's own coefficients, and public limits of coefficients."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from privmean.signatures import known_keywords
 @known_keywords
 @dataclass(frozen=True)
 class WorkingErrors:
-    """Assumed deviations behind persons' own coefficients.
+    """Assumed deviations behind people's own coefficients.
 
-    residual_sd: of errors; between_sd: of coefficients between persons, one for all or one a term.
+    residual_sd: of errors; between_sd: of coefficients between people, one for all or one a term.
     range: public limits of the centre, one pair or one a term (needed without delta).
 
     Example:

@@ -189,7 +189,7 @@ def _beyond(low: float | None, high: float | None) -> bool:
 
 
 def row_persons(stored: Stored) -> Problems:
-    """The number of persons of the rows, where it is that of the release."""
+    """The number of people of the rows, where it is that of the release."""
     persons, rows = number(stored.get("n")), items(stored.get("rows"))
     if persons is not None and persons > MOST_PERSONS:
         yield "persons: more than there can be"
@@ -358,7 +358,7 @@ def _told(row: Stored, part: Stored) -> bool:
 
 
 def group_rows(stored: Stored) -> Problems:
-    """Groups and comparisons beside their rows; noisy persons beside their intervals."""
+    """Groups and comparisons beside their rows; noisy people beside their intervals."""
     left = [mapped(row) for row in items(stored.get("rows"))]
     for table in _tables(stored):
         groups, contrasts = items(table.get("groups")), items(table.get("contrasts"))

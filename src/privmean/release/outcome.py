@@ -65,7 +65,7 @@ def by_cause(sampling: float, noise: float) -> dict[str, float]:
 
 
 def estimand_of(max_records: int | None) -> str:
-    """What a mean of people is over: persons, or their capped records."""
+    """What a mean of people is over: people, or their capped records."""
     return PERSONS if max_records is None else RECORDS
 
 

@@ -31,7 +31,7 @@ class Release(HasOutput, ResultNumbers):
     As a table: `print(release)`, `to_markdown()`, `to_latex()`, `to_frame()`, `rows()`; all of it:
     `release.details()`; as a picture: `plot()`; for files and `privmean verify`: `to_dict()`.
 
-    estimate: shape (d,), NaN where the private outcome was a failure. persons, status, statuses,
+    estimate: shape (d,), NaN where the private outcome was a failure. people, status, statuses,
     diagnostics and the like: see `Findings`. secure: False for simulated noise. provenance:
     when and by what it was made, and the ledger entry; the one place for what changes between runs.
 
@@ -64,7 +64,7 @@ class Release(HasOutput, ResultNumbers):
 
     def to_frame(self, backend: str | None = None, *, level: float | None = None) -> Any:
         """The rows as a frame: term, group, estimate, std_error, lower, upper, noise_lower,
-        noise_upper, persons, status.
+        noise_upper, people, status.
 
         backend: "pandas", "polars" or "pyarrow"; None takes one that is imported or installed.
 

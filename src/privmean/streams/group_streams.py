@@ -161,7 +161,7 @@ class GroupMeanStream(Journaled[StreamPlan]):
     ) -> list[StreamRelease]:
         """Many arrivals in order, durable together. Returns the new releases, group by group.
 
-        persons, groups: ids and public groups (None is dropped before it counts). values: shape
+        people, groups: ids and public groups (None is dropped before it counts). values: shape
         (m,) or (m, d). times: with `period`. mark: a
         public note stored with the batch. Raises `Infeasible` when the horizon was reached
         before.

@@ -1,4 +1,4 @@
-"""Grouping persons into bins with enough records, and the averages of bins."""
+"""Grouping people into bins with enough records, and the averages of bins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from privmean.streams.power_series import Floats
 
 
 def cover(counts: Mapping[str, int], capacity: int) -> list[list[tuple[str, int]]]:
-    """Disjoint groups of persons (in the given order) with at least `capacity` records each.
+    """Disjoint groups of people (in the given order) with at least `capacity` records each.
 
     A person lends at most `capacity` records, so that a closed bin holds fewer than twice that and
     the number of bins is at least half the best possible (less one half). Uses counts only.
@@ -33,7 +33,7 @@ def cover(counts: Mapping[str, int], capacity: int) -> list[list[tuple[str, int]
 def bin_averages(
     groups: Sequence[Sequence[tuple[str, int]]], records: Mapping[str, list[Floats]]
 ) -> Floats:
-    """The average of the first lent records of each group's persons, shape (bins, d)."""
+    """The average of the first lent records of each group's people, shape (bins, d)."""
     rows = []
     for group in groups:
         taken = [record for person, lent in group for record in records[person][:lent]]

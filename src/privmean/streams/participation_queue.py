@@ -45,7 +45,7 @@ class ParticipationQueue(Generic[Row]):
         self.people: dict[str, Person[Row]] = {}
         self.waiting = 0
         self._heap: list[tuple[int, int, str]] = []
-        self._collected: dict[str, None] = {}  # persons of the period, in the order of arrival
+        self._collected: dict[str, None] = {}  # people of the period, in the order of arrival
 
     def arrive(self, person: str, row: Row, arrival: int, step: int) -> bool:
         """Take in a row at a time when `step` steps are done; False if it is dropped."""
@@ -71,7 +71,7 @@ class ParticipationQueue(Generic[Row]):
         heapq.heappush(self._heap, (allowed, state.waiting[0][0], person))
 
     def take(self, step: int, most: int) -> list[tuple[str, int, Row]]:
-        """Up to `most` rows of different persons for step number `step` (from 0)."""
+        """Up to `most` rows of different people for step number `step` (from 0)."""
         taken: list[tuple[str, int, Row]] = []
         while self._heap and self._heap[0][0] <= step and len(taken) < most:
             person = heapq.heappop(self._heap)[2]
@@ -90,7 +90,7 @@ class ParticipationQueue(Generic[Row]):
         """Take in a row for the step `step` that is being collected; False if it is dropped.
 
         Nothing waits for a later step: a person who may not take part in this one is left out, and
-        so is everybody beyond `most` persons.
+        so is everybody beyond `most` people.
         """
         state = self.people.get(person)
         if state is None:
@@ -107,7 +107,7 @@ class ParticipationQueue(Generic[Row]):
         return True
 
     def leave(self, step: int) -> list[tuple[str, list[int], list[Row]]]:
-        """All that was collected for step number `step`: persons, arrival numbers, rows."""
+        """All that was collected for step number `step`: people, arrival numbers, rows."""
         left = []
         for person in self._collected:
             state = self.people[person]
@@ -140,7 +140,7 @@ class ParticipationQueue(Generic[Row]):
             self.accepted[name] = self.accepted.get(name, 0) + 1
 
     def announce_all(self, step: int) -> None:
-        """Rebuild the order of waiting persons after `restore`: the same as before.
+        """Rebuild the order of waiting people after `restore`: the same as before.
 
         A state without `allowed` is of an older version: rows that may pass then count from `step`.
         """

@@ -112,7 +112,7 @@ def plan(
     bounds, or clip_radius and center
         The public region: values of one column between two limits, or rows within an l2 ball. With
         neither, a radius around 0 is found privately from the first records of `search_persons`
-        persons, for a tenth of epsilon; nothing is released before.
+        people, for a tenth of epsilon; nothing is released before.
     neighbors
         "replace-one" (values replaced by any others) or "zero-out" (replaced by the centre, at
         half the noise).
@@ -132,7 +132,7 @@ def plan(
         in the period; who may not take part in it is left out of it. With window=1 (usual here)
         each period's mean, with window=7 that of the last seven.
     n_per_period
-        A public guess of the persons in a period, from which errors are predicted; persons beyond
+        A public guess of the people in a period, from which errors are predicted; people beyond
         eight times that (at least 65 536) are left out.
 
     groups
@@ -268,7 +268,7 @@ def plan(
 def _aim(
     window: int | None, half_life: float | None, period: str | None, persons: int | None
 ) -> tuple[AveragingTarget, str, int]:
-    """What is estimated, the kind of period, and how many persons one is guessed to have."""
+    """What is estimated, the kind of period, and how many people one is guessed to have."""
     target = AveragingTarget.of(window, half_life)
     if period is None:
         if persons is not None:

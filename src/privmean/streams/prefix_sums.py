@@ -24,7 +24,7 @@ class PrefixMechanism:
     movement: how many lattice steps one row can move (2 * row norm under replacement, row norm
     under zeroing). scale: standard deviation of the noise in lattice units.
 
-    Guarantees: with rows within the row norm and persons within the participation pattern, the
+    Guarantees: with rows within the row norm and people within the participation pattern, the
     noisy rows of all steps together have the loss `loss`; everything else is computed from them.
     """
 

@@ -43,7 +43,7 @@ class Batch:
 
 
 class Common:
-    """What the groups of a stream have in common: participations of persons, and all steps."""
+    """What the groups of a stream have in common: participations of people, and all steps."""
 
     def __init__(self) -> None:
         self.accepted: dict[str, int] = {}

@@ -24,7 +24,7 @@ from privmean.storage.append_log import DurableLog
 
 KIND = "stream"
 SLACK = 1 << 20  # bytes beyond twice the least size, before the file is written anew
-CHUNK = 1000  # releases, persons or rows in one entry of a file written anew
+CHUNK = 1000  # releases, people or rows in one entry of a file written anew
 
 Array = npt.NDArray[Any]
 Entry = dict[str, Any]

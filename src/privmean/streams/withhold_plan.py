@@ -67,7 +67,7 @@ class WithholdPlan:
     attempt at an interval, whether or not it succeeds. Nothing is assumed about the values.
 
     unsearched: widths of the levels that a private interval would have helped, were there more
-    persons; decided from public numbers alone.
+    people; decided from public numbers alone.
     """
 
     levels: tuple[Level, ...]
@@ -141,8 +141,8 @@ def plan_levels(
         Records of one person that are used; the rest is ignored.
     bounds
         Public limits of the values: one pair, or one pair a column.
-    persons
-        How many persons can come; later ones are ignored. None: no known number.
+    people
+        How many people can come; later ones are ignored. None: no known number.
     sd
         A sub-Gaussian parameter of single records around the mean: then levels whose averages
         concentrate well buy a private interval for `interval_share` of the budget, and release
@@ -227,7 +227,7 @@ def _intervals(
     beta: float,
     persons: int | None,
 ) -> tuple[list[tuple[LocationSearch, ...]], list[Floats], list[int], tuple[int, ...]]:
-    """Searches, radii and averages needed a level, and the widths that lack persons for a search.
+    """Searches, radii and averages needed a level, and the widths that lack people for a search.
 
     Only levels that gain by a search have one, and only those that can open.
     """
@@ -255,7 +255,7 @@ def _intervals(
         return (LocationSearch(f"interval of {width} records", tau, price, delta),) * d
 
     # A bin of a level takes the records that a person lends to one block, so that there are at
-    # most as many averages as persons. Fewer searches share the budget of all: each needs fewer
+    # most as many averages as people. Fewer searches share the budget of all: each needs fewer
     # averages then, and the largest blocks gain most.
     kept = len(gaining)
     while kept and persons and group(1, kept)[0].averages_needed(beta / parts) > persons:

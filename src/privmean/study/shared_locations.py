@@ -136,5 +136,5 @@ def shared_locations_for(
 
 
 def can_share_location(budget: Budget) -> bool:
-    """Whether the number of persons is public, on which the prices of looks depend."""
+    """Whether the number of people is public, on which the prices of looks depend."""
     return budget.neighbors == REPLACE_ONE

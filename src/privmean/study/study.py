@@ -131,7 +131,7 @@ class Study:
 
         weight: of its squared error beside the others (twice the weight: 2^(1/3) times the part).
         error: wanted root mean square error instead, with guess_sd, a public guess of the deviation
-        between persons (for planning only).
+        between people (for planning only).
 
         Raises ArgumentError for a name that is taken or is none.
         """
@@ -144,7 +144,7 @@ class Study:
     def plan(self, n: int | None = None) -> StudyPlan:
         """What each question gets, from public numbers alone; spends nothing.
 
-        n: number of people, where it is public and known; else the column of persons is counted
+        n: number of people, where it is public and known; else the column of people is counted
         (under add-remove `n_guess` stands for it). Raises Infeasible for wishes that cannot be
         had, with the least epsilon that would do.
         """

@@ -30,7 +30,7 @@ PURPOSE = "privmean study plan"
 
 @runtime_checkable
 class HasRequiredN(Protocol):
-    """A plan that does not refuse few persons, whose number may be private, and fails with them."""
+    """A plan that does not refuse few people, whose number may be private, and fails with them."""
 
     @property
     def least_persons(self) -> int: ...
@@ -40,8 +40,8 @@ class HasRequiredN(Protocol):
 class PlanRow:
     """One question in the plan. share: of the budget; predicted, noise: error and its part from
     privacy noise, at the question's guess_sd (at 1 where there is none: then both are in units of
-    the deviation between persons); doubled: the predicted error with twice the weight; least: the
-    smallest number of persons at which this plan works (None where none is planned for)."""
+    the deviation between people); doubled: the predicted error with twice the weight; least: the
+    smallest number of people at which this plan works (None where none is planned for)."""
 
     name: str
     ask: str
@@ -207,7 +207,7 @@ class StudyPlan(HasOutput):
         return found.predict(guess)["rmse"]
 
     def _least(self, item: StudyQuestion, part: QuestionShare) -> int | None:
-        """The smallest public number of persons at which the question can be answered so."""
+        """The smallest public number of people at which the question can be answered so."""
         shape = self.shapes[item.name]
 
         def works(persons: int) -> bool:

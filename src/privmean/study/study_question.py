@@ -16,7 +16,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")
 class StudyQuestion:
     """name: what it is called in the study. weight: of its squared error beside the others. error:
     the wanted root mean square error, None for a share of what the others leave. guess_sd: public
-    guess of the deviation between persons, for planning only."""
+    guess of the deviation between people, for planning only."""
 
     name: str
     question: Question

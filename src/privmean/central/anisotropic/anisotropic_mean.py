@@ -26,19 +26,19 @@ METHODS = (AUTO, AVERAGE, TWO_PHASE, NOISY)
 
 @dataclass(frozen=True, eq=False)
 class AnisotropicMean:
-    """The mean of persons in many columns of different spread (dimension-free).
+    """The mean of people in many columns of different spread (dimension-free).
 
     covariance: what is publicly known of the covariance of one person's row: a variance for all
     columns, one variance a column (d,), a matrix (d, d), always an upper bound; or None, and then
-    half of the persons serve to estimate the scales privately (replace-one only). For means of
+    half of the people serve to estimate the scales privately (replace-one only). For means of
     several records see `person_covariance`. method: "auto" takes the least predicted error of
     "average" (filtered mean), "two-phase" (filtered centre, then a clipped sum) and "noisy-degree"
     (a filter for large public n). beta:
     chance that some person is filtered out or clipped, under the assumption. n_guess: under
-    add-remove the public number of persons that radii and noise are made for; the true number
+    add-remove the public number of people that radii and noise are made for; the true number
     stays private, a bad guess costs accuracy. scale_range: public smallest and largest standard
     deviation of a column, for covariance=None (without it a further private step finds them).
-    sampled_degrees: friends sampled a person, for very many persons (replace-one). scales: in which
+    sampled_degrees: friends sampled a person, for very many people (replace-one). scales: in which
     units the l2 error that is minimised counts columns, for a known covariance: "same", their own
     (one vector); "sd", their public standard deviations (columns of a table); "mahalanobis", those
     along the axes of the covariance.
@@ -50,7 +50,7 @@ class AnisotropicMean:
 
     Guarantees. Unit: one person with all records. (epsilon, delta)-DP, delta > 0, for replace-one
     or add-remove neighbours, whatever the data and whether or not the covariance is right. Public:
-    the columns, all arguments, and the number of persons under replace-one. If the filter finds no
+    the columns, all arguments, and the number of people under replace-one. If the filter finds no
     centre the release has status "failed" and the budget is spent.
 
     Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy, "Dimension-free Private Mean

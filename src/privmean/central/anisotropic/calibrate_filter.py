@@ -1,7 +1,7 @@
 """Noise of the filtered mean: how large, and what is taken off the count.
 
 Every variant has the form: count n' = |C| - t + N(0, 1/m^2) and, where n' >= 1, the mean of the
-kept persons plus (2 lambda/n') s M^(1/4) g with standard normal g. A calibration holds m, t and the
+kept people plus (2 lambda/n') s M^(1/4) g with standard normal g. A calibration holds m, t and the
 multiplier s. Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy (2024); the constants are
 derived in docs/proofs/anisotropic.md and are about 14 times smaller than the published ones.
 """
@@ -29,17 +29,17 @@ from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_profile import PrivacyProfile
 from privmean.privacy.profile_events import FilteredMean
 
-BAD_SHARE = 0.1  # share of delta for a count above the true number of kept persons
+BAD_SHARE = 0.1  # share of delta for a count above the true number of kept people
 COUNT_SHARES = np.linspace(0.02, 0.95, 120)  # shares of mu tried for the count
 COUNT_STEPS = 2.0**24  # the same for the count
 CLIP_STEPS = 2**26  # the clipping radius in lattice steps
-MOST_PAIRED = 30_000  # persons up to which all pairs are compared
-CENTRE_PERSONS = 10_000  # persons of a centre beyond that, at epsilon 1 or more
+MOST_PAIRED = 30_000  # people up to which all pairs are compared
+CENTRE_PERSONS = 10_000  # people of a centre beyond that, at epsilon 1 or more
 SAFETY = 1e-9  # relative room for the rounding of doubles in the formulas
 
 
 def count_lattice(deviation: float) -> int:
-    """Lattice steps a person (a power of two) for count noise of `deviation` persons."""
+    """Lattice steps a person (a power of two) for count noise of `deviation` people."""
     return int(2 ** max(0, math.ceil(math.log2(COUNT_STEPS / deviation))))
 
 
@@ -59,9 +59,9 @@ def tight_count(
     shares: Iterable[float] = COUNT_SHARES,
     most: float = 1.0,
 ) -> TightCount | None:
-    """The split of `mu` between count and mean with the least noise at `n_guess` persons.
+    """The split of `mu` between count and mean with the least noise at `n_guess` people.
 
-    most: the largest share of the persons that may be taken off the count.
+    most: the largest share of the people that may be taken off the count.
     """
     z = -float(ndtri(bad))
     best: tuple[float, TightCount] | None = None
@@ -83,7 +83,7 @@ def lattice_room(mu: float, steps: float, answers: int) -> float:
 
 
 class TooFewPeople(InfeasibleError):
-    """More persons or a larger epsilon would do."""
+    """More people or a larger epsilon would do."""
 
 
 def infeasible(n_guess: float, epsilon: float, relation: str) -> TooFewPeople:
@@ -106,9 +106,9 @@ def calibrate(
     influence: float = BASIC_INFLUENCE,
     slip: float = 0.0,
 ) -> FilterCalibration:
-    """The calibration of a filtered mean within (epsilon, delta), for `n_guess` public persons.
+    """The calibration of a filtered mean within (epsilon, delta), for `n_guess` public people.
 
-    n_guess only steers utility: privacy holds for any number of persons. most: of the persons
+    n_guess only steers utility: privacy holds for any number of people. most: of the people
     that may be taken off the count, so that a centre bears some missing. influence and slip belong
     to the filter (see `privacy.amplification`). Raises Infeasible from public numbers.
     """
@@ -165,9 +165,9 @@ def gaussian_after(curve: PrivacyProfile, epsilon: float, delta: float, dimensio
 
 
 def centre_parts(persons: int, epsilon: float = 1.0) -> int:
-    """A centre of one in so many persons is as good; pairs of all would take long.
+    """A centre of one in so many people is as good; pairs of all would take long.
 
-    epsilon: below 1 the centre has more persons in proportion.
+    epsilon: below 1 the centre has more people in proportion.
     """
     enough = CENTRE_PERSONS / min(epsilon, 1.0)
     return max(1, int(persons / enough)) if persons > MOST_PAIRED else 1

@@ -44,7 +44,7 @@ REFINEMENTS: tuple[Refinement, ...] = (
 CENTRE_SHARES = (0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FILTER_SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 PERSONS_SHARE = 0.02  # of mu^2 of the clipped sum, for the count under add-remove
-MOST_OFFSET = 0.45  # of the persons, taken off a centre's count: it stands half of them missing
+MOST_OFFSET = 0.45  # of the people, taken off a centre's count: it stands half of them missing
 SLIP_SHARE = 0.1  # of delta, for a filter that can slip
 
 
@@ -74,7 +74,7 @@ class Candidates:
 
     @property
     def parts(self) -> int:
-        """The centre is that of one in so many persons, unless friends are sampled."""
+        """The centre is that of one in so many people, unless friends are sampled."""
         if self.draws is not None:
             return 1
         if self.relation == REPLACE_ONE:
@@ -191,7 +191,7 @@ class Candidates:
     def _steps(
         self, mu: float, refinement: tuple[tuple[float, float], ...]
     ) -> tuple[ClipStep, ...]:
-        """Clipped sums of total `mu`; the first buys the number of persons under add-remove."""
+        """Clipped sums of total `mu`; the first buys the number of people under add-remove."""
         count = 0.0 if self.relation == REPLACE_ONE else mu * math.sqrt(PERSONS_SHARE)
         left = mu**2 - count**2
         last = 1 - sum(share for share, _ in refinement)

@@ -50,10 +50,10 @@ def clip_radius(
     beta: float,
     exponent: float = 1.0,
 ) -> float:
-    """A radius around a noisy centre that holds n_guess persons in the metric Sigma^(-exponent/4).
+    """A radius around a noisy centre that holds n_guess people in the metric Sigma^(-exponent/4).
 
     The centre's noise is `noise` times Sigma^(centre_exponent/4) times a standard normal vector.
-    Tails of Hsu, Kakade and Zhang (2012) for the persons and for the noise.
+    Tails of Hsu, Kakade and Zhang (2012) for the people and for the noise.
     """
     u = math.log(n_guess / beta)
     own, shape = 2 - exponent, centre_exponent - exponent
@@ -66,7 +66,7 @@ def clip_radius(
 class ClipStep:
     """One clipped sum in the metric of Sigma^(-exponent/4).
 
-    mean_mu: of the sum. count_mu, count_steps: of the noisy number of persons, if this step buys it
+    mean_mu: of the sum. count_mu, count_steps: of the noisy number of people, if this step buys it
     (0 otherwise), and its lattice steps a person.
     """
 

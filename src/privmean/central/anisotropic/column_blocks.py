@@ -49,7 +49,7 @@ class Block:
         return float(((self.clip_weight / self.centre_weight) ** 2).sum())
 
     def clip_radius(self, noise: float) -> float:
-        """A radius around a centre with this noise: the persons' own reach, and the centre's."""
+        """A radius around a centre with this noise: the people's own reach, and the centre's."""
         w = (self.clip_weight / self.centre_weight) ** 2
         slack = 2 * math.sqrt(3 * float((w**2).sum())) + 6 * float(w.max())
         return math.sqrt(self.reach**2 + noise**2 * (self.inflation + slack))

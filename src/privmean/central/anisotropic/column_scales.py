@@ -1,4 +1,4 @@
-"""Scales of the columns from pairs of persons, privately: the variance stage.
+"""Scales of the columns from pairs of people, privately: the variance stage.
 
 Differences of public pairs are free of the mean. A column's score is the mean log2 of its pairs'
 differences, limited to a public window; one replaced person moves every score by at most window/m.

@@ -1,4 +1,4 @@
-"""What would do where persons are too few: the least n, the least epsilon, and other ways."""
+"""What would do where people are too few: the least n, the least epsilon, and other ways."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Found:
 class Centre:
     """A filtered mean in the metric of Sigma^(-exponent/4), all of it decided before data.
 
-    persons: the public number that radius and noise are made for. radius: persons closer than this
+    persons: the public number that radius and noise are made for. radius: people closer than this
     are friends; calibration: noise and bill; noisy or sampled: set for those filters, else the
     basic one runs.
     """
@@ -55,7 +55,7 @@ class Centre:
         return "sampled-degree" if self.sampled is not None else "basic"
 
     def noise(self, count: float) -> float:
-        """Noise of the centre in its metric, given the noisy count of kept persons."""
+        """Noise of the centre in its metric, given the noisy count of kept people."""
         return 2 * self.radius * self.calibration.multiplier / count
 
     @property

@@ -45,7 +45,7 @@ class KnownPlan(PlanBase):
     """A filtered mean (no `clips`), or two phases: a filtered centre, then clipped sums around it.
 
     persons: n, public, under replace-one; n_guess: the public number that radii and scales use.
-    centre_parts: the centre is that of one in so many persons, by roster position or, where that is
+    centre_parts: the centre is that of one in so many people, by roster position or, where that is
     private, by a secret coin of each person.
     """
 
@@ -115,7 +115,7 @@ class KnownPlan(PlanBase):
 
     @property
     def error(self) -> float:
-        """Predicted root mean square l2 error at n_guess persons, sampling included."""
+        """Predicted root mean square l2 error at n_guess people, sampling included."""
         sampling = self.powers.total(2.0) / self.n_guess
         return math.sqrt(sampling + self.noise_error**2)
 
@@ -183,7 +183,7 @@ class KnownPlan(PlanBase):
         return self._clipped(curator, x, found)
 
     def _filtered(self) -> FilteredMean:
-        """The centre, of the persons at some positions; where positions shift as a person comes or
+        """The centre, of the people at some positions; where positions shift as a person comes or
         goes, of those whom a secret coin of their own chooses."""
         if self.relation == REPLACE_ONE:
             return self.centre.mechanism(work=float(self.centre.n) ** 2 * self.dimension)
@@ -202,7 +202,7 @@ class KnownPlan(PlanBase):
             step = step_of(radius, sigma, item.exponent)
             sums = clipped_sums(x, centre, 1 / step)
             exact = [sums]
-            if item.count_mu:  # the number of persons is bought with this sum
+            if item.count_mu:  # the number of people is bought with this sum
                 exact.append(np.array([len(x) * item.count_steps]))
             noisy, *counted = curator.ask(
                 LatticeSums(item.events(self.dimension, self.relation)), exact
@@ -259,7 +259,7 @@ class KnownPlan(PlanBase):
 
 
 def weighed_alike(people: PersonTable) -> None:
-    """Refuse the mean over records: persons are weighed alike."""
+    """Refuse the mean over records: people are weighed alike."""
     if people.max_records is not None:
         raise ArgumentError(
             "people",

@@ -1,7 +1,7 @@
 """The noisy-degree filter: Gaussian noise on every degree and one hard threshold.
 
 A filter in the manner of FriendlyCore's zCDP variant (Tsfadia and others 2022) for a large public
-number of persons; constants derived in docs/proofs/anisotropic.md, step 6.
+number of people; constants derived in docs/proofs/anisotropic.md, step 6.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def calibrate_noisy_degrees(
 ) -> tuple[NoisyDegrees, FilterCalibration]:
     """The noisy-degree filter and what runs behind it, as Gaussian mechanisms of total `mu`.
 
-    Replace-one only (persons is read). filter_share: share of mu^2 for the degrees; slip: chance
+    Replace-one only (people is read). filter_share: share of mu^2 for the degrees; slip: chance
     that a person below half the degrees is kept; bad: chance that the count is too large.
     """
     filter_mu = mu * math.sqrt(filter_share)
@@ -82,5 +82,5 @@ def calibrate_noisy_degrees(
 
 
 def kept_degree(noisy: NoisyDegrees, persons: int, beta: float) -> float:
-    """The degree that passes the noisy filter with all persons at once w.p. 1 - beta."""
+    """The degree that passes the noisy filter with all people at once w.p. 1 - beta."""
     return (noisy.threshold + noisy.scale * -float(ndtri(beta / persons))) / noisy.steps

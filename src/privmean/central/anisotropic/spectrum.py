@@ -200,7 +200,7 @@ def person_covariance(
 
 
 def pair_radius(eigenvalues: Floats, n_guess: float, beta: float) -> float:
-    """A distance that holds all pairs of n_guess persons with probability at least 1 - beta.
+    """A distance that holds all pairs of n_guess people with probability at least 1 - beta.
 
     eigenvalues: of the covariance in the metric; a pair's difference has twice that. Tail of
     Hsu, Kakade and Zhang (2012), union over n(n-1)/2 pairs.

@@ -1,4 +1,4 @@
-"""Plans for an unknown covariance: half of the persons show the scales, the other half the mean."""
+"""Plans for an unknown covariance: half of the people show the scales, the other half the mean."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
 
 @dataclass(frozen=True)
 class UnknownPlan(PlanBase):
-    """Scales from one half of the persons, a centre from the other, then a clipped sum.
+    """Scales from one half of the people, a centre from the other, then a clipped sum.
 
     The halves are fixed by position, so what each pays is not added. If `pooled`, the sum is over
-    all persons, and scales and centre share what it leaves; else over the second half, the scales
+    all people, and scales and centre share what it leaves; else over the second half, the scales
     have the whole budget, and the centre's share is chosen from `stages` by the released scales.
-    centre_parts: the centre is that of one in so many persons of the second half, by position.
+    centre_parts: the centre is that of one in so many people of the second half, by position.
     refinement: share of the sums' mu^2 for a first one, around which the second clips closer (0:
     there is one sum).
     """

@@ -59,7 +59,7 @@ NULLS = "people without a value are left out, arm by arm"
 @dataclass(frozen=True)
 class Difference:
     """What was found of the difference. arms: means of both arms about as well as they are known;
-    squares: variances of persons inside them; persons: with a value, by which they were divided."""
+    squares: variances of people inside them; persons: with a value, by which they were divided."""
 
     estimate: float
     scales: tuple[float, ...]
@@ -130,7 +130,7 @@ def run_arms(
 def _signed(
     asking: GroupRun, box: ClipInterval, rough: DecodedCells, sizes: Floats, order: list[int]
 ) -> Difference:
-    """From one signed sum; persons without a value, where some are seen only now, stand at the
+    """From one signed sum; people without a value, where some are seen only now, stand at the
     rough mean of their arm."""
     wallet = asking.wallet
     treated, control = (int(item) for item in sizes)
@@ -148,7 +148,7 @@ def _signed(
         if part:
             scales.append(radius * abs(middle[j]) * 4 * unit / sizes[j])
             scales += (part * rough.scales[order[j]]).tolist()
-    # the arms' means: all persons' by the rough sums, and the difference from it
+    # the arms' means: all people's by the rough sums, and the difference from it
     share = sizes / sizes.sum()
     whole = float(share @ middle)
     arms = whole + estimate * np.array([share[1], -share[0]])

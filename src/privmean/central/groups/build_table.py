@@ -35,7 +35,7 @@ from privmean.inference.status import (
 )
 
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
-LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
+LONG = 5.0  # deviations of people inside groups beyond which limits are those of long tails
 # deviations of its own to a limit, within which the tail of a group that clearly spreads more than
 # the others, or only no less, may go on beyond it
 SPILLS, NO_LESS = 1.5, 1.0
@@ -46,7 +46,7 @@ SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 def empty_table(
     keys: Sequence[str], status: str, weight: Floats | None = None, weight_sd: float = np.nan
 ) -> GroupTable:
-    """Every group without an estimate; their noisy persons, where these were bought."""
+    """Every group without an estimate; their noisy people, where these were bought."""
     nothing = np.full(len(keys), np.nan)
     never = np.zeros(len(keys), dtype=bool)
     return GroupTable(
@@ -215,7 +215,7 @@ def _cut(
     stretch: Floats | float = 1.0,
 ) -> tuple[Floats, Floats]:
     """Mean excess over and below the limits of each group, by the pooled tail about its centre.
-    stretch: how much wider its persons spread, about `grand`."""
+    stretch: how much wider its people spread, about `grand`."""
     if tail.heaped:  # groups differ in how many lie beside the heap, and not in where it is
         shift, grand = np.zeros(len(shift)), tail.center
     high = grand + (limits.upper - shift - grand) / stretch
@@ -238,7 +238,7 @@ def _cut(
 def _beside(
     found: GroupEstimates, final: DecodedCells, limits: GroupBounds, tail: PooledTail
 ) -> Floats:
-    """How many times more persons of each group lie beside a heap of more than half of all (1 where
+    """How many times more people of each group lie beside a heap of more than half of all (1 where
     there is none): as much more of its mean is cut off."""
     times = np.ones(len(final.mean))
     if tail.heaped:
@@ -289,7 +289,7 @@ def _hidden(found: GroupEstimates, limits: GroupBounds, high: Flags) -> Floats:
 
 
 def _variance(final: DecodedCells, between: BetweenGroups) -> Floats:
-    """Of persons inside each group: never below its own noisy value, and drawn to the pooled one
+    """Of people inside each group: never below its own noisy value, and drawn to the pooled one
     from below as far as its noise asks."""
     found: Floats = np.maximum(final.within, _drawn(final, between))
     return found
@@ -305,14 +305,14 @@ def _drawn(final: DecodedCells, between: BetweenGroups) -> Floats:
 
 
 def _stretch(final: DecodedCells, between: BetweenGroups) -> Floats:
-    """How much more the persons of each group spread than those of all: its tail is taken to be as
+    """How much more the people of each group spread than those of all: its tail is taken to be as
     much wider (docs/proofs/groups.md, section 6)."""
     found: Floats = np.sqrt(np.maximum(_drawn(final, between) / between.within, 1.0))
     return found
 
 
 def _wider(final: DecodedCells, between: BetweenGroups) -> Flags:
-    """Groups whose persons clearly spread more than those of all: the tail of the others may say
+    """Groups whose people clearly spread more than those of all: the tail of the others may say
     little of theirs."""
     noise = final.radius**2 * 6**0.5 * final.scale / final.divisor / between.within
     error = np.sqrt(noise**2 + 3 / final.divisor)

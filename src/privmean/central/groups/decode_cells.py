@@ -38,7 +38,7 @@ class DecodedCells:
 
     @classmethod
     def of(cls, cells: Floats, boxes: Sequence[ClipInterval], scale: float) -> DecodedCells:
-        """scale: the Laplace scale of a cell, in persons."""
+        """scale: the Laplace scale of a cell, in people."""
         a, b, c = cells.T
         weight = a + b + c
         divisor = np.maximum(weight, 3 * scale)
@@ -50,7 +50,7 @@ class DecodedCells:
     def of_sums(
         cls, sums: Floats, boxes: Sequence[ClipInterval], scale: float, weight: Floats
     ) -> DecodedCells:
-        """From sums of z, z^2 and persons with a value (noise of 2, 4 and 4 times `scale`) in
+        """From sums of z, z^2 and people with a value (noise of 2, 4 and 4 times `scale`) in
         groups of public weight. Nulls stand at the middle unless clearly some are missing."""
         y, square, there = sums.T
         missing = weight - there > 3 * 2**0.5 * 4 * scale
@@ -97,8 +97,8 @@ class DecodedCells:
 
 @dataclass(frozen=True)
 class BetweenGroups:
-    """within: pooled variance of persons inside groups. between: variance of groups' means.
-    grand: their mean, to which they are drawn; middle: the mean of their persons, about which
+    """within: pooled variance of people inside groups. between: variance of groups' means.
+    grand: their mean, to which they are drawn; middle: the mean of their people, about which
     values of all lie."""
 
     within: float

@@ -19,7 +19,7 @@ CHANCE = "Causal only if the arms were randomized."
 
 @dataclass(frozen=True, repr=False)
 class EffectRelease(Release):
-    """The release of one difference: of two public arms, or within the same persons. by_arms: the
+    """The release of one difference: of two public arms, or within the same people. by_arms: the
     first, whose reading as an effect rests on chance.
 
     Example:

@@ -1,6 +1,6 @@
 """Means by group with nothing given but the keys and the privacy budget.
 
-Persons are counted by group, all values are located together once, and every group gets limits by
+People are counted by group, all values are located together once, and every group gets limits by
 its size; three cells a group are released together, so that the whole table costs what one mean
 costs. Claim and proof: docs/proofs/groups.md.
 """
@@ -24,11 +24,11 @@ MOST_KEYS = 100_000
 
 @dataclass(frozen=True)
 class GroupMeans:
-    """The mean over persons in every group of a public list.
+    """The mean over people in every group of a public list.
 
     keys: public keys as texts, one a column, or None: then keys are private, and only those of
-    enough persons are shown (needs delta). weights: how a person of several groups counts.
-    target: None for intervals for the mean, which count the persons beyond the limits; "clipped"
+    enough people are shown (needs delta). weights: how a person of several groups counts.
+    target: None for intervals for the mean, which count the people beyond the limits; "clipped"
     for the least noise and intervals for the mean of limited values. simultaneous: rows hold
     together at the level. public_groups: who has records in which group is public (replace-one
     only), so that sizes cost nothing and the noise is less. common: the same limits for all groups,
@@ -42,7 +42,7 @@ class GroupMeans:
         plan.forecast([3000, 1000], guess_sd=0.4)
 
     **Guarantees.** Unit: one person with all records, in whatever groups. Neighbours: add-remove
-    (nothing reads a number of persons) or replace-one (the roster is public; the groups of a person
+    (nothing reads a number of people) or replace-one (the roster is public; the groups of a person
     are private). Pure epsilon for any data; a delta is spent on thresholds of private keys, or on
     Gaussian noise in the last stage where that is less, which a rho budget always has. Public are
     the settings and the keys that were named.

@@ -105,7 +105,7 @@ class GroupPlan(PairsPlan):
         )
 
     def count_losses(self, purse: PureBudgetSpender) -> list[PrivacyEvent]:
-        """What persons by group and in all cost, taken from `purse`."""
+        """What people by group and in all cost, taken from `purse`."""
         s, relation = self.settings, self.relation
         moved = Fraction(s.most * s.weights.parts * s.moves)
         bill: list[PrivacyEvent] = []
@@ -209,8 +209,8 @@ class GroupPlan(PairsPlan):
         return self.predicted(guess_sd, max(count / max(self.settings.groups, 1), 1.0), count)
 
     def predicted(self, guess_sd: float, weight: float, persons: int) -> dict[str, float]:
-        """Predicted error of a group of this weight among so many persons, for a guess of the
-        standard deviation of persons inside a group."""
+        """Predicted error of a group of this weight among so many people, for a guess of the
+        standard deviation of people inside a group."""
         sd = validate.positive("guess_sd", guess_sd)
         noise, sampling = noise_of(self, sd, weight, persons), sd / math.sqrt(weight)
         return by_cause(sampling, noise)

@@ -88,7 +88,7 @@ class GroupRelease(Release):
         return frame_of(columns_of(self.rows(level)[len(self.columns) :]), backend)
 
     def n_interval(self, key: object, level: float | None = None) -> tuple[float, float]:
-        """Noisy persons of a group, give or take their noise; a public number is both ends. Raises
+        """Noisy people of a group, give or take their noise; a public number is both ends. Raises
         ArgumentError for a key that is no row.
 
         Example:
@@ -121,8 +121,8 @@ class GroupRelease(Release):
     ) -> Row:
         """One comparison: "a - b", "a - rest", "a - overall", or factors by key.
 
-        independent: where groups share persons, take errors of sampling as unrelated; that assumes
-        that persons who are high in one group are not low in the other. Raises ArgumentError for a
+        independent: where groups share people, take errors of sampling as unrelated; that assumes
+        that people who are high in one group are not low in the other. Raises ArgumentError for a
         text that is no comparison of these groups.
         """
         (found,) = self._parsed(said)
@@ -147,7 +147,7 @@ class GroupRelease(Release):
 
     def margin(self, column: str, level: float | None = None) -> tuple[Row, ...]:
         """Means by one of several crossed columns: one row a value of it, the mean of its groups by
-        their noisy persons, so that it is the sum of its cells. Groups without an estimate, or at
+        their noisy people, so that it is the sum of its cells. Groups without an estimate, or at
         the limits, are left out. Costs nothing more."""
         if column not in self.by or not self.crossed:
             raise ArgumentError(

@@ -12,16 +12,16 @@ from privmean.data.group_pairs import GroupWeights
 from privmean.data.person_table import Floats
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
-COUNTS, TOTAL = 0.04, 0.01  # of epsilon: persons by group, and all of them where that is bought
-MANY = 16  # groups from which the sum of their counts is too noisy to be the number of persons
-LEAST = 150.0  # persons times epsilon below which no value can be located
+COUNTS, TOTAL = 0.04, 0.01  # of epsilon: people by group, and all of them where that is bought
+MANY = 16  # groups from which the sum of their counts is too noisy to be the number of people
+LEAST = 150.0  # people times epsilon below which no value can be located
 LOOK, LOOK_LEAST, LOOK_MOST = 150.0, 0.1, 0.4  # share of the tail histogram
-HEAVY = 0.5  # of all persons in one group
-HEAVY_CHECK = 0.15  # of what is left: persons beyond the limits, where a group is heavy
+HEAVY = 0.5  # of all people in one group
+HEAVY_CHECK = 0.15  # of what is left: people beyond the limits, where a group is heavy
 BEYOND = 0.05  # and where they are counted for intervals alone
 ROUGH = 0.05  # of epsilon: the first cells
 RHO = 1.5  # how much more bias counts than noise where limits are chosen
-SMALL = 20.0  # persons times epsilon that a group is taken to have at least
+SMALL = 20.0  # people times epsilon that a group is taken to have at least
 GATE = 0.7  # spread within groups over all spread below which groups get limits of their own
 HISTOGRAM, ROUND, ROUNDS, KEEP = 0.1, 0.15, 3, 0.4
 STAY, TAKE = 0.9, 0.6  # ratios of widths that end the rounds
@@ -37,7 +37,7 @@ PRECISE = 60.0  # weight times epsilon below which a row is called imprecise
 @dataclass(frozen=True)
 class GroupSettings:
     """keys: public, in the order in which people hold them; none where they are private. counted:
-    whether persons beyond the limits are counted, which an interval for the mean needs (else it is
+    whether people beyond the limits are counted, which an interval for the mean needs (else it is
     for the clipped mean). public_groups: who is in which group is public. common: all groups have
     the same limits, so that what these cut off cancels where groups are alike. bounds: public
     bounds of each value, None where it has none.
@@ -62,7 +62,7 @@ class GroupSettings:
 
     @property
     def most(self) -> int:
-        """The largest weight of one person over the groups asked, in persons."""
+        """The largest weight of one person over the groups asked, in people."""
         return (
             min(self.weights.max_groups, self.groups)
             if self.public_keys
@@ -81,11 +81,11 @@ class GroupSettings:
 
     @property
     def total(self) -> bool:
-        """Whether the number of persons with a pair is bought by itself."""
+        """Whether the number of people with a pair is bought by itself."""
         return self.weights.split or self.groups > MANY
 
     def look_share(self, persons: float, epsilon: Fraction) -> float:
-        """The share of the histogram in which so many persons are located."""
+        """The share of the histogram in which so many people are located."""
         signal = max(persons, 1) * self.strength(epsilon)
         return min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal))
 

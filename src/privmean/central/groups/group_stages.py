@@ -35,17 +35,17 @@ from privmean.privacy.budget import REPLACE_ONE
 
 KNOWN = 1e-6  # the deviation of a number that is public
 MANY_BOXES, EVEN = 64, 2**13
-SHARED = 0.5  # of all persons in one bin: nearly all of them have one value
-FIRM = 3.0  # noise scales of doubt about persons beyond the limits of other values
+SHARED = 0.5  # of all people in one bin: nearly all of them have one value
+FIRM = 3.0  # noise scales of doubt about people beyond the limits of other values
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
 
 
 @dataclass(frozen=True)
 class GroupOutsideCount:
-    """Persons beyond the limits of the location, by a noisy count. share: of all persons; believed:
+    """Persons beyond the limits of the location, by a noisy count. share: of all people; believed:
     the same less one noise scale, in parts of a mass. thick: so many that no mean is told; seen:
     there for certain; far: some of them seem to lie together far beyond the limits. most: of all
-    persons, where the noise is as much as it hardly ever is."""
+    people, where the noise is as much as it hardly ever is."""
 
     share: float
     believed: float
@@ -56,12 +56,12 @@ class GroupOutsideCount:
 
     @property
     def doubt(self) -> float:
-        """The share of persons whom the count may miss."""
+        """The share of people whom the count may miss."""
         return self.most - self.share
 
     @property
     def likely(self) -> float:
-        """The share of persons there may be: more in one release of ten."""
+        """The share of people there may be: more in one release of ten."""
         return self.share + self.doubt * math.log(5) / FIRM
 
     @classmethod
@@ -77,7 +77,7 @@ class GroupOutsideCount:
         """persons: all of them, in parts of a mass. seen: where they are; lower, upper: the limits
         about its origin.
 
-        Limits about a value that most persons share say nothing of how far the others lie: there
+        Limits about a value that most people share say nothing of how far the others lie: there
         one scale of doubt is enough to tell no mean. Where values fall off towards the limits three
         are asked for, so that noise alone hardly ever does it.
         """
@@ -116,7 +116,7 @@ class GroupRun:
         return pairs_of(self.curator.people) if self.among is None else self.among
 
     def group_weights(self, epsilon: Fraction) -> tuple[Floats, float]:
-        """Noisy weight of every group, in persons, and the deviation of its noise."""
+        """Noisy weight of every group, in people, and the deviation of its noise."""
         s = self.settings
         if s.public_groups:
             return np.array(self.people.group_weights()) / s.weights.parts, KNOWN
@@ -130,7 +130,7 @@ class GroupRun:
         return found, float(step.scale) / parts * 2**0.5
 
     def members(self, epsilon: Fraction) -> tuple[float, float]:
-        """Noisy number of persons with a pair, and the deviation of its noise."""
+        """Noisy number of people with a pair, and the deviation of its noise."""
         step = NoisyCounts.at("persons", self.wallet.spend(epsilon), self.wallet.relation)
         (found,) = self.curator.ask(step, as_counts(self.people.members()))
         return float(found), float(step.scale) * 2**0.5
@@ -145,7 +145,7 @@ class GroupRun:
         share = s.look_share(whole, wallet.total)
         if not s.weights.split and largest > HEAVY * persons:
             share = max(share, schedule.share)
-        # no parts: these are chosen by whole persons, and a person here is several pairs
+        # no parts: these are chosen by whole people, and a person here is several pairs
         schedule = replace(schedule, share=share, n=whole * unit, doubt=doubt * unit / 2**0.5)
         return find_region(self.curator, self.column, schedule, SNUG, wallet, wallet.relation)
 

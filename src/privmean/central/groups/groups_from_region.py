@@ -1,6 +1,6 @@
 """Means by group of a column that was looked at already: several questions about it share the look.
 
-A person is in one group. The look is at persons' means over all their records, the table of means
+A person is in one group. The look is at people's means over all their records, the table of means
 over those in the group: limits and tails are taken from the former. docs/proofs/groups.md,
 section 14.
 """
@@ -37,7 +37,7 @@ class RegionGroupMeans:
     means: GroupMeans
 
     def plan(self, budget: Budget, shape: PublicShape) -> RegionGroupPlan:
-        """Prices of its own stages. Infeasible without a public number of persons."""
+        """Prices of its own stages. Infeasible without a public number of people."""
         if budget.neighbors != REPLACE_ONE or shape.n is None:
             raise InfeasibleError("means from a shared location require a public n", "")
         made = self.means.plan(budget, shape)

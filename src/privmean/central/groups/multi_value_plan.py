@@ -1,4 +1,4 @@
-"""Means by group of several values: persons are counted once, every value has its own limits.
+"""Means by group of several values: people are counted once, every value has its own limits.
 
 A pair of a person and a group belongs to the table if any of the values is usable there, so that
 weights and masses are shared, and the claims for one value hold for each (docs/proofs/groups.md,

@@ -26,7 +26,7 @@ _UPPER: Floats = np.concatenate([-EDGES[:-1][::-1], [0.0], EDGES[1:]])
 
 @dataclass(frozen=True)
 class OccupiedCells:
-    """Cells in the order of their values: ends, noisy persons, and the deviation of their noise."""
+    """Cells in the order of their values: ends, noisy people, and the deviation of their noise."""
 
     lower: Floats
     upper: Floats
@@ -66,7 +66,7 @@ class OccupiedCells:
 
     def rest(self, total: float, sd: float, limits: Floats, high: Flags) -> Floats:
         """Persons who may lie beyond each limit (a lower one unless `high`): all of them, but for
-        those in full cells on its other side. total, sd: all persons, and the noise of that."""
+        those in full cells on its other side. total, sd: all people, and the noise of that."""
         full = self.n > FULL * self.sd / 2**0.5
         ends = limits[:, None]
         inside = np.where(high[:, None], self.upper <= ends, self.lower >= ends) & full

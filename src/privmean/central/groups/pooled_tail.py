@@ -22,17 +22,17 @@ _ARM: Floats = 2.0 ** (-np.arange(DEPTH) / OCTAVE)
 _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 
 
-HEAPED = 0.5  # of all persons at one value, which every group shares then
+HEAPED = 0.5  # of all people at one value, which every group shares then
 BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the heap
 ATOM = 4.0  # noise scales of the origin's cell where somebody is for certain
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
 
 
 def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> bool:
-    """Whether some persons seem to lie together, farther beyond the limits (about the histogram's
+    """Whether some people seem to lie together, farther beyond the limits (about the histogram's
     origin) than these are from it, where an interval's allowance does not reach.
 
-    beyond: the noisy count of persons beyond the limits, in its noise scales. Each far bin counts
+    beyond: the noisy count of people beyond the limits, in its noise scales. Each far bin counts
     in noise scales of its own, less ln(1 + its place), so that the many bins out to 2^40 do not add
     up to false alarms (2.6 % of tables with nobody there; docs/proofs/groups.md, section 6).
     """
@@ -48,7 +48,7 @@ def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> 
 
 
 def point_mass_share(place: ClippingRegion) -> ClippingRegion:
-    """The place, with limits moved out to its origin where persons certainly are there: they may be
+    """The place, with limits moved out to its origin where people certainly are there: they may be
     one value of a group that differs, as 0 is of rates near 1. Limits about one value are an atom:
     all groups would have it as their mean, with intervals of no width."""
     if place.outcome == FOUND and is_narrow(place.lower, place.upper) and is_one_cell(place):

@@ -53,7 +53,7 @@ class GroupForecast:
 
 
 def sizes_of(plan: HasGroupNames, sizes: object) -> dict[str, float]:
-    """Guessed persons (or weights) by key: a mapping, numbers in the order of the keys, or one
+    """Guessed people (or weights) by key: a mapping, numbers in the order of the keys, or one
     number that is shared out evenly."""
     labels = plan.labels
     if not labels:

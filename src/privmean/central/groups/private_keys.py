@@ -1,6 +1,6 @@
-"""Means by group where the keys themselves are private: keys of few persons are never shown.
+"""Means by group where the keys themselves are private: keys of few people are never shown.
 
-No key is known before the rough cells, so that no persons are counted by group: values are located
+No key is known before the rough cells, so that no people are counted by group: values are located
 first, then every touched key gets cells twice, and is shown where its noisy weight reaches a
 threshold. Everything in between is a function of keys that were shown (docs/proofs/groups.md,
 section 8).
@@ -36,7 +36,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.mechanisms.key_cells import Key, KeyCells
 
-UNKNOWN = 80.0  # persons times epsilon of a group of which nothing is known
+UNKNOWN = 80.0  # people times epsilon of a group of which nothing is known
 
 
 @dataclass(frozen=True)

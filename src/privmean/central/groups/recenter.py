@@ -1,4 +1,4 @@
-"""Where groups differ more than persons inside them: limits about the groups' own centres.
+"""Where groups differ more than people inside them: limits about the groups' own centres.
 
 A histogram of values in units of their own groups shows the spread inside groups; groups whose
 place is not known well keep the pooled limits.
@@ -49,7 +49,7 @@ KNOWN = 0.25  # part of the spread between groups that the error of a known plac
 class GroupRegions:
     """Groups with limits of their own: values count as (x - center)/size on one pooled tail.
 
-    centred: the same as people are asked for it. seen: the histogram. beyond: persons of these
+    centred: the same as people are asked for it. seen: the histogram. beyond: people of these
     groups beyond the limits that were found, None where they were not counted.
     """
 
@@ -62,7 +62,7 @@ class GroupRegions:
     beyond: GroupOutsideCount | None = None
 
     def opened(self, beyond: GroupOutsideCount, persons: float, left: Fraction) -> GroupRegions:
-        """The same with limits moved out for so many persons beyond them."""
+        """The same with limits moved out for so many people beyond them."""
         lower, upper = self.tail.lower, self.tail.upper
         if persons > 0 and lower * upper >= 0:  # one side alone was seen
             far = max(upper, -lower)
@@ -114,7 +114,7 @@ def recenter(
     """Units of the groups, the weights with what was learnt of them, and the number of rounds.
 
     persons: all of them. Where too many lie beyond the limits about their groups, these step back
-    to what they were before: histograms of few persons see no group apart from the rest of its own.
+    to what they were before: histograms of few people see no group apart from the rest of its own.
     """
     settings, wallet = asking.settings, asking.wallet
     width = 2 * reading.radius

@@ -51,8 +51,8 @@ class GroupEstimates:
     """What was released, with what is needed to read it.
 
     tail: of the pooled values; wide: that of heavy groups, which look farther; units: of groups
-    that have limits of their own. beyond: the persons beyond the limits of the location, None where
-    they were not counted. weight, weight_sd: of every group from all counts. hidden: noisy persons
+    that have limits of their own. beyond: the people beyond the limits of the location, None where
+    they were not counted. weight, weight_sd: of every group from all counts. hidden: noisy people
     below which a private key is not shown, None where no key could be.
     """
 
@@ -76,7 +76,7 @@ class GroupEstimates:
 
 @dataclass(frozen=True)
 class GroupCounts:
-    """Noisy weights of every group, all persons with a pair, the deviations of their noise. alike:
+    """Noisy weights of every group, all people with a pair, the deviations of their noise. alike:
     whether every pair has the value that is asked for."""
 
     weight: Floats
@@ -216,14 +216,14 @@ def opened(
     limits: GroupBounds, rough: DecodedCells, mean: Floats, between: BetweenGroups, weight: Floats
 ) -> GroupBounds:
     """Limits moved out on the side where a group seems to lie, as far as its place is known: those
-    of all persons would cut the group that differs most."""
+    of all people would cut the group that differs most."""
     place = between.shrunk(mean, between.variance(rough.noise, weight)) - between.grand
     shift = np.where(rough.seen(SEEN), place, 0.0)
     return GroupBounds(limits.lower + np.minimum(shift, 0.0), limits.upper + np.maximum(shift, 0.0))
 
 
 def enough(people: GroupPairTable, settings: GroupSettings, epsilon: Fraction) -> None:
-    """Refuse groups that are public and hold too few persons in all: nothing need be spent."""
+    """Refuse groups that are public and hold too few people in all: nothing need be spent."""
     if people.members() * settings.strength(epsilon) < LEAST:
         raise InfeasibleError(
             f"n={people.members()} in the requested groups is too small to find the values",
@@ -240,7 +240,7 @@ def price(part: float, epsilon: Fraction) -> Fraction:
 def _persons(
     asking: GroupRun, counts: Floats, count_sd: float, epsilon: Fraction
 ) -> tuple[float, float]:
-    """The number of persons with a pair (bought, summed over groups, or both by precision), and
+    """The number of people with a pair (bought, summed over groups, or both by precision), and
     the deviation of its noise."""
     settings = asking.settings
     if settings.public_groups:
@@ -263,7 +263,7 @@ def _beyond(
     persons: float,
     heavy: bool,
 ) -> tuple[PooledTail, GroupOutsideCount | None]:
-    """The tail for heavy groups, and the persons beyond the location's limits."""
+    """The tail for heavy groups, and the people beyond the location's limits."""
     wallet = asking.wallet
     if not heavy and not asking.settings.counted:
         return tail, None

@@ -85,7 +85,7 @@ def _powers(place: Floats) -> Floats:
 
 
 def _curve(place: Floats, counts: Floats, scale: float) -> Floats:
-    """Coefficients of log(persons) by the place of a bin: quasi-likelihood of counts whose variance
+    """Coefficients of log(people) by the place of a bin: quasi-likelihood of counts whose variance
     is their mean and that of the noise, by Fisher's scoring; never bent outwards, nor rising from
     the last bin on."""
     powers = _powers(place)

@@ -1,7 +1,7 @@
 """Two arms that are public: their difference by one signed sum, at the noise of one mean.
 
 Who is in which arm is on the public roster, so that sizes cost nothing and a replaced person stays
-in its arm. Limits are found from all persons together and are the same for both arms, so that what
+in its arm. Limits are found from all people together and are the same for both arms, so that what
 they cut off cancels where the arms are alike. Claim and proof: docs/proofs/groups.md, section 12.
 """
 
@@ -22,10 +22,10 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 
 @dataclass(frozen=True)
 class TwoArms:
-    """The difference of the means over persons of two public arms.
+    """The difference of the means over people of two public arms.
 
     keys: of the arms as texts, the treated one first. target: None, or "clipped" for an interval
-    for the difference of limited values alone, which saves the count of persons beyond the limits.
+    for the difference of limited values alone, which saves the count of people beyond the limits.
 
     Example:
         question = pm.Compare("wage", arms="treated", membership="public")  # plans TwoArms

@@ -51,7 +51,7 @@ class _RoundBudget:
 
 
 def threaded_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[ThreadedPlan]:
-    """Plans that use all persons in every round."""
+    """Plans that use all people in every round."""
     for law in settings.laws(common.budget, common.dimension):
         for coarse in settings.starts(law, common, common.n):
             purse = _purse(settings, common, law, coarse)
@@ -146,7 +146,7 @@ def _strengths(schedule: Schedule, purse: _RoundBudget) -> tuple[float | Fractio
 def _aimed(
     search: RadiusSearch | None, schedule: Schedule, common: HeavyTailedNumbers, purse: _RoundBudget
 ) -> RadiusSearch | None:
-    """The search with radii below the planned one and the right number of persons outside."""
+    """The search with radii below the planned one and the right number of people outside."""
     if search is None:
         return None
     last = schedule.rounds[-1]
@@ -167,7 +167,7 @@ BLOCKS = (
 
 
 def disjoint_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[ThreadedPlan]:
-    """Plans whose stages have disjoint persons and the full budget each (replace-one only)."""
+    """Plans whose stages have disjoint people and the full budget each (replace-one only)."""
     for law in settings.laws(common.budget, common.dimension):
         exact = common.budget.pure_epsilon()
         total = _full(law, common) if law == "gaussian" else float(exact)

@@ -72,12 +72,12 @@ class BoundedMoment:
     all. Order 2 needs no more than a bound on the standard deviation and is always safe.
     records: m, the public number of records behind every person's value (the smallest one when
     it varies). icc: intraclass correlation of one person's records; m then counts as
-    m/(1 + (m - 1) icc). between_sd: bound on the same moment root of the persons' own levels around
+    m/(1 + (m - 1) icc). between_sd: bound on the same moment root of the people's own levels around
     the mean (for order 2 their standard deviation); 0 means that all records have the same mean.
     range: public (lower, upper) that holds every coordinate of the mean, or one pair a coordinate;
     None means the whole line, which needs delta > 0. norm_bound: optional bound on
     (E||record - mean||^k)^(1/k), one for each order (a single number holds for the largest order);
-    it shrinks the clipping radius when few directions carry the variance. Persons' own levels are
+    it shrinks the clipping radius when few directions carry the variance. People's own levels are
     then taken to be spread over directions in the same proportion.
 
     Example:

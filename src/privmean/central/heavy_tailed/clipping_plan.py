@@ -15,7 +15,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 
 @dataclass(frozen=True)
 class ClippingPlan(HeavyTailedPlan):
-    """schedule: of the sums. search: for a private radius of the last sum, count: of the persons
+    """schedule: of the sums. search: for a private radius of the last sum, count: of the people
     that it clips, where these are bought. nothing: predicted error of giving nothing."""
 
     common: HeavyTailedNumbers
@@ -42,7 +42,7 @@ class ClippingPlan(HeavyTailedPlan):
         """Predicted l2 error for values of the assumed spread without large outliers."""
 
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
+        """Predicted l2 error by cause, for a guess of the deviation of people's values a column."""
         return self.common.predict(guess_sd, self.last.choice.bias, self.last.choice.noise)
 
     @property
@@ -71,7 +71,7 @@ class ClippingPlan(HeavyTailedPlan):
         return Outside(self.search, self.common.n, self.common.tails, self.last.offset)
 
     def report(self, beyond: float, weight: float) -> dict[str, Any]:
-        """What the noisy number of clipped persons says."""
+        """What the noisy number of clipped people says."""
         assert self.count is not None
         return self.count.report(
             beyond, round(weight), self.common.tails, self.last.offset, self.common.beta

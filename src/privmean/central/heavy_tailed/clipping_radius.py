@@ -1,7 +1,7 @@
 """The clipping radius that minimises the planned error: a grid search over public numbers.
 
 Clipping bias falls and noise grows with the radius. Both are known functions of the assumption, the
-number of persons and the noise, so the best radius is found by planning, without looking at data.
+number of people and the noise, so the best radius is found by planning, without looking at data.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def ball(
 ) -> Choice:
     """The best radius of a ball whose centre is within `offset` of the mean.
 
-    divisor: relative standard deviation of the noisy number of persons that divides the sum; it
+    divisor: relative standard deviation of the noisy number of people that divides the sum; it
     moves the answer by that part of its distance from the centre.
     """
     size = min(tail.size for tail in tails)

@@ -1,7 +1,7 @@
 """Threaded clip-and-noise: rounds of clipping around an ever better centre.
 
 A ball whose centre is off by more than radius/sqrt(d) biases the mean by its offset, so one round
-cannot start from a coarse centre. Each round clips all persons (or its own disjoint part of them)
+cannot start from a coarse centre. Each round clips all people (or its own disjoint part of them)
 around the last round's answer; two or three rounds reach the floor. Radii, budget shares and the
 number of rounds come from explicit error bounds and public numbers only.
 
@@ -31,7 +31,7 @@ MOST_ROUNDS = 4
 
 @dataclass(frozen=True)
 class Round:
-    """One round: its share of the budget, its persons, and what is expected of it.
+    """One round: its share of the budget, its people, and what is expected of it.
 
     share: of mu^2 (Gaussian) or of epsilon (pure laws). offset: planned distance of its centre
     from the mean. choice: radius and error parts, root mean squares.
@@ -94,9 +94,9 @@ class Problem:
     """What planning needs to know, all of it public.
 
     total: mu (Gaussian) or epsilon (pure laws) for all rounds together, or for each round when the
-    rounds use disjoint parts of the persons. change: how far one person moves a clipped sum, in
+    rounds use disjoint parts of the people. change: how far one person moves a clipped sum, in
     radii of the ball (2 under replace-one). known_weights: standard deviation of the sum of weights
-    known before the first round, in persons; None if every round's own is all there is. beta:
+    known before the first round, in people; None if every round's own is all there is. beta:
     probability that some round's centre is farther from the mean than planned.
     """
 
@@ -129,7 +129,7 @@ class Problem:
         return choice.bias + math.hypot(noise, sampling)
 
     def _weights(self, power: float) -> float:
-        """Standard deviation of the sum of weights that a round divides by, in persons."""
+        """Standard deviation of the sum of weights that a round divides by, in people."""
         if self.known_weights is not None:
             return self.known_weights
         return (2 / math.sqrt(3) if self.law == "gaussian" else 2 * math.sqrt(2)) / power
@@ -137,7 +137,7 @@ class Problem:
     def schedule(
         self, offset: float, parts: Sequence[tuple[Fraction, float, int]]
     ) -> Schedule | None:
-        """The rounds for `parts` of (share, strength, persons); None if a round would not help."""
+        """The rounds for `parts` of (share, strength, people); None if a round would not help."""
         rounds = []
         for index, (share, power, persons) in enumerate(parts):
             if persons < 1:
@@ -151,7 +151,7 @@ class Problem:
         return Schedule(self.law, tuple(rounds))
 
     def together(self, offset: float, persons: int, rounds: int, ratio: int) -> Schedule | None:
-        """All persons in every round; the budget is shared."""
+        """All people in every round; the budget is shared."""
         return self.schedule(
             offset,
             [
@@ -161,7 +161,7 @@ class Problem:
         )
 
     def disjoint(self, offset: float, sizes: Sequence[int]) -> Schedule | None:
-        """Each round has its own persons and the whole budget."""
+        """Each round has its own people and the whole budget."""
         return self.schedule(offset, [(Fraction(1), self.total, size) for size in sizes])
 
     def best(
@@ -182,7 +182,7 @@ def _smallest(
     return min(found, key=lambda item: item.error, default=None)
 
 
-# --- public parts of the persons ------------------------------------------------------------------
+# --- public parts of the people ------------------------------------------------------------------
 PARTS = 24  # residues of the roster position among which disjoint blocks are dealt
 
 

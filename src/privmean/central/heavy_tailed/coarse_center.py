@@ -1,6 +1,6 @@
 """The coarse estimate: where the mean is, up to a few standard deviations of a person's value.
 
-Each column gets a histogram of the persons' values on a public grid of buckets whose width follows
+Each column gets a histogram of the people's values on a public grid of buckets whose width follows
 the assumption; the fullest noisy bucket's middle is the coarse centre. Four forms share this plan:
 
 * "selection": pure, over a public range: exact noisy argmax over all buckets;

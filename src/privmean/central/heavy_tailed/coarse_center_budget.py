@@ -15,7 +15,7 @@ from privmean.central.heavy_tailed.coarse_center import Coarse, Form, Ranges
 from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
-MARGIN = 0.3  # the fullest bucket leads any bucket far from the mean by this share of persons
+MARGIN = 0.3  # the fullest bucket leads any bucket far from the mean by this share of people
 KEPT = 0.4  # and holds at least this share
 LARGEST_CELLS = 2**22  # cells that a dense histogram may have, all columns together
 FINEST_SHARE = 2**40

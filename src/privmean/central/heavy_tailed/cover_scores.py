@@ -1,4 +1,4 @@
-"""Scores of candidate points: how many persons must change until a candidate loses.
+"""Scores of candidate points: how many people must change until a candidate loses.
 
 Exact integers, in which one person moves a score by at most one (docs/proofs/heavy-tails-cover.md).
 """
@@ -31,7 +31,7 @@ def directions(dimension: int) -> Floats:
 
 
 def projections(rows: Floats, points: Floats, direction: Floats, radius: float) -> Integers:
-    """<row - point, direction> clipped to +-radius, in steps of radius/2^20: (persons, points).
+    """<row - point, direction> clipped to +-radius, in steps of radius/2^20: (people, points).
 
     Elementwise arithmetic, so that a person's number depends on that person's row alone.
     """
@@ -45,7 +45,7 @@ def projections(rows: Floats, points: Floats, direction: Floats, radius: float) 
 
 
 def costs(z: Integers, threshold: int) -> Integers:
-    """Fewest persons to change until the sum of z reaches n * threshold; one cost a column of z.
+    """Fewest people to change until the sum of z reaches n * threshold; one cost a column of z.
 
     z holds integers of at most 2^20 in size, threshold is at most 2^20.
     """

@@ -27,25 +27,25 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 LARGEST_SEARCH = 2**36
 MOST_SAID = 32  # rounds: plans choose 8 at most, and planning takes longer than in proportion
-CLOSE = 0.03  # a number of persons that would do is this close to the smallest
+CLOSE = 0.03  # a number of people that would do is this close to the smallest
 
 
 @dataclass(frozen=True)
 class HeavyTailedMean:
-    """Mean of persons' values under `BoundedMoment`.
+    """Mean of people's values under `BoundedMoment`.
 
     moment: the assumption. mode: "calibrated" radii and intervals use the bias of the worst known
     law, "certified" ones a bound proved for every law (two to three times the error). split:
-    "together" uses all persons in every round and composes; "disjoint" gives every stage its own
-    public part of the persons at the full budget. law: noise of the sums; "auto" takes the smallest
+    "together" uses all people in every round and composes; "disjoint" gives every stage its own
+    public part of the people at the full budget. law: noise of the sums; "auto" takes the smallest
     planned error among those the budget allows. rounds: number of clip-and-noise rounds (at most
     32; None optimises). start: "histogram", "public" (the middle of the public range) or "auto".
     wide_buckets: coarse buckets of six standard deviations, for which the proof's constants hold,
     instead of two. private_radius: spend 15 % of epsilon on a smaller radius where the bound is
     pessimistic: a smaller error, and longer intervals. None does so in Gaussian rounds where the
     intervals are predicted to be shorter (replace-one), and else says what it would bring.
-    clipped_count: spend 5 % on a noisy count of clipped persons. beta: failure probability the plan
-    allows the coarse step. weights: `RecordWeights`, for persons with different, private numbers of
+    clipped_count: spend 5 % on a noisy count of clipped people. beta: failure probability the plan
+    allows the coarse step. weights: `RecordWeights`, for people with different, private numbers of
     records; in texts `weights=cap:12` (and `,critical:3,least:2`).
 
     Example:
@@ -54,7 +54,7 @@ class HeavyTailedMean:
         pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
 
     **Guarantees.** Unit: one person with all records. Any data. Public: the settings, the
-    assumption, and under replace-one the roster of persons (under add-remove `n_guess` takes the
+    assumption, and under replace-one the roster of people (under add-remove `n_guess` takes the
     place of their number). Assumed, for accuracy and intervals only: `moment`. All noise is exact.
 
     Raises `Infeasible` from `plan` when public numbers show that no useful release exists.
@@ -121,7 +121,7 @@ class HeavyTailedMean:
     def plan(self, budget: Budget, shape: PublicShape) -> Plan:
         """Everything decided before data are read.
 
-        Raises Infeasible, naming the number of persons that would do.
+        Raises Infeasible, naming the number of people that would do.
         """
         relation, n, d = budget.neighbors, shape.number(), shape.dimension
         if relation != REPLACE_ONE and (self.split == "disjoint" or self.private_radius):
@@ -205,7 +205,7 @@ def persons_for_error(
     dimension: int = 1,
     relation: Relation = REPLACE_ONE,
 ) -> int | None:
-    """About the smallest number of persons whose planned error (l2, rms) is at most `error`."""
+    """About the smallest number of people whose planned error (l2, rms) is at most `error`."""
     wanted = validate.positive("error", error)
 
     def enough(n: int) -> bool:

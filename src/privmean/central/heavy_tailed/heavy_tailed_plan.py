@@ -53,7 +53,7 @@ class HeavyTailedNumbers:
         return min(tail.size for tail in self.tails)
 
     def predict(self, guess_sd: float, bias: float, noise: float) -> dict[str, float]:
-        """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
+        """Predicted l2 error by cause, for a guess of the deviation of people's values a column."""
         guess = validate.positive("guess_sd", guess_sd)
         sampling = guess * math.sqrt(self.dimension / self.n)
         rmse = math.hypot(bias, noise, sampling)
@@ -77,7 +77,7 @@ class HeavyTailedNumbers:
         return np.clip(estimate, low, high)
 
     def released_persons(self, weight: float) -> int:
-        """n where it is public, else the noisy number of persons."""
+        """n where it is public, else the noisy number of people."""
         return self.n if self.relation == REPLACE_ONE else round(weight)
 
     def failed(self, shares: Mapping[str, float], advice: str = NOT_FOUND) -> Outcome:

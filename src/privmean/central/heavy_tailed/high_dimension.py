@@ -1,7 +1,7 @@
 """The estimator for several columns: coarse centre, then threaded rounds of clip-and-noise.
 
-All persons take part in every round and the losses compose (the default), or every stage has its
-own public part of the persons at the full budget ("disjoint").
+All people take part in every round and the losses compose (the default), or every stage has its
+own public part of the people at the full budget ("disjoint").
 
 Source: Agarwal et al. (2024), Algorithms 2-4 and Theorem 4.3; docs/proofs/heavy-tails-threaded.md.
 """
@@ -50,8 +50,8 @@ Part = tuple[tuple[int, ...], int]  # residues of roster positions, and their mo
 class ThreadedPlan(ClippingPlan):
     """Everything decided before data are read: start, rounds, radii, noise, and the bill.
 
-    strengths: mu (Gaussian law) or epsilon of each round. parts: the persons that the coarse step
-    and each round read; empty when all persons take part everywhere. weights: by number of records,
+    strengths: mu (Gaussian law) or epsilon of each round. parts: the people that the coarse step
+    and each round read; empty when all people take part everywhere. weights: by number of records,
     or None for one vote a person. first_weight: bought where the rounds' own sums of weights are
     not free.
     """
@@ -190,7 +190,7 @@ class ThreadedPlan(ClippingPlan):
             people = counted(people, size_is_public=self.common.relation == REPLACE_ONE)
             records = records_of(people, self.weights.max_records)
         stages: tuple[Curator, ...] = (curator,) * (1 + len(self.strengths))
-        if self.parts:  # every stage asks about persons of its own
+        if self.parts:  # every stage asks about people of its own
             stages = curator.parallel(PARTS, [people] * len(stages))
         center = self.coarse.find(stages[0], self._first(people))
         if center is None:
@@ -214,7 +214,7 @@ class ThreadedPlan(ClippingPlan):
             total, exact, present = self._totals(people, records, step, around, index + 1)
             moved, persons = stages[index + 1].ask(step, (total, exact))
             if self.parts:
-                pooled, precision = 0.0, 0.0  # other persons than in the round before
+                pooled, precision = 0.0, 0.0  # other people than in the round before
             pooled += step.scales[1] ** -2 * persons
             precision += step.scales[1] ** -2
             weight = max(pooled / precision, 1.0)
@@ -251,7 +251,7 @@ class ThreadedPlan(ClippingPlan):
         center: tuple[float, ...],
         stage: int,
     ) -> tuple[list[int], int, int]:
-        """Exact weighted sum, exact sum of weights, and persons with a value, of one stage."""
+        """Exact weighted sum, exact sum of weights, and people with a value, of one stage."""
         if records is not None:
             total, weight = totals(people, records, step, center)
             return total, weight, 0
@@ -311,7 +311,7 @@ class ThreadedPlan(ClippingPlan):
 
 @dataclass(frozen=True)
 class Union:
-    """Several disjoint parts of the persons, as far as the coarse step asks about them."""
+    """Several disjoint parts of the people, as far as the coarse step asks about them."""
 
     groups: tuple[PersonTable, ...]
 

@@ -38,7 +38,7 @@ ADVICE = (
     "the released sums leave no mean inside the public range: the range or the bound on the moment "
     "is wrong; give wider ones"
 )
-PAID = 0.1  # of what may be wrong, for a bound on the persons beyond a private radius
+PAID = 0.1  # of what may be wrong, for a bound on the people beyond a private radius
 
 
 def highest_mean(
@@ -76,7 +76,7 @@ class OneColumn:
     """Intervals of one column released as clipped sums with Laplace noise.
 
     sums: the release, in units of the box's radius; share: clipped mean minus its middle in the
-    same units; weight: what divided the sum, the noisy number of persons or a public one. The
+    same units; weight: what divided the sum, the noisy number of people or a public one. The
     sampling variance is the smaller of its estimate from the free sum of squares and the
     assumption's bound.
     """
@@ -150,7 +150,7 @@ class OneColumn:
         if self.weight == self.sums.weight or self.sums.relation != REPLACE_ONE:
             scales = [x * self.box.radius / self.weight for x in self.sums.ratio_noise(self.share)]
             return quantile((1 - level) / 2, scales, deviation)
-        # divided by the public number: persons without a value, at most so many with probability
+        # divided by the public number: people without a value, at most so many with probability
         # 1 - (1 - level)/10, pull the answer to the middle
         hidden = self.sums.noise[2] * math.log(5 / (1 - level)) - self.sums.weight
         pull = abs(self.share) * max(0.0, 1 + hidden / self.weight)

@@ -1,7 +1,7 @@
 """The one-dimensional estimator: coarse centre, then one Laplace release of the clipped sums.
 
 Source: Agarwal et al. (2024), Algorithm 1, Lemma 3.12 and Theorem 3.14; both steps read all
-persons and their epsilons add, the coarse step gets what it needs and no more
+people and their epsilons add, the coarse step gets what it needs and no more
 (docs/proofs/heavy-tails.md).
 """
 
@@ -26,7 +26,7 @@ from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
-AGREE = 2.0  # noise scales by which the noisy number of persons may fall short of n
+AGREE = 2.0  # noise scales by which the noisy number of people may fall short of n
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ class OneDimensionPlan(ClippingPlan):
         )
 
     def _divisor(self, sums: ColumnSums) -> float:
-        """What divides the sum: n where it is public and the noisy number of persons agrees.
+        """What divides the sum: n where it is public and the noisy number of people agrees.
 
         The noise of the number would otherwise move the answer by its part of the distance from
-        the centre; the intervals allow for persons without a value that the noise may hide.
+        the centre; the intervals allow for people without a value that the noise may hide.
         """
         persons = self.common.n
         if self.common.relation == REPLACE_ONE and sums.weight >= persons - AGREE * sums.noise[2]:

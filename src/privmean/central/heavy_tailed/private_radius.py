@@ -1,7 +1,7 @@
-"""Two bought diagnostics of clipping: a private radius, and a noisy count of clipped persons.
+"""Two bought diagnostics of clipping: a private radius, and a noisy count of clipped people.
 
 The private radius helps when the moment bound is pessimistic: the search goes from small radii
-upwards and stops where few persons remain outside, never beyond the planned radius. It is one run
+upwards and stops where few people remain outside, never beyond the planned radius. It is one run
 of the sparse vector technique on counts that all move the same way, so it is charged once.
 
 Proof: docs/proofs/heavy-tails-radius.md.
@@ -30,10 +30,10 @@ MISS = 0.05  # chance that noise stops the search too early at some candidate
 
 @dataclass(frozen=True)
 class RadiusSearch:
-    """Radii tried upwards until about `outside` persons lie beyond.
+    """Radii tried upwards until about `outside` people lie beyond.
 
     **Guarantees.** epsilon-DP (replace-one) for any data and any fixed or released centre: one
-    noisy threshold, noisy counts of persons outside growing balls, one answer, then it ends.
+    noisy threshold, noisy counts of people outside growing balls, one answer, then it ends.
     """
 
     candidates: tuple[float, ...]
@@ -51,7 +51,7 @@ class RadiusSearch:
 
     def expected(self, tail: Tail, persons: int, offset: float) -> float:
         """The radius that values without large outliers are expected to give: the candidate beyond
-        which no more than `outside` persons lie, the centre off by `offset`."""
+        which no more than `outside` people lie, the centre off by `offset`."""
         inside = stats.chi2.isf(self.outside / persons, tail.dimension) / tail.dimension
         least = math.hypot(offset, tail.size * math.sqrt(inside))
         return next((item for item in self.candidates if item >= least), math.inf)
@@ -79,7 +79,7 @@ def search_ball(
 ) -> RadiusSearch | None:
     """The search for a ball: 80 radii, a factor 2^(1/4) apart, from size/64 upwards.
 
-    least: persons outside that the final noise hides anyway (sqrt(d)/mu).
+    least: people outside that the final noise hides anyway (sqrt(d)/mu).
     """
     return _search([size * 2.0 ** (j / 4 - 6) for j in range(80)], planned, persons, epsilon, least)
 
@@ -126,7 +126,7 @@ class Outside:
 
 @dataclass(frozen=True)
 class ClippedCount(PersonsCount):
-    """A noisy count of the persons that the last round clipped. strength: mu or epsilon.
+    """A noisy count of the people that the last round clipped. strength: mu or epsilon.
 
     **Guarantees.** mu-GDP or epsilon-DP; paid for on top of the clipped sum, because a change of
     one person can move both.

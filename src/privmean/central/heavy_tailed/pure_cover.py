@@ -1,7 +1,7 @@
 """The exponential mechanism over a cover of the mean's neighbourhood: pure DP for d <= 3.
 
-A candidate loses if, in some direction, enough persons lie beyond it; its score is the number of
-persons that would have to change for it to lose. Scores are computed on integers, where one person
+A candidate loses if, in some direction, enough people lie beyond it; its score is the number of
+people that would have to change for it to lose. Scores are computed on integers, where one person
 moves them by at most one. A reference method: for the same budget `HeavyTailed` with K-norm noise
 is usually at least as accurate and much cheaper.
 
@@ -41,7 +41,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
-MOST_WORK = 5 * 10**8  # candidates x directions x persons
+MOST_WORK = 5 * 10**8  # candidates x directions x people
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class PureCover:
     """Mean of at most three columns under pure DP, chosen from a cover.
 
     moment: the assumption; needs a public `range`. proof: use only settings for which the accuracy
-    theorem's conditions hold (many more persons). beta: failure probability of the plan.
+    theorem's conditions hold (many more people). beta: failure probability of the plan.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
@@ -168,7 +168,7 @@ class PureCover:
 
     **Guarantees.** epsilon-DP for one person replaced, any data: exact argmax for the coarse centre
     and an exact permute-and-flip choice with integer scores of sensitivity one. Public: the number
-    of persons, the assumption. Nobody is counted: with no values at all a point is chosen all the
+    of people, the assumption. Nobody is counted: with no values at all a point is chosen all the
     same. The cover is thinned to `work` projections, and refused where that
     leaves none.
     """

@@ -23,13 +23,13 @@ from privmean.noise.noise_source import Integers
 
 @dataclass(frozen=True)
 class RecordWeights:
-    """Public weights for persons with m records each, m private.
+    """Public weights for people with m records each, m private.
 
     cap: M, the largest number of records that counts (longer records are averaged in full and
     count as M). critical: m_c; weights are inverse variances up to m_c records and inverse standard
     deviations above, so that no person's weighted radius grows further; None weighs every person
     with at least `least` records alike. Weights other than equal estimate the same mean only if
-    persons share one mean.
+    people share one mean.
 
     Example:
         people = pm.read(

@@ -42,7 +42,7 @@ class Estimate(HasOutput):
     radius is about. radii: one a coordinate or item where they differ. raw: the unbiased estimate
     before anything was cut or projected, and raw_radius its radius. spread: its approximate
     standard error, shaped like `raw`; noise: its standard error about the plain mean of the very
-    persons who reported; freedom: the degrees of freedom of both. effective: the effective number
+    people who reported; freedom: the degrees of freedom of both. effective: the effective number
     of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence: how far one report can
     move the estimate (in the norm). trivial: the radius says no more than
     the public range, and the value is its centre. weights: as asked for; used: "minimax" or
@@ -50,7 +50,7 @@ class Estimate(HasOutput):
     `relation` in words. unseen: a relation of epsilon and value that moves the answer by so much
     is found nine times in ten (0 with equal weights, which none can bias). candidates: how many
     answers radius and intervals must hold for, because the test chose one of them.
-    persons: of a protocol of several rounds, how many persons spent which epsilon in all of them.
+    persons: of a protocol of several rounds, how many people spent which epsilon in all of them.
     messages: how many reports the protocol asks of each person. jump: the width of what one report
     does, for intervals (largest_influence by default). proved: the proved radius of each single
     number at a failure probability, which no interval exceeds.
@@ -121,9 +121,9 @@ class Estimate(HasOutput):
         return self._interval(half, level, "interval", "normal approximation over many reports")
 
     def noise_interval(self, level: float = 0.95) -> Interval:
-        """Approximate interval for the mean of the very persons who reported.
+        """Approximate interval for the mean of the very people who reported.
 
-        Privacy noise alone, and what uneven weights make of the differences between persons.
+        Privacy noise alone, and what uneven weights make of the differences between people.
         """
         half = self._half(self.noise, level)
         return self._interval(half, level, "noise_interval", "the known law of the reports")
@@ -194,7 +194,7 @@ class Estimate(HasOutput):
     def guarantee(self) -> dict[str, Any]:
         """What protects each person, whatever the server does.
 
-        epsilon: how many at each level, of reports or, after several rounds, of persons.
+        epsilon: how many at each level, of reports or, after several rounds, of people.
         """
         unit = "one report"
         if self.persons is not None:

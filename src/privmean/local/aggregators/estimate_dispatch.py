@@ -40,7 +40,7 @@ def estimate(
     return distributions projected to the simplex (`raw` keeps the unbiased numbers).
 
     Guarantees. Post-processing of private reports: it cannot weaken anybody's privacy. The radius
-    holds with probability 1 - beta if persons are independent, all clients are honest (what others
+    holds with probability 1 - beta if people are independent, all clients are honest (what others
     can do is `poisoning`), and epsilon is not related to the value. Equal weights do not need the
     last; tested ones fail besides with the probability that the test misses a relation, and
     `unseen` says how large one it may well miss.

@@ -36,7 +36,7 @@ class ItemLaw:
     row: bool = False
 
     def variance(self, p: Floats | float) -> Floats | float:
-        """Variance of one item's number if a share p of the persons holds the item."""
+        """Variance of one item's number if a share p of the people holds the item."""
         if self.row:
             return (self.reach / 2) ** 2 - p * p
         chance = self.rare + p * (self.own - self.rare)
@@ -54,7 +54,7 @@ class ItemLaw:
         return result
 
     def noise(self, p: Floats | float) -> Floats | float:
-        """The part of the variance that privacy adds; the rest is the sampling of persons."""
+        """The part of the variance that privacy adds; the rest is the sampling of people."""
         return self.variance(p) - p * (1 - p)
 
 

@@ -125,7 +125,7 @@ def distance(counts: Floats, weights: Floats, variances: Floats) -> Floats:
 
 
 def unevenness(counts: Floats, weights: Floats) -> float:
-    """sum (w_i - 1/n)^2: times the variance between persons, what a weighted mean of the persons
+    """sum (w_i - 1/n)^2: times the variance between people, what a weighted mean of the people
     who reported is off their plain mean, if epsilon is not related to the values."""
     return float((counts * (weights - 1.0 / counts.sum()) ** 2).sum())
 

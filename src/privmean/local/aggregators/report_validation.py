@@ -1,6 +1,6 @@
 """The gate: which reports of a stream count, and under which reason the others are refused.
 
-No rule looks at other persons' reports, and nothing is repaired. Reasons, in the order of the
+No rule looks at other people's reports, and nothing is repaired. Reasons, in the order of the
 checks: those of `reports.decode`, then "wrong round", "unknown level", "wrong length", "late",
 "not issued", "out of range".
 """

@@ -1,6 +1,6 @@
 """Many clients in one process: the same laws as `clients`, vectorised, with the same coins.
 
-For studies on a table at hand, and for programs that hold many persons' values and must send
+For studies on a table at hand, and for programs that hold many people's values and must send
 private reports only. Entropy is the operating system's unless a seeded noise is given, and then
 everything that follows says `secure: false`.
 """

@@ -102,7 +102,7 @@ def _priv_unit(round_: Round, poles: Floats, u: Floats, levels: Levels, noise: N
 
 
 def _closest(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
-    """The number of a candidate each, a few persons' directions at a time."""
+    """The number of a candidate each, a few people's directions at a time."""
     assert round_.candidates is not None
     half = round_.candidates // 2
     index = np.empty(len(levels), dtype=np.int64)

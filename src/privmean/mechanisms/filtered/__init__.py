@@ -1,1 +1,1 @@
-"""The mean of persons with a friend in common: who is kept, and what is released of them."""
+"""The mean of people with a friend in common: who is kept, and what is released of them."""

@@ -1,4 +1,4 @@
-"""The mean of the persons that a random filter keeps, with its noisy count: one mechanism.
+"""The mean of the people that a random filter keeps, with its noisy count: one mechanism.
 
 Who is kept, how many and their mean cost together what `FilterCalibration` states; none of them
 alone is private. Proofs: docs/proofs/anisotropic.md.
@@ -74,7 +74,7 @@ class FilteredMean:
             return kept_mean(rows.metrics, kept, self.calibration, noise, self.shares)
 
     def kept(self, rows: Rows, noise: Noise, tell: Progress | None = None) -> Flags:
-        """The persons that the filter keeps: private, only its noisy summaries may leave."""
+        """The people that the filter keeps: private, only its noisy summaries may leave."""
         if self.sampled is not None:
             draws = self.sampled.draws
             friends = sampled_degrees(rows.metrics, rows.usable, draws, noise, progress=tell)

@@ -1,4 +1,4 @@
-"""The mean of the persons kept: a noisy count first, then noise in proportion to its inverse."""
+"""The mean of the people kept: a noisy count first, then noise in proportion to its inverse."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class FilterCalibration:
 
     @property
     def offset(self) -> float:
-        """t: persons taken off the count."""
+        """t: people taken off the count."""
         return self.threshold / self.count_steps
 
     def expected_multiplier(self, persons: float) -> float:
-        """s persons/(persons - t): the noise in units of 2 lambda/persons; infinite if t is."""
+        """s people/(people - t): the noise in units of 2 lambda/people; infinite if t is."""
         left = persons - self.offset
         return self.multiplier * persons / left if left >= 1 else math.inf
 
@@ -48,7 +48,7 @@ class FilterCalibration:
 class KeptMean:
     """What a filtered mean releases, in lattice units.
 
-    count: the noisy count of kept persons (less its offset). means, deviations: one a metric, the
+    count: the noisy count of kept people (less its offset). means, deviations: one a metric, the
     noisy means and the standard deviation of their noise a coordinate.
     """
 

@@ -24,7 +24,7 @@ def degrees(
     """Friends of each person, self included; friends are close in every metric.
 
     usable: rows that can have friends; the others have themselves only. Memory: one block^2 matrix
-    of doubles and a second copy of the rows; never persons^2. `progress` gets the fraction done.
+    of doubles and a second copy of the rows; never people^2. `progress` gets the fraction done.
     """
     result = np.ones(len(usable), dtype=np.int64)
     index = np.flatnonzero(usable)
@@ -64,7 +64,7 @@ def sampled_degrees(
     *,
     progress: Progress | None = None,
 ) -> Integers:
-    """Friends among `draws` persons drawn with replacement, afresh for each person.
+    """Friends among `draws` people drawn with replacement, afresh for each person.
 
     One shared sample would not do: replacing a person in it would move everybody.
     """

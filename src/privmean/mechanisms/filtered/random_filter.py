@@ -1,6 +1,6 @@
-"""Who is kept: a random filter under which two kept persons always have a friend in common.
+"""Who is kept: a random filter under which two kept people always have a friend in common.
 
-Two persons with more than half of all degrees share a friend, so they are at most two radii apart,
+Two people with more than half of all degrees share a friend, so they are at most two radii apart,
 however far the rest of the data lies. Keeping is random, with a probability that grows with the
 degree, so that one person cannot switch others on or off. Proofs: docs/proofs/anisotropic.md.
 """
@@ -32,7 +32,7 @@ class NoisyDegrees:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The sampled-degree filter: friends among `draws` persons a person, above `threshold`."""
+    """The sampled-degree filter: friends among `draws` people a person, above `threshold`."""
 
     draws: int
     threshold: int
@@ -42,7 +42,7 @@ def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
     """Keeping probabilities of the basic filter as integers over one denominator.
 
     add-remove (2 deg - n)/n, replace-one (2 deg - n - 1)/(n - 1), never below 0. The published
-    threshold n/2 is wrong for replace-one neighbours and odd n: two persons without a common friend
+    threshold n/2 is wrong for replace-one neighbours and odd n: two people without a common friend
     can then be kept in neighbouring tables.
     """
     n = len(deg)

@@ -1,6 +1,6 @@
 """Rows on a public integer lattice, and who lies close to whom, exactly.
 
-Whether two persons are friends must depend on their two rows alone: a floating-point Gram matrix
+Whether two people are friends must depend on their two rows alone: a floating-point Gram matrix
 around a centre read from the data would let one person flip the friendships of others. So rows are
 rounded to a lattice fixed in advance, and distances are compared as integers. Translations by
 integers are exact, so the centre used for speed cannot change a decision.
@@ -96,7 +96,7 @@ class Metric:
     radius: int = RADIUS
 
     def of(self, chosen: Flags) -> Metric:
-        """The same for some of the persons."""
+        """The same for some of the people."""
         return Metric(self.points[chosen], self.radius)
 
 
