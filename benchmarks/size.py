@@ -29,7 +29,7 @@ KINDS = (
 )  # fmt: skip
 # bodies that only say in words or plain data what an object is
 TEXTS = {
-    "describe", "why", "public", "shape", "to_dict", "facts", "summary", "details", "counted",
+    "describe", "rationale", "public", "shape", "to_dict", "facts", "summary", "details", "counted",
     "what_moved", "__str__", "__repr__", "words",
 }  # fmt: skip
 CHECKS = re.compile(r"_?(check|require|validate|refuse)")
@@ -260,7 +260,7 @@ def concepts(trees: dict[str, ast.Module], texts: dict[str, str], trip: dict) ->
         ),
         "file names used twice or more": sum(number > 1 for number in stems.values()),
     }
-    for name in ("describe", "why", "losses", "shares", "plan", "run", "interval", "to_dict"):
+    for name in ("describe", "rationale", "events", "shares", "plan", "run", "interval", "to_dict"):
         found[f"classes that write {name}"] = _methods(trees, name)[0]
     return found
 
