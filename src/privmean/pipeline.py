@@ -86,7 +86,7 @@ class PlanBase(HasOutput):
 
     @property
     def relation(self: HasBudget) -> Relation:
-        """The neighbours of the promise."""
+        """The neighbors of the promise."""
         return self.budget.neighbors
 
     def output(self: Plan) -> Output:

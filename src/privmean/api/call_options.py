@@ -1,4 +1,4 @@
-"""What every call may say, whatever it asks: the budget, the neighbours, the ledger, the noise."""
+"""What every call may say, whatever it asks: the budget, the neighbors, the ledger, the noise."""
 
 from __future__ import annotations
 

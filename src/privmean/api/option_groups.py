@@ -31,7 +31,7 @@ class BudgetOptions:
 
 @dataclass(frozen=True)
 class NeighborOptions(BudgetOptions):
-    """What may be spent, and between which neighbours."""
+    """What may be spent, and between which neighbors."""
 
     neighbors: Annotated[
         str | None,

@@ -46,7 +46,7 @@ RUNS, OWN_RUNS, THOROUGH = 5_000, 2_000, 100_000
 EACH, FEW = 10, 3  # neighbors of one recorded call at least: of rows, of raw records
 MOST_EACH = 400
 PERSONS = 601
-OF_CALLS = 0.2  # of the neighbours, whole calls: they take longer
+OF_CALLS = 0.2  # of the neighbors, whole calls: they take longer
 
 
 def audit(

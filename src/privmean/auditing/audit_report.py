@@ -54,7 +54,7 @@ class AuditReport:
 
     @property
     def runs(self) -> int:
-        """Replays on neighbours, and pairs of inputs of what has no curator."""
+        """Replays on neighbors, and pairs of inputs of what has no curator."""
         return self.findings.runs
 
     @property

@@ -139,7 +139,7 @@ def audit_streams(found: Findings, streamed: Sequence[Streamed] = STREAMED) -> N
         zero_out = bill.relation == "zero-out"
         found.seen.add(("relation", str(bill.relation)))
         for first, second in neighbours(item):
-            # of zero-out neighbours one has nothing but the centre
+            # of zero-out neighbors one has nothing but the center
             gap = told(item, second, Fixed()) - told(item, base if zero_out else first, Fixed())
             shift, rest, *_ = np.linalg.lstsq(response * scales, gap, rcond=None)
             share = float(shift @ shift) / declared

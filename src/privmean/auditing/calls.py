@@ -1,6 +1,6 @@
 """Whole calls: from raw records to everything that an outsider sees, recorded and replayed.
 
-A call is made once with noise that writes a tape. On a neighbour, whose records differ in one
+A call is made once with noise that writes a tape. On a neighbor, whose records differ in one
 person, the same call gets the same noisy answers: then all that can be seen must be the same, from
 the release to warnings, the log, refusals and the ledger.
 """
@@ -36,7 +36,7 @@ from privmean.privacy.budget import REPLACE_ONE
 Record = tuple[Any, ...]
 PERSON = "person"
 MANY = 20  # records of a hostile person
-CLIMBING = 0.5  # of the neighbours start from the dearest so far
+CLIMBING = 0.5  # of the neighbors start from the dearest so far
 EVERY = 5  # for one neighbor in so many every text is made; for others the release is compared
 FORMS = {
     "json": "to_dict", "text": "__str__", "rows": "rows", "details": "details", "frame": "to_frame",
@@ -53,7 +53,7 @@ MOST_EDGES = 400
 @dataclass(frozen=True)
 class Table:
     """Records of everybody. people: the records of each person, by id; names: of the columns;
-    texts: those that hold text; public: those that a neighbour keeps, with the number of records.
+    texts: those that hold text; public: those that a neighbor keeps, with the number of records.
     order: of all records, by a seed (0: person by person)."""
 
     names: tuple[str, ...]
@@ -152,7 +152,7 @@ def faces(made: Asked) -> dict[str, str]:
 
 @dataclass
 class Called:
-    """A call that was recorded; `replay` makes it on a neighbour."""
+    """A call that was recorded; `replay` makes it on a neighbor."""
 
     ask: Ask
     table: Table
@@ -201,7 +201,7 @@ class Called:
         return measured(self.tape.answers, compared, self.where, found)
 
     def follow(self, runs: int, found: Findings) -> None:
-        """So many neighbours, and those that lie near the dearest of them."""
+        """So many neighbors, and those that lie near the dearest of them."""
         rng = np.random.default_rng(self.seed)
         numbers = [*STRANGE, *edges(self.tape)]
         dearest, best = Fraction(-1), cast("Near | None", None)
@@ -214,8 +214,8 @@ class Called:
 
 
 def edges(tape: Transcript) -> list[float]:
-    """Numbers that the recorded run asked with (limits, origins, centres and radii around them),
-    and their neighbours among the doubles."""
+    """Numbers that the recorded run asked with (limits, origins, centers and radii around them),
+    and their neighbors among the doubles."""
     found: dict[float, None] = {}
     for item in tape.answers:
         asked = [float(number) for number in islice(numbers(item.mechanism), 64)]

@@ -34,7 +34,7 @@ EPSILON = Fraction(2)
 
 
 def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
-    """A mechanism, an exact answer, and those of neighbours."""
+    """A mechanism, an exact answer, and those of neighbors."""
     rows = np.linspace(-4, 9, 60)
     others: list[Any] = [np.concatenate([[value], rows[1:]]) for value in VALUES]
     yield RadiusSearch(60, EPSILON), rows[:, None], [item[:, None] for item in others]

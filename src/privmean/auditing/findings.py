@@ -13,7 +13,7 @@ MOST_SHOWN = 20
 
 @dataclass
 class Mechanism:
-    """runs: pairs of exact answers of neighbours; largest: loss over declared loss; unmeasured:
+    """runs: pairs of exact answers of neighbors; largest: loss over declared loss; unmeasured:
     pairs whose loss no pair of answers can show; shifted: pairs measured from the draws alone."""
 
     runs: int = 0
@@ -46,7 +46,7 @@ class Violation(NamedTuple):
 
 @dataclass
 class Findings:
-    """runs: replays on neighbours. differences: control flow or outcome differed. refused: subjects
+    """runs: replays on neighbors. differences: control flow or outcome differed. refused: subjects
     that a table or budget did not allow, with the reason. seen: what was on tapes (`coverage`)."""
 
     runs: int = 0

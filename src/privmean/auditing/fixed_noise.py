@@ -3,7 +3,7 @@
 A draw is handed out as a number that knows where it stands on the list: what it is added to is its
 operand, written down with the sum. A replay asks for the same draws and gets back the sums of the
 recording, whatever is added: two lists of operands, over the scales that were asked for, are what a
-pair of neighbours costs. Nothing of it is said by the mechanism.
+pair of neighbors costs. Nothing of it is said by the mechanism.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a pair of neighbours costs, from the operands that meet the noise.
+"""What a pair of neighbors costs, from the operands that meet the noise.
 
 A replayed draw gets the sums of the recording. Then the sizes of the differences of operands, over
 the scales that were asked for, are the loss of noise that is added; what the mechanism gives back
@@ -40,7 +40,7 @@ class Answered:
 class Paid:
     """share: the loss over what is declared; None where a draw is added to nothing (noise made of
     words, proposals that are rejected). trouble: what is wrong, in words. requests: those of the
-    neighbour."""
+    neighbor."""
 
     share: Fraction | None
     trouble: str = ""

@@ -104,7 +104,7 @@ class Cheapest:
 
     settings: those of the default. A target or an excess asks for its intervals, and then only
     the default's own ways are compared. known: an estimator for a public covariance, which is
-    compared with the others in the norm that it minimises. See `DefaultMean` and `Winsorized` for
+    compared with the others in the norm that it minimizes. See `DefaultMean` and `Winsorized` for
     what each way guarantees and assumes; the choice reads public numbers only.
     """
 

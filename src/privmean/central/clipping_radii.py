@@ -1,6 +1,6 @@
 """Clipping radii from a concentration assumption, and the arguments that assumptions share.
 
-An assumption bounds how far one person's value lies from the centre; everything a plan needs (the
+An assumption bounds how far one person's value lies from the center; everything a plan needs (the
 radius that holds all people, the bins' half width, the bias of clipping) follows from that bound
 (docs/proofs/winsorized.md, section 5).
 """
@@ -43,7 +43,7 @@ class Radii:
 
 
 class Concentration(Protocol):
-    """A public assumption on how far people's values lie from their centre."""
+    """A public assumption on how far people's values lie from their center."""
 
     @property
     def words(self) -> str:
@@ -85,7 +85,7 @@ class FromDeviations:
 def clipped_at(concentration: Concentration, dimension: int, tail: float) -> Radii:
     """Radii that one person leaves with probability at most `tail`, and the bias of clipping there.
 
-    With p(t) the bound on P(|y - centre| > t), clipping moves the mean by at most the integral of p
+    With p(t) the bound on P(|y - center| > t), clipping moves the mean by at most the integral of p
     beyond tau, which in terms of the tail probability s = p(t) is the integral of
     tau(s) - tau(tail) over s from 0 to tail.
     """

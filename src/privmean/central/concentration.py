@@ -1,7 +1,7 @@
 """What the caller assumes about people's values, and the clipping radius that follows from it.
 
 An assumption gives, for each column, a radius tau such that every one of n people lies within tau
-of the centre with probability at least 1 - gamma, and a small radius that one person leaves with
+of the center with probability at least 1 - gamma, and a small radius that one person leaves with
 probability at most 1/4 (the half width of location bins). Accuracy rests on it, privacy never does.
 
 Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Section 5, with
@@ -44,7 +44,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SubGaussian(FromDeviations):
-    """Each value is sub-Gaussian around the centre with proxy sd^2 (for a normal law: its sd).
+    """Each value is sub-Gaussian around the center with proxy sd^2 (for a normal law: its sd).
 
     sd: one number, or one a column, in the units of the data.
 

@@ -100,7 +100,7 @@ class WidenedBounds:
         """Largest mean excess over the last limits of those beyond the counted ones, by assumption:
         beyond either limit (for a person who counts 1), and beyond the nearer one.
 
-        If the mean excess over every limit is at most `excess` times its distance from the centre,
+        If the mean excess over every limit is at most `excess` times its distance from the center,
         a limit moved out by a factor g leaves at most the part g^(-1/excess) of the tail's sum.
         """
         lower, upper = self.counts[-1].limits if self.counts else self.limits

@@ -44,7 +44,7 @@ class DefaultMean:
     "clipped" spends nothing on the tails: the least noise, and an interval for the mean of the
     limited values only.
     excess: the assumption behind an interval for the mean: values beyond a limit exceed it on
-    average by no more than `excess` times the distance from the centre to that limit (1: no heavier
+    average by no more than `excess` times the distance from the center to that limit (1: no heavier
     than a Pareto tail of index 2). design_effect: public variance of the mean over that of
     unrelated people.
     limits: "selection" chooses both limits by one private choice instead of reading histograms,

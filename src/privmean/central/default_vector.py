@@ -1,7 +1,7 @@
 """The default mean of many columns: looks per octave, then rounds of rows shortened to a ball.
 
 For d > 3 (or too few people to split epsilon over the columns) all columns are looked at together:
-noisy counts per octave tell where each lies (`vector_looks`), rounds carry centre and scale of each
+noisy counts per octave tell where each lies (`vector_looks`), rounds carry center and scale of each
 into its values, and all that is left of the budget goes to one sum of rows, every column in units
 of its own scale, clipped to a ball whose radius was chosen privately (`vector_rounds`).
 docs/proofs/default-mean.md, section 6.

@@ -47,7 +47,7 @@ ROUNDS_FROM = 600  # rounds need this n*epsilon
 PARTS_TO = 1100  # and are worse than parts below this one, where these may be chosen
 AT_ONCE_TO = 1600  # and up to here parts may follow the first round, if people beyond are counted
 MOST_ROUNDS = 8
-PART = 0.7  # a round moves the origin if `WINDOW` neighbouring bins hold 70 % of the people
+PART = 0.7  # a round moves the origin if `WINDOW` neighboring bins hold 70 % of the people
 MOST_HELD = 0.85  # and parts are chosen if two of them hold so many
 NEVER_ENDS = 1 / 32  # part of the people that may be left behind where every round moved
 CLEAR = 18.0  # and that is so many noise scales, where many have no value: pure noise rarely is
@@ -61,7 +61,7 @@ FINE = 2  # halvings that ask for another choice
 MARGIN = 0.25  # of its length, on each side of a part: the limits
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
-SURE = 3.0  # noise scales of the people with a value, or of their private number, in their favour
+SURE = 3.0  # noise scales of the people with a value, or of their private number, in their favor
 LEAST = 130.0  # people with a value, times epsilon, that a column with nulls must have
 
 
@@ -70,7 +70,7 @@ class RoundSchedule:
     """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count).
 
     choice: price of a choice of a part, after a new start where no rounds are run (else 0), or, if
-    `at_once`, where the first round shows most people in two neighbouring bins.
+    `at_once`, where the first round shows most people in two neighboring bins.
     doubt: noise scale of `persons` (0 where they are public).
     """
 

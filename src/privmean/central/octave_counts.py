@@ -49,7 +49,7 @@ def octave_counts(logarithmic: Integers, present: int) -> Integers:
 
 @dataclass(frozen=True)
 class OctaveSummary:
-    """What a column shows: limits, a first centre and a first scale if values were found.
+    """What a column shows: limits, a first center and a first scale if values were found.
 
     least: what the scale is at least, where cells around zero resolve it (0 for values far off).
     missing, missing_sd: noisy number of people without a value, and its deviation.

@@ -34,7 +34,7 @@ def require_epsilon(epsilon: Fraction, of: str = "") -> Fraction:
 
 
 class PureBudgetSpender:
-    """What is left of `total`, for neighbours of `relation`. unit: parts of a person that counts
+    """What is left of `total`, for neighbors of `relation`. unit: parts of a person that counts
     are in, where a person is spread over several answers. shares: what was spent so far, as parts
     of the total by purpose."""
 

@@ -135,7 +135,7 @@ def centre_of(place: ClippingRegion) -> float:
 
 
 def spread_of(place: ClippingRegion) -> float:
-    """How far most people are from the centre, to half an octave: read off the histogram that was
+    """How far most people are from the center, to half an octave: read off the histogram that was
     paid for."""
     assert place.outcome == FOUND
     assert place.seen is not None

@@ -1,8 +1,8 @@
-"""Rounds that carry centre and scale of every column into its values, and the last sum.
+"""Rounds that carry center and scale of every column into its values, and the last sum.
 
 A round standardizes the columns with what is known, looks at the norms of the people's rows (one
 cheap histogram for all columns together), chooses the radius of a ball and releases the sums of the
-rows shortened to it, with the sums of sizes |z| beside them: new centres and new scales. The last
+rows shortened to it, with the sums of sizes |z| beside them: new centers and new scales. The last
 round has all that is left, and squares beside it, for intervals. docs/proofs/default-mean.md,
 section 6.
 """
@@ -39,7 +39,7 @@ APART = 2.0  # and of a group of shells farther out, beyond that, plus a quarter
 MOST_ROUNDS = 6
 GAIN = 1.5  # the last round comes when the one before promises less than this factor of variance
 LONG = 2.0  # times sqrt(d): most rows are longer where scales fell too far; another round follows
-ROUND_NOISE, ROUND = 0.1, (0.02, 0.07)  # aim: noise of a round's centre in scales; its part
+ROUND_NOISE, ROUND = 0.1, (0.02, 0.07)  # aim: noise of a round's center in scales; its part
 NORM_NOISE, NORMS = 0.03, (0.003, 0.03)  # aim: noise of a shell's count in people; its part
 LAST_NORMS = 0.05  # part of the norms before the last round
 KEEP = 4.0  # rounds stop when less than this many rounds' parts are left
@@ -71,7 +71,7 @@ class Shares:
 class LastSums:
     """Of the last round: the units of the columns, the mechanism, what it gave, and the path.
 
-    sums[j] / people[j] is the mean of column j in steps of the ball from its centre."""
+    sums[j] / people[j] is the mean of column j in steps of the ball from its center."""
 
     units: tuple[Standardization, ...]
     mechanism: RowSums
@@ -262,10 +262,10 @@ def narrowed(
     divisors: Floats,
     least: Floats,
 ) -> tuple[Standardization, ...]:
-    """New centres and scales from noisy sums of z and of |z|, in lattice steps.
+    """New centers and scales from noisy sums of z and of |z|, in lattice steps.
 
     The variance of a column is read as (pi/2) (mean|z|^2 - mean(z)^2), exact for a normal one
-    around the centre. Columns borrow from each other: the estimate moves towards their median as
+    around the center. Columns borrow from each other: the estimate moves towards their median as
     far as their spread is due to noise, but by no more than its own noise (limited translation,
     Efron and Morris 1972). A scale falls by at most `SHRINK` a round, and not below `least`.
     """

@@ -1,7 +1,7 @@
 """The Winsorized mean: find a location privately, clip around it, release the clipped mean.
 
 Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Algorithms 2-5,
-with small bins, the tight threshold, a recentring stage, shares from a planning rule, and for
+with small bins, the tight threshold, a recentering stage, shares from a planning rule, and for
 several columns the cheaper of Laplace and Gaussian noise (docs/proofs/winsorized.md).
 """
 
@@ -37,15 +37,15 @@ LARGEST_TAIL = 0.02  # of people clipped, at most, under the assumption
 
 @dataclass(frozen=True)
 class WinsorizedMean:
-    """Mean of people whose values concentrate around a centre, by clipping around it.
+    """Mean of people whose values concentrate around a center, by clipping around it.
 
     concentration: the assumption that gives the clipping radius (`SubGaussian`, `LogSobolev`,
     `BetweenWithin`, `BoundedWithin`, `UnknownScale`), or `Bounded` limits, which need no location.
-    range: public interval that holds the centre (one pair, or one a column); with it delta is not
+    range: public interval that holds the center (one pair, or one a column); with it delta is not
     needed. gamma: chance that anything is clipped in a column (the paper's radius), or None: the
     plan clips closer where its bound on the bias is small beside the noise saved; the bound is part
     of the interval. failure: acceptable chance that the location step fails. share, recenter:
-    shares of the location and recentring stages (None: chosen by the plan). fallback: public centre
+    shares of the location and recentering stages (None: chosen by the plan). fallback: public center
     used if no location is found (None: the release fails). design_effect: public factor on the
     sampling variance if people are dependent.
 

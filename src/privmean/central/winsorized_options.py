@@ -34,7 +34,7 @@ GRID_COLUMNS = 24  # beyond this many columns one Gaussian release beats compose
 
 @dataclass(frozen=True)
 class WinsorizedOptions:
-    """What a caller says of the ways: the assumption, a public range of the centre, and shares
+    """What a caller says of the ways: the assumption, a public range of the center, and shares
     that are held fixed (None: the plan chooses)."""
 
     concentration: Concentration
@@ -62,7 +62,7 @@ def ways_to_spend(settings: WinsorizedOptions, budget: Budget, facts: PublicFact
 
 
 def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Range, ...] | None:
-    """The public range of each column's centre, from one pair or one a column."""
+    """The public range of each column's center, from one pair or one a column."""
     if given is None:
         return None
     pairs = given if isinstance(given[0], tuple) else (given,) * columns

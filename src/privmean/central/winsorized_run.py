@@ -43,7 +43,7 @@ class Run:
         return curator.ask(EachColumn(step, self._times), exact)
 
     def locate(self, curator: Curator, units: Sequence[float]) -> tuple[Centers, list[bool]]:
-        """The centre of each column (None: not found), and whether it was found."""
+        """The center of each column (None: not found), and whether it was found."""
         step, facts, people = self.stages.location, self.facts, curator.people
         if step is None:
             pairs = self.limits or self.ranges
@@ -82,7 +82,7 @@ class Run:
     def clip(
         self, curator: Curator, centers: Centers, units: Sequence[float]
     ) -> list[ClippedMean | None]:
-        """The recentring stage, if planned, and the last one; None for columns without a centre."""
+        """The recentering stage, if planned, and the last one; None for columns without a center."""
         stages = self.stages
         if stages.recenter is not None:
             boxes = self._boxes(centers, self._first_slack(), units)
@@ -95,7 +95,7 @@ class Run:
         return self._sums(curator, boxes, stages.final)
 
     def _first_slack(self) -> tuple[float, ...]:
-        """How far centres may be off before recentring."""
+        """How far centers may be off before recentering."""
         if self.stages.location is None:
             assert self.ranges is not None
             return tuple((high - low) / 2 for low, high in self.ranges)
@@ -104,7 +104,7 @@ class Run:
     def _boxes(
         self, centers: Centers, slack: Sequence[float], units: Sequence[float]
     ) -> list[ClipInterval | None]:
-        """[centre - R, centre + R] with R = tau + slack, a column."""
+        """[center - R, center + R] with R = tau + slack, a column."""
         tau = self.facts.radii.tau
         return [
             None if c is None else _around(c, (t + s) * u)
@@ -132,7 +132,7 @@ class Run:
 
 
 def _around(center: float, radius: float) -> ClipInterval:
-    """The box around a released centre; wider where doubles cannot tell its ends apart, so that no
-    centre, however far, can make a release fail that was charged."""
+    """The box around a released center; wider where doubles cannot tell its ends apart, so that no
+    center, however far, can make a release fail that was charged."""
     reach = max(radius, abs(center) * 2.0**-40)
     return ClipInterval(center - reach, center + reach)

@@ -71,7 +71,7 @@ class Stages:
 
     @property
     def held_shares(self) -> tuple[float, float]:
-        """Shares of location and recentring in what the scale step left, as settings name them."""
+        """Shares of location and recentering in what the scale step left, as settings name them."""
         named = dict(self.shares)
         left = 1 - named.get("scale", 0.0)
         return named.get("location", 0.0) / left, named.get("recentring", 0.0) / left
@@ -188,8 +188,8 @@ def spend(
     """The best stages at these shares (of what the scale step left), and the facts with their
     radii; nothing where the shares leave too little for the mean.
 
-    recenter None: the best share of RECENTER_SHARES. wide: how far the centre may be off before
-    recentring, a column.
+    recenter None: the best share of RECENTER_SHARES. wide: how far the center may be off before
+    recentering, a column.
     """
     shares = RECENTER_SHARES if recenter is None else (recenter,)
     failure = predicted_failure(location, facts, bins)
@@ -233,7 +233,7 @@ def single(facts: PublicFacts, kind: str, final: ClippedSums) -> Stages:
 
 
 def _slack(facts: PublicFacts, rough_sd: float, wide: tuple[float, ...]) -> tuple[float, ...]:
-    """How far the centre may be off after a rough mean, a column: its noise and sampling error,
+    """How far the center may be off after a rough mean, a column: its noise and sampling error,
     never more than before it. rough_sd: deviation of the noise in its sum of z."""
     result = []
     for tau, before, sd in zip(facts.radii.tau, wide, facts.radii.sd, strict=True):

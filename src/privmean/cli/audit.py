@@ -1,4 +1,4 @@
-"""privmean audit: what neighbours change, against what is declared; exit 0 without violations.
+"""privmean audit: what neighbors change, against what is declared; exit 0 without violations.
 
 Not 0 either where nothing was audited: whoever looks at the status alone is not told that all is
 well.

@@ -26,7 +26,7 @@ MESSAGE = ctypes.create_string_buffer(b"the file cannot be read")
 
 @dataclass(frozen=True)
 class Texts:
-    """`width` texts a row: the UTF-8 bytes `data` between neighbours of `bounds`, one text after
+    """`width` texts a row: the UTF-8 bytes `data` between neighbors of `bounds`, one text after
     the other, rows * width + 1 bounds."""
 
     width: int

@@ -152,7 +152,7 @@ def standardize(columns: Floats, units: Sequence[Standardization], out: Floats) 
             out *= np.where(tiny, GROW, 1.0)
             scale = np.where(tiny, scale * GROW, scale)
         out *= 1 / scale
-    null = np.isnan(out)  # only where the value is: limits, centres and factors are finite
+    null = np.isnan(out)  # only where the value is: limits, centers and factors are finite
     if null.any():
         out[null] = 0.0
 

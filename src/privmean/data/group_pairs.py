@@ -130,7 +130,7 @@ class GroupPairTable(ABC):
 
     @abstractmethod
     def centered_counts(self, units: CenteredSums, column: int = 0) -> Integers:
-        """Masses per signed logarithmic bin of centred values, over the pairs of some groups."""
+        """Masses per signed logarithmic bin of centered values, over the pairs of some groups."""
 
 
 @dataclass(frozen=True)

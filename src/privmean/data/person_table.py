@@ -22,7 +22,7 @@ from privmean.data.grids import GRID_BITS, quotient
 
 @dataclass(frozen=True)
 class ClipInterval:
-    """A clipping interval [lower, upper] of one column on an integer grid centred at its middle.
+    """A clipping interval [lower, upper] of one column on an integer grid centered at its middle.
 
     z = clamp(floor((clip(x, lower, upper) - middle) / step + 1/2), -steps, steps), with `step` a
     power of two and about 2^20 steps from the middle to either limit. A null gives z = 0, the
@@ -90,7 +90,7 @@ class L2Ball:
     SHRINK if top > HUGE, so that squares neither overflow nor vanish; norm = sqrt of the sum of
     w_j^2 added from the first column to the last. With K = steps, z_j = trunc(w_j) if top <= radius
     and norm <= K, else z_j = trunc(w_j/norm * K): shrunk to the lattice's own radius K, then
-    truncated toward the centre. If doubles still overshot, which the integer sum of z_j^2 tells, K
+    truncated toward the center. If doubles still overshot, which the integer sum of z_j^2 tells, K
     is replaced by K (1 - 2^-30); were it to exceed K^2 even then (not below 2^20 columns), z = 0.
     So ||z|| <= K for any row, exactly, and z is within sqrt(d) + 1 steps of the real clipped row.
     """
@@ -105,7 +105,7 @@ class L2Ball:
 
     @cached_property
     def place(self) -> Floats:
-        """The centre as an array; not to be written to."""
+        """The center as an array; not to be written to."""
         return np.array(self.center, dtype=float)
 
     @cached_property

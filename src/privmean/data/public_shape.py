@@ -12,7 +12,7 @@ from privmean.privacy.budget import ADD_REMOVE, Relation
 
 @dataclass(frozen=True)
 class PublicShape:
-    """columns: their names. persons: n where neighbours share the roster, else None. design: a
+    """columns: their names. persons: n where neighbors share the roster, else None. design: a
     public guess of n where it is private. cap: records up to which a person counts, for the mean
     over records (None: every person counts once)."""
 

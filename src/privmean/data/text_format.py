@@ -87,7 +87,7 @@ def _sign(name: str, value: object, remedy: str) -> None:
 
 
 def known_encoding(encoding: str) -> str:
-    """The codec's own name, where each line can be decoded without its neighbours."""
+    """The codec's own name, where each line can be decoded without its neighbors."""
     if isinstance(encoding, str) and encoding == "utf-8":
         return encoding
     remedy = "use for example 'latin-1' or 'cp1252', or convert the file to UTF-8"

@@ -46,7 +46,7 @@ class ColumnIntervals:
     open_side: -1 or 1 where nobody is seen away from that public bound (`advice` says so).
     excess: the stated assumption: those beyond `counted_at` exceed the limits on average by no more
     than `reach` (`nearer` beyond the nearer limit, if that is said), which follows from a mean
-    excess over any limit of at most `excess` times its distance from the centre.
+    excess over any limit of at most `excess` times its distance from the center.
     """
 
     sums: NoisySums | None

@@ -1,4 +1,4 @@
-"""The heights of the k nearest of many random directions, and how many to favour.
+"""The heights of the k nearest of many random directions, and how many to favor.
 
 M directions uniform on the sphere of d dimensions and their opposites are 2M candidates. Given a
 pole, the favoured ones are the k directions with the largest |height|, each with the sign that

@@ -23,7 +23,7 @@ class HitsAbove(Choices):
 
     The caller owes that replacing one person moves every count by at most one.
 
-    Guarantees: pure loss `choices` times epsilon, for replace-one neighbours.
+    Guarantees: pure loss `choices` times epsilon, for replace-one neighbors.
     """
 
     level: float

@@ -35,7 +35,7 @@ class Mechanism(Protocol[X_contra, Y_co]):
 
     def sensitivity_share(self, exact: X_contra, other: X_contra) -> tuple[Fraction, ...]:
         """What this pair of exact answers costs, over what is declared: one number for each of
-        `losses`, at most 1 for neighbours. Epsilon over epsilon for a pure loss, mu^2 over mu^2 for
+        `losses`, at most 1 for neighbors. Epsilon over epsilon for a pure loss, mu^2 over mu^2 for
         a Gaussian one, cells over cells for a threshold. Empty where a loss is proved for a
         procedure as a whole, and no pair of answers can show it."""
         ...

@@ -87,10 +87,10 @@ def peel(scores: Integers, choices: int, unit: Fraction, noise: Noise) -> list[i
 class TopChoices(Choices):
     """`choices` different items of large score, one after the other, each at `epsilon`.
 
-    The caller owes that one change of neighbours moves every score by at most `span`.
+    The caller owes that one change of neighbors moves every score by at most `span`.
 
     Guarantees: `choices` exponential mechanisms of pure loss epsilon each, for replace-one
-    neighbours.
+    neighbors.
     """
 
     span: int

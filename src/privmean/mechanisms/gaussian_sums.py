@@ -53,7 +53,7 @@ class GaussianSums:
 
     Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
     with `affected` answers (those that one person can change; all of them unless given). The bill
-    names `relation`, the neighbours for which the caller counted the changes.
+    names `relation`, the neighbors for which the caller counted the changes.
     """
 
     name: str

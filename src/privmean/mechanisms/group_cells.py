@@ -30,7 +30,7 @@ class CellsOnBoxes:
 
     steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on
     the weights of one person over all groups, in people. affected: answers that one change of
-    neighbours can move. The unit of a cell is 4 parts steps^2 of its own group.
+    neighbors can move. The unit of a cell is 4 parts steps^2 of its own group.
     """
 
     name: str
@@ -42,7 +42,7 @@ class CellsOnBoxes:
 
     @property
     def reach(self) -> int:
-        """How far one change of neighbours can move all cells together, in people."""
+        """How far one change of neighbors can move all cells together, in people."""
         return self.most * (2 if self.relation == REPLACE_ONE else 1)
 
     def unit(self, steps: int) -> int:

@@ -16,7 +16,7 @@ from privmean.privacy.privacy_events import Gaussian
 class LatticeSums:
     """Integer sums and discrete Gaussian noise: one loss a block, whose scale is its noise.
 
-    The caller owes that one change of neighbours moves a block by at most its loss's sensitivity
+    The caller owes that one change of neighbors moves a block by at most its loss's sensitivity
     (l2, in lattice steps).
 
     Guarantees: the Gaussian losses, for the relation that they name.

@@ -26,7 +26,7 @@ class LikeliestBin:
     Exact answers are the people of each occupied bin. The caller owes that replacing one person
     moves one from a bin to another.
 
-    Guarantees: (epsilon, delta)-DP for replace-one neighbours, whatever the bins.
+    Guarantees: (epsilon, delta)-DP for replace-one neighbors, whatever the bins.
     """
 
     epsilon: Fraction

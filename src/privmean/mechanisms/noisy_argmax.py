@@ -28,7 +28,7 @@ class Bins:
     """`number` uniform bins of half width `half` that cover a public range.
 
     Index k holds (origin + 2 half k - half, origin + 2 half k + half]; values beyond the range are
-    counted in the first or last bin. origin is the centre of the first bin.
+    counted in the first or last bin. origin is the center of the first bin.
     """
 
     lower: float
@@ -75,7 +75,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Choices:
-    """`choices` selections one after the other, each at `epsilon`, for replace-one neighbours.
+    """`choices` selections one after the other, each at `epsilon`, for replace-one neighbors.
     words: what one person moves, for the bill."""
 
     name: str

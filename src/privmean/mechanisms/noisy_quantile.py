@@ -70,7 +70,7 @@ class NoisyQuantile:
     Bisection with a fixed number of noisy counts. The caller owes that replacing one person
     replaces one distance at most, whose number is public.
 
-    Guarantees: rho-zCDP in all for replace-one neighbours, whatever the distances.
+    Guarantees: rho-zCDP in all for replace-one neighbors, whatever the distances.
     """
 
     name: str

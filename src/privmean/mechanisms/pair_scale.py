@@ -1,4 +1,4 @@
-"""The scale of a column from public pairs of persons: one noisy dyadic histogram, no centre."""
+"""The scale of a column from public pairs of persons: one noisy dyadic histogram, no center."""
 
 from __future__ import annotations
 

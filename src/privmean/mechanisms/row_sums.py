@@ -19,7 +19,7 @@ from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian
 
-BITS = 20  # lattice steps from the centre to the edge: 2^19 to 2^20
+BITS = 20  # lattice steps from the center to the edge: 2^19 to 2^20
 
 
 @dataclass(frozen=True)

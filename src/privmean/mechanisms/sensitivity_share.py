@@ -1,7 +1,7 @@
 """What a pair of exact answers costs, as a share of what a loss declares: exact fractions.
 
 A mechanism's `moved` says how far two exact answers are apart in the currency of its losses. For
-answers of neighbours no share may exceed 1: that is the sensitivity of the proof, tried on data.
+answers of neighbors no share may exceed 1: that is the sensitivity of the proof, tried on data.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class StableHistogram:
     """Laplace counts of the occupied bins of one column, kept if at least `threshold`.
 
     scale: Laplace scale of each count; delta: the chance that a bin is shown that only one of two
-    neighbours occupies. Bins are a public infinite family; empty ones are never looked at.
+    neighbors occupies. Bins are a public infinite family; empty ones are never looked at.
 
     Guarantees: one person replaced: two Laplace answers of sensitivity 1 and scale `scale`, so
     (2/scale, delta)-DP; one person added or removed: one such answer. No assumption on the data
@@ -202,7 +202,7 @@ def _changes(exact: Mapping[int, int], other: Mapping[int, int]) -> list[int]:
 
 
 def _hidden_share(exact: Mapping[int, int], other: Mapping[int, int], columns: int) -> Fraction:
-    """What delta is for: bins that only one of two neighbours occupies, one person and one bin a
+    """What delta is for: bins that only one of two neighbors occupies, one person and one bin a
     column in either of them. A bin of more people would need a higher threshold."""
     most = 0
     for first, second in ((exact, other), (other, exact)):
@@ -212,7 +212,7 @@ def _hidden_share(exact: Mapping[int, int], other: Mapping[int, int], columns: i
 
 
 def moved_counts(relation: Relation) -> int:
-    """How many counts of one column a neighbour changes, each by one."""
+    """How many counts of one column a neighbor changes, each by one."""
     return 2 if relation == REPLACE_ONE else 1
 
 

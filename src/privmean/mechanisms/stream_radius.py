@@ -26,7 +26,7 @@ class RadiusSearch:
     """How the radius is found: from how many people, at what price.
 
     It stops at the first radius beyond which about five percent of the first records lie. All
-    counts are of one number a person, so between neighbours they move by at most 1 and all in the
+    counts are of one number a person, so between neighbors they move by at most 1 and all in the
     same direction; then Laplace noise of scale 2/epsilon on the limit and on every count costs
     epsilon (Lyu, Su and Li 2017, Theorem 5), whatever the number of radii tried.
     """

@@ -1,9 +1,9 @@
 """Clip-and-noise: a clipped vector sum and the sum of weights, released together.
 
-A person with m records (m may be private, 0..M) adds w(m) clip(row - centre, r(m)) to the sum and
+A person with m records (m may be private, 0..M) adds w(m) clip(row - center, r(m)) to the sum and
 w(m) to the weights, with public w and r; without weights, w = 1 for everybody with a value. The
-ratio of the two noisy sums estimates the mean minus the centre, so people without records do not
-pull it to the centre and nothing divides by a private number. The largest change is taken over all
+ratio of the two noisy sums estimates the mean minus the center, so people without records do not
+pull it to the center and nothing divides by a private number. The largest change is taken over all
 pairs of record numbers, on the integer lattice (docs/proofs/heavy-tails-weights.md).
 
 Source: Agarwal et al. (2024), Algorithm 2, for the clipped sum.
@@ -32,7 +32,7 @@ from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent, Pure
 
 Law = Literal["laplace", "k-norm", "gaussian"]
-BALL_BITS = 24  # lattice steps from the centre to the edge of the widest ball: 2^24 to 2^25
+BALL_BITS = 24  # lattice steps from the center to the edge of the widest ball: 2^24 to 2^25
 WEIGHT_BITS = 20  # weights are integers in units of 2^-20
 UNIT = 1 << WEIGHT_BITS
 EXTRA = Fraction(1, 20)  # share of the budget for the weights where they are not free
@@ -52,7 +52,7 @@ class JointSums:
     epsilon (pure laws).
 
     **Guarantees.** mu-GDP or epsilon-DP for one person, values and number of records, any data, any
-    centre that is public or already released.
+    center that is public or already released.
     """
 
     name: str
@@ -84,7 +84,7 @@ class JointSums:
 
     @cached_property
     def changes(self) -> tuple[tuple[int, int], ...]:
-        """(l2 change of the sum, change of the weights) over all neighbours.
+        """(l2 change of the sum, change of the weights) over all neighbors.
 
         Only pairs that no other pair exceeds in both are kept: every bound grows with both.
         """
@@ -177,7 +177,7 @@ class JointSums:
         return (pure_share(cost + abs(exact[1] - other[1]) / side, self.events[0]),)
 
     def draw(self, exact: tuple[Sequence[int], int], noise: Noise) -> tuple[Floats, float]:
-        """The noisy sum of w (row - centre) and the noisy sum of weights, from the exact ones."""
+        """The noisy sum of w (row - center) and the noisy sum of weights, from the exact ones."""
         total, weight = exact
         if self.law == "gaussian":
             raw = self.gaussian.draw((*total, weight), noise)

@@ -296,6 +296,6 @@ def part_of(budget: Budget, share: Fraction, number: int) -> Fraction:
 
 
 def boxes_about(centres: Sequence[float], radii: Sequence[float]) -> list[ClipInterval]:
-    """Limits at these distances from centres, or as near as doubles can tell."""
+    """Limits at these distances from centers, or as near as doubles can tell."""
     near = [max(radius, abs(c) * 2.0**-40) for c, radius in zip(centres, radii, strict=True)]
     return [ClipInterval(c - radius, c + radius) for c, radius in zip(centres, near, strict=True)]

@@ -25,7 +25,7 @@ from privmean.release.outcome import Outcome
 
 @dataclass(frozen=True)
 class ColumnPlan(PlanBase):
-    """A plan of which nothing is public but its columns, its settings and, where neighbours leave
+    """A plan of which nothing is public but its columns, its settings and, where neighbors leave
     it alone, the number of people. persons: that number, or a guess of it; columns: how many
     there are; about, guessed: what the promise calls the columns, and the guess."""
 

@@ -160,7 +160,7 @@ class SmoothedIntervals:
         return self._made(level, self._errors.alone(level), "interval")
 
     def interval(self, level: float, target: str | None = None) -> Interval:
-        """All points together, by the joint law of their errors: neighbouring points share them."""
+        """All points together, by the joint law of their errors: neighboring points share them."""
         return self._made(level, self._errors.together(level), "interval")
 
     def noise_interval(self, level: float) -> Interval:

@@ -6,7 +6,7 @@ whatever the other people are (a batched library solver promises no such thing).
 
 A person is null, with no coefficients at all, if records are fewer than asked, if a coefficient is
 not finite, or if the smallest eigenvalue of X'X/T (public scales; for the within form of the
-centred regressors) is below the public threshold. docs/proofs/longitudinal.md, sections 1 and 2.
+centered regressors) is below the public threshold. docs/proofs/longitudinal.md, sections 1 and 2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The law of errors of weighted sums of cells: of one sum exactly, of all together by simulation.
 
 An error is a weighted sum of independent noises, one a cell, and of normal sampling errors. Sums
-share cells, so that errors of neighbouring points go together: the quantile of the largest of them,
+share cells, so that errors of neighboring points go together: the quantile of the largest of them,
 in deviations, is less than what Bonferroni's bound gives. It is taken from fixed pseudo-random
 numbers, the same in every run: post-processing, reads no data. docs/proofs/longitudinal.md, 5.
 """

@@ -1,4 +1,4 @@
-"""The mean of people's own coefficients when nothing is known of units, centres and sizes.
+"""The mean of people's own coefficients when nothing is known of units, centers and sizes.
 
 A size of every variable is found first: the half octave of how far a person's own records lie from
 their mean; then the people of about these sizes are counted. People are fitted in these units (a

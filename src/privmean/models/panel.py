@@ -39,7 +39,7 @@ class PersonMoments:
     square: Floats
 
     def about(self, centre: float) -> Floats:
-        """Root mean square of own records about a centre."""
+        """Root mean square of own records about a center."""
         with np.errstate(all="ignore"):
             return np.sqrt(np.maximum(self.square - 2 * centre * self.mean + centre * centre, 0.0))
 

@@ -1,9 +1,9 @@
-"""A formula as polynomials in variables: which need a centre and a scale, and what that changes.
+"""A formula as polynomials in variables: which need a center and a scale, and what that changes.
 
 A term that is a product of powers of variables is built from (x - c)/s, if every term of its
 expansion is in the formula: the span is then the same, and coefficients of the standardized terms
 map to those of the formula's own terms by a matrix. Any other term is a variable of its own. Reads
-no data; centres and scales are public or released.
+no data; centers and scales are public or released.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from privmean.data.person_table import Floats
 from privmean.models.formula import INTERCEPT, Model, Tree, own_column
 
 Monomial = tuple[tuple[str, int], ...]  # powers of variables by name, in order of names
-Units = Mapping[str, tuple[float, float]]  # centre and scale of each variable
+Units = Mapping[str, tuple[float, float]]  # center and scale of each variable
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Design:
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        """The variables that need a centre and a scale, the response last."""
+        """The variables that need a center and a scale, the response last."""
         return tuple(name for name, _ in self.trees if name not in self.indicators)
 
     @property

@@ -1,6 +1,6 @@
 """What a pooled regression is asked and what it will ask: settings, and the mechanisms of its plan.
 
-Centre and scale of every variable by private choices; two rounds of noisy sums of people's second
+Center and scale of every variable by private choices; two rounds of noisy sums of people's second
 moments, the second in whitened regressors and residuals; then the sum of influences of the
 coefficients asked for, shortened to a ball, with their products. docs/proofs/pooled-regression.md.
 """
@@ -62,10 +62,10 @@ class Target:
 @dataclass(frozen=True)
 class PooledSettings:
     """design, weighting: the regression and what a person counts. targets: what is released; all
-    coefficients if None. units: public centres and scales of variables (a half octave of the
+    coefficients if None. units: public centers and scales of variables (a half octave of the
     spread). design_effect: public factor on the sampling variance. excess: people whose influence
     is shortened exceed the limit on average by no more than so many limits (1/2: no heavier than a
-    Pareto tail of index 3), by 9/4 of that where they are seen. looked: variables whose centre and
+    Pareto tail of index 3), by 9/4 of that where they are seen. looked: variables whose center and
     scale a private look at their column gives.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
@@ -143,7 +143,7 @@ class PooledSteps(ShorteningPlan):
 
     @cached_property
     def _search(self) -> tuple[Fraction, Fraction]:
-        """The share of all choices of centres and scales, and of all counts behind sizes."""
+        """The share of all choices of centers and scales, and of all counts behind sizes."""
         least = min(PARTS) / len(self.settings.searched)
         first = next(
             share for share, enough in MORE if self.n * self.parts.epsilon(least * share) >= enough

@@ -241,7 +241,7 @@ class PrivateScalePlan(ColumnPlan):
         )
 
     def errors(self, guess: float) -> tuple[float, float]:
-        """Of people whose centre is near zero."""
+        """Of people whose center is near zero."""
         if self.final is None:
             assert self.tail is not None
             multiple = NARROWEST
@@ -268,7 +268,7 @@ class PrivateScalePlan(ColumnPlan):
         return self._middle.ask(curator, curator.people, column, limits)
 
     def magnitude(self, curator: Curator, column: int, centre: float = 0.0) -> float:
-        """A magnitude about a centre that 50 to 75 % of the people stay below, by noisy argmax."""
+        """A magnitude about a center that 50 to 75 % of the people stay below, by noisy argmax."""
         first, last = self.settings.octaves
         cells = curator.people.log_counts(column, centre)
         both = cells[:LOG_BINS] + cells[LOG_ZERO + 1 :]

@@ -27,7 +27,7 @@ from privmean.models.monotone_cubic import Smooth
 Flags = npt.NDArray[np.bool_]
 
 MOST = 0.6  # part of the people in one cell above which it says nothing of places inside
-ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbours, and deviations: may be one value
+ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbors, and deviations: may be one value
 AROUND = 5  # cells to either side of the innermost that show how dense people are
 INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
@@ -159,7 +159,7 @@ class Distribution:
 
     @cached_property
     def _atoms(self) -> Flags:
-        """Which of these cells may be a single value: far denser than both neighbours."""
+        """Which of these cells may be a single value: far denser than both neighbors."""
         mass, noise, width = self._masses
         sure = np.maximum(mass - 2 * np.sqrt(noise + np.maximum(mass, 0)), 0) / width
         left, right = np.append(0.0, sure[:-1]), np.append(sure[1:], 0.0)
@@ -169,7 +169,7 @@ class Distribution:
 
     @cached_property
     def _uneven(self) -> Flags:
-        """Which of these cells are too near to one that differs from both neighbours for the
+        """Which of these cells are too near to one that differs from both neighbors for the
         people inside to be spread as a smooth law has them: values that repeat do that."""
         mass, noise, width = self._masses
         density, spread = mass / width, (noise + np.maximum(mass, 1.0)) / width**2
@@ -194,7 +194,7 @@ class Distribution:
 
     @cached_property
     def unevenness(self) -> float:
-        """How far the cells near the median are from what their neighbours lead to expect, beyond
+        """How far the cells near the median are from what their neighbors lead to expect, beyond
         the curvature of a smooth law: a sum of squares in deviations without the largest few (a law
         may begin, end or have a pole there). Values on a lattice show in all cells."""
         m, (mass, noise, width) = self._inner, self._masses
@@ -203,7 +203,7 @@ class Distribution:
             return 0.0
         starts = np.array([*range(first, m - INNER + 1), *range(m + INNER + 1, last)])
         mass, noise, width = (np.add.reduceat(x[:last], starts) for x in (mass, noise, width))
-        left = width[2:] / (width[2:] + width[:-2])  # weights of neighbours' densities
+        left = width[2:] / (width[2:] + width[:-2])  # weights of neighbors' densities
         one, two = width[1:-1] / width[:-2] * left, width[1:-1] / width[2:] * (1 - left)
         expected = one * mass[:-2] + two * mass[2:]
         all_noise = noise + np.maximum(mass, 1.0)

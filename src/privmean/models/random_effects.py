@@ -32,11 +32,11 @@ class RandomEffects(FromDeviations):
     group_sd: deviation of the groups' effects; within_sd: of a person's independent records;
     records: public number of records a person, at least; person_sd: of people's own effects.
     group_sizes: public numbers of people a group (they add up to the number of people); or group:
-    a public column of the table, in which they are counted. range: public interval of the centre,
+    a public column of the table, in which they are counted. range: public interval of the center,
     one or one a column (needed without delta). gamma: see `Winsorized`.
 
     A concentration for `Winsorized`; accuracy rests on it, privacy never does. Group membership and
-    sizes are public and the same for neighbours.
+    sizes are public and the same for neighbors.
 
     Example:
         schools = pm.RandomEffects(group_sd=0.5, within_sd=1.0, records=10, group_sizes=(25,) * 80)

@@ -117,7 +117,7 @@ class PooledRun:
             return self._nothing(FAILED, HIDDEN)
         return self.score(moments, fitted, units, hidden)
 
-    # --- centre and spread ------------------------------------------------------------------------
+    # --- center and spread ------------------------------------------------------------------------
     def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
         """Centre and scale of each variable, those of a size that too few people have for it to
         be seen, and whether all lie within the public range."""

@@ -102,7 +102,7 @@ class VarianceIntervals:
             sd = math.sqrt(beta**2 * (max(self.found.moment, 0.0) + 3 * noise) / n)
         half = quantile((1 - level) / 2, (noise,), sd)
         unit = self.found.scale**2
-        # the released centre's own error enters squared and only raises the moment
+        # the released center's own error enters squared and only raises the moment
         return unit * max(self.found.moment - half, 0.0), unit * (self.found.moment + half)
 
     def _of_coverage(self, level: float, sampling: bool) -> tuple[float, float]:

@@ -27,7 +27,7 @@ GROWTH = Fraction(6, 5)  # of the epsilon of a refinement's rounds: the last one
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a search looks: the public range of the deviation, a public rough centre (the pair
+    """Where a search looks: the public range of the deviation, a public rough center (the pair
     scale needs none), and gamma, the chance per person left outside."""
 
     smallest: float
@@ -114,7 +114,7 @@ class Search:
         return noisy
 
     def inside(self, center: float, radius: float, epsilon: Fraction) -> float:
-        """Noisy number of people within `radius` of the centre."""
+        """Noisy number of people within `radius` of the center."""
         count = self.curator.people.count_in_interval([_box(center, radius)])
         (noisy,) = self.curator.ask(
             JointLaplace((1,), (1,), epsilon, self.relation, "coverage"), [count]
@@ -177,6 +177,6 @@ def bisection(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Fou
 
 
 def _box(center: float, radius: float) -> ClipInterval:
-    """[center - radius, center + radius], as wide as doubles can hold around a far centre."""
+    """[center - radius, center + radius], as wide as doubles can hold around a far center."""
     radius = max(radius, abs(center) * 2.0**-40)
     return ClipInterval(center - radius, center + radius)

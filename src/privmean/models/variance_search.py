@@ -1,8 +1,8 @@
 """The variance between people, found privately: a scale to clip at, and an estimate of spread.
 
-Three ways: the pair scale (one histogram, no centre), an adaptive refinement after CoinPress, and
+Three ways: the pair scale (one histogram, no center), an adaptive refinement after CoinPress, and
 bisection on coverage. Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data"
-(2025), Algorithms 10-14, with a fixed number of rounds, the centre refined first, exact
+(2025), Algorithms 10-14, with a fixed number of rounds, the center refined first, exact
 sensitivities and basic composition (docs/proofs/variance.md; as printed: `VarianceAsPublished`);
 Biswas, Dong, Kamath and Ullman (2020) for CoinPress.
 """
@@ -77,7 +77,7 @@ class Deviations:
 class VarianceSearch(Deviations):
     """The variance of people's values in one column.
 
-    smallest, largest: public range of the standard deviation. method: "pair scale" (no centre; a
+    smallest, largest: public range of the standard deviation. method: "pair scale" (no center; a
     power of two within a factor of about two of the deviation), "coinpress" or "bisection" (both
     need a public rough `center`; values should lie within a few `largest` of it). rounds: of
     coinpress. gamma: chance per person left outside, which sets what a round clips (coinpress) or

@@ -103,7 +103,7 @@ class Table:
     def _heights(self) -> list[Bounds]:
         """Bounds of g at the starts of the blocks, up to the first that is at most 2^-LAST.
 
-        The ratio of two neighbours is itself geometric: two exponentials are enough.
+        The ratio of two neighbors is itself geometric: two exponentials are enough.
         """
         first = (1 << self.shift) ** self.power * self.rate
         ratio = exp_minus(first, PLACES)

@@ -1,6 +1,6 @@
 """Amplification of a mechanism that runs behind a random filter of people.
 
-A filter keeps person j with probability p_j. If neighbours change those probabilities by q_j with
+A filter keeps person j with probability p_j. If neighbors change those probabilities by q_j with
 sum at most `influence`, and the mechanism behind the filter is (inner, delta_0)-DP for one added or
 removed person among people that are pairwise friends of friends, the whole is (outer, delta)-DP:
 

@@ -15,7 +15,7 @@ Relation = Literal["replace-one", "add-remove", "zero-out"]
 Neighbors = Literal["replace-one", "add-remove"]  # what a caller may ask for
 REPLACE_ONE: Relation = "replace-one"
 ADD_REMOVE: Relation = "add-remove"
-ZERO_OUT: Relation = "zero-out"  # streams only: values replaced by the centre of the region
+ZERO_OUT: Relation = "zero-out"  # streams only: values replaced by the center of the region
 RELATIONS: tuple[Relation, Relation] = (REPLACE_ONE, ADD_REMOVE)
 NEIGHBORS: tuple[Relation, Relation, Relation] = (REPLACE_ONE, ADD_REMOVE, ZERO_OUT)
 
@@ -26,7 +26,7 @@ LATTICE = 2.0**20  # steps a standard deviation that Gaussian mechanisms use at 
 
 
 def relation_of(neighbors: str) -> Relation:
-    """The neighbouring relation named by the argument `neighbors`."""
+    """The neighboring relation named by the argument `neighbors`."""
     validate.choice("neighbors", neighbors, list(RELATIONS))
     return REPLACE_ONE if neighbors == REPLACE_ONE else ADD_REMOVE
 
@@ -39,7 +39,7 @@ def exact_fraction(value: float) -> Fraction:
 
 @dataclass(frozen=True)
 class Budget:
-    """The privacy loss a caller allows for one release, and against which neighbours.
+    """The privacy loss a caller allows for one release, and against which neighbors.
 
     Either `epsilon` (with `delta`, 0 for pure differential privacy) or `rho` (zero-concentrated
     differential privacy). There is no default: the caller must choose.

@@ -1,7 +1,7 @@
 """Whether a bill that was paid covers one that was run: line by line, each paid line used once.
 
-A line covers another of the same neighbours if every bound that is computed from it is at least as
-large: the same numbers; a line known by its epsilon alone (randomised response, the worst pure
+A line covers another of the same neighbors if every bound that is computed from it is at least as
+large: the same numbers; a line known by its epsilon alone (randomized response, the worst pure
 pair) over any pure line of at most that epsilon; Gaussian noise over Gaussian noise of at most its
 strength and lattice corrections. docs/proofs/study.md, section 1.
 """

@@ -1,4 +1,4 @@
-"""What a release promised: unit, neighbours, the bill, and the loss composed from it."""
+"""What a release promised: unit, neighbors, the bill, and the loss composed from it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Guarantee:
     """The promise of one release about one person and all of that person's records.
 
     `mechanisms` lists every mechanism call that touched data, failed attempts included, each with
-    the neighbours for which its sensitivity was counted. The promised (epsilon, delta) or rho is
+    the neighbors for which its sensitivity was counted. The promised (epsilon, delta) or rho is
     the allowed loss; `verify` recomposes the bill and checks that it is no larger, `problems` says
     in words what is wrong. `public` says what the promise treats as public, `note` what it does not
     cover, `part_of` the study (its run) whose charge covers this, which no ledger charges again.
@@ -135,9 +135,9 @@ class Guarantee:
         return total_epsilon(self.mechanisms, self.delta)
 
     def verify(self) -> bool:
-        """Whether the bill composes to at most the promise, for the promise's own neighbours.
+        """Whether the bill composes to at most the promise, for the promise's own neighbors.
 
-        False as well for an empty bill, for an entry that does not say for which neighbours its
+        False as well for an empty bill, for an entry that does not say for which neighbors its
         sensitivity was counted, for a unit that privmean does not protect, and for a stored
         guarantee that was changed after it was written, as far as its digest shows (one who
         computes the digest again is found out by a signature alone). `problems` says why.
@@ -200,7 +200,7 @@ class Guarantee:
         Raises ArgumentError for a schema, a relation, a promise or a kind of loss that is not
         known, and for numbers that no mechanism can have. Whether the bill keeps the promise and
         the digest fits is for `verify`. A guarantee stored before there was a schema number is read
-        and composed as ever, but not verified: its entries name no neighbours.
+        and composed as ever, but not verified: its entries name no neighbors.
         """
         from privmean.privacy.stored_events import (
             loss_from_dict,  # every kind of loss that there is

@@ -2,7 +2,7 @@
 
 A noise against the same noise moved by `shift` steps has `shift + 1` losses. Each is parted between
 the two multiples of the step beside it, so that both its mass and its mass under the other
-neighbour stay: that is the chord over one cell of the curve of delta in e^epsilon, and dominates
+neighbor stay: that is the chord over one cell of the curve of delta in e^epsilon, and dominates
 (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The laws on the grid are convolved by
 Fourier transforms. What that loses is bounded in docs/proofs/composition.md, section 1.
 """

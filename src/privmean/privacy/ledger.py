@@ -28,7 +28,7 @@ from privmean.privacy.sql_ledger_log import SqlJournal, is_database
 
 SCHEMA = "privmean-ledger-2"
 WITH_POLICIES = "privmean-ledger-3"
-OLDER = ("privmean-ledger-1",)  # lines without their lengths, entries without neighbours
+OLDER = ("privmean-ledger-1",)  # lines without their lengths, entries without neighbors
 
 
 class Ledger:
@@ -41,7 +41,7 @@ class Ledger:
     (on a file system whose locks work). An older copy put back forgets charges.
     Without a path the ledger lives in memory. epsilon and delta, or rho: the total; for a file that
     exists they may be left out, and must agree if given. An existing file that is empty is refused:
-    it was a ledger, or is none. One neighbouring relation and one unit:
+    it was a ledger, or is none. One neighboring relation and one unit:
     those of the first charge.
 
     Charges are made before any noise is drawn, and are never given back: neither for a release that

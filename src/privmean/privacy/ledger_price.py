@@ -1,4 +1,4 @@
-"""What a ledger charges for a cost: in its currency, for its neighbours and its unit."""
+"""What a ledger charges for a cost: in its currency, for its neighbors and its unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which neighbouring relations a bill holds for, as far as its entries say."""
+"""Which neighboring relations a bill holds for, as far as its entries say."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def holds_under(losses: Iterable[PrivacyEvent], relation: str) -> bool:
     """Whether no entry speaks of another relation.
 
     Entries that state a relation must state this one (`unstated` finds the others). Disjoint parts
-    of the people need a roster that neighbours share, so they are never part of an add-remove
+    of the people need a roster that neighbors share, so they are never part of an add-remove
     bill.
     """
     return all(_holds(loss, relation) for loss in losses)

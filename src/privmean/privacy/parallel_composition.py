@@ -17,7 +17,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 class Parallel(PrivacyEvent, kind="parallel"):
     """Mechanism calls on disjoint groups of people, the groups fixed by public facts.
 
-    A neighbour changes one group only, so the whole costs no more than each component (pure, mu,
+    A neighbor changes one group only, so the whole costs no more than each component (pure, mu,
     added delta, ...) at its largest over `branches`; the calls of one branch compose as usual.
     Replace-one only: under add-remove the groups of later people may move.
     """

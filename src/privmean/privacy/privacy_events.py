@@ -41,8 +41,8 @@ def _fields(kind: type[Any]) -> tuple[tuple[str, str, bool], ...]:
 class PrivacyEvent:
     """One mechanism call that touched data. `name` says what it was for.
 
-    `relation` names the neighbours for which the sensitivity was counted, `moved` says in words
-    what one change of such neighbours moves (by default told from the numbers). A loss without a
+    `relation` names the neighbors for which the sensitivity was counted, `moved` says in words
+    what one change of such neighbors moves (by default told from the numbers). A loss without a
     relation can be composed but stands on no bill that is verified.
 
     Every number is checked when the loss is made: a stored bill that was edited to a negative, zero
@@ -117,7 +117,7 @@ class PrivacyEvent:
         return values
 
     def what_moved(self) -> str:
-        """What one change of neighbours moves, in words."""
+        """What one change of neighbors moves, in words."""
         return self.sensitivity_text or self.counted()
 
     def counted(self) -> str:
@@ -141,7 +141,7 @@ class Laplace(PrivacyEvent, kind="discrete Laplace"):
     """Discrete Laplace noise, P(k) proportional to exp(-|k|/scale), on integer answers.
 
     `sensitivity` is the l1 sensitivity of all answers together, in steps of the answers (which are
-    integers, all with noise of this one scale). If the change of neighbours is known to fall on
+    integers, all with noise of this one scale). If the change of neighbors is known to fall on
     `cells_changed` answers, each moving by at most sensitivity/cells_changed, the loss is that of
     `cells_changed` smaller Laplace mechanisms. `joint` marks answers with several scales:
     sensitivity and scale are those of the first answer had it alone moved, and only their ratio,
@@ -248,7 +248,7 @@ class Gaussian(PrivacyEvent, kind="discrete Gaussian"):
 
 @dataclass(frozen=True)
 class Threshold(DeltaEvent, kind="threshold"):
-    """The delta of a noisy threshold: the chance that a cell only one neighbour has is shown.
+    """The delta of a noisy threshold: the chance that a cell only one neighbor has is shown.
 
     With the Laplace `scale` or the Gaussian `sd` of the counts (in people) and the number of
     `cells` such a cell can be, `delta` is checked against the tail of the noise: it must be at

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrivacyProfile(EpsilonEvent, ABC):
-    """A part known by its whole curve delta(epsilon), in both directions of neighbours.
+    """A part known by its whole curve delta(epsilon), in both directions of neighbors.
 
     `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
     uses `profile`, the law of the privacy loss that dominates the curve, and is much tighter.

@@ -99,7 +99,7 @@ class ParallelCurve(PrivacyProfile, kind="parallel curve"):
 
     Replacing a person changes one part only, and what later parts learn from earlier ones is
     post-processing, so the curve is the highest of the parts' curves. Valid for replace-one
-    neighbours with parts by roster position.
+    neighbors with parts by roster position.
     """
 
     parts: tuple[tuple[PrivacyEvent, ...], ...]

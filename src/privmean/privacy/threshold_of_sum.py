@@ -33,7 +33,7 @@ def scales_needed(tail: float) -> float:
 
 @dataclass(frozen=True)
 class ThresholdOfSum(DeltaEvent, kind="threshold of a sum"):
-    """The chance that a key which only one neighbour has is shown: its three noisy answers, each
+    """The chance that a key which only one neighbor has is shown: its three noisy answers, each
     with Laplace noise of `scale`, add up to `threshold` (both in people) or more.
 
     cells: keys of its own that a person can have, each of a weight of at most one person. `delta`

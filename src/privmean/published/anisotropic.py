@@ -1,7 +1,7 @@
 """Means in many columns with the published constants, for a known or an unknown covariance.
 
 Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy, "Dimension-free Private Mean Estimation for
-Anisotropic Distributions" (2024): Algorithm 1 for a known covariance (add-remove neighbours),
+Anisotropic Distributions" (2024): Algorithm 1 for a known covariance (add-remove neighbors),
 Algorithms 2 to 7, with corrections, for an unknown one (replace-one). `Anisotropic` is better in
 every respect: docs/proofs/anisotropic.md.
 """

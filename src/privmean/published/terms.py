@@ -11,7 +11,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 
 
 def require_delta(budget: Budget) -> float:
-    """The epsilon of a budget that has a delta beside it, for neighbours of the papers."""
+    """The epsilon of a budget that has a delta beside it, for neighbors of the papers."""
     if budget.neighbors != REPLACE_ONE:
         raise ArgumentError(
             "neighbors",

@@ -42,9 +42,9 @@ class VarianceAsPublished(Deviations):
     """Algorithms 10 (bisection) and 13 (coinpress): N = ceil(log2(largest^2/smallest^2)) rounds of
     two calls at epsilon/sqrt(16 N ln(1/delta)).
 
-    smallest, largest: public range of the standard deviation. center: public rough centre. gamma:
-    as in `Variance`. refine_first: bisection refines the centre before the first test of coverage
-    (as printed, a centre off by more than sqrt(2) largest deviations ends it at once).
+    smallest, largest: public range of the standard deviation. center: public rough center. gamma:
+    as in `Variance`. refine_first: bisection refines the center before the first test of coverage
+    (as printed, a center off by more than sqrt(2) largest deviations ends it at once).
 
     Guarantees: (epsilon, delta)-DP under replace-one, for any data; at most N rounds.
     """

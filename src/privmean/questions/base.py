@@ -32,7 +32,7 @@ class Question(Protocol):
 
     @property
     def default_neighbors(self) -> Neighbors:
-        """The neighbours where a call names none."""
+        """The neighbors where a call names none."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class TypedQuestion(Question, Protocol[R_co]):
 
 
 class QuestionDefaults:
-    """What most questions say: replace-one where no call names neighbours; no facts of tables.
+    """What most questions say: replace-one where no call names neighbors; no facts of tables.
 
     limits: what the declared types of a table's columns allow the answers, column by column.
     """

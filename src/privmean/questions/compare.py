@@ -55,7 +55,7 @@ class Compare(QuestionDefaults):
         question = pm.Compare("ln_wage", by="union", pair=("1", "0"))
         print(pm.ask(table, question, epsilon=1.0))
 
-    Guarantees: unit one person with all records; neighbours as the budget names them (add-remove
+    Guarantees: unit one person with all records; neighbors as the budget names them (add-remove
     for private arms, replace-one else, unless said); pure epsilon for any data. Public are the keys
     and the settings; the arm of a person is private, unless membership is public.
     """
@@ -101,7 +101,7 @@ class Compare(QuestionDefaults):
 
     @property
     def default_neighbors(self) -> Neighbors:
-        """The neighbours where a call names none."""
+        """The neighbors where a call names none."""
         return "replace-one" if self.by is not None or self._public else "add-remove"
 
     @property

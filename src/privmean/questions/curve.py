@@ -145,7 +145,7 @@ class Curve(QuestionDefaults):
         question = pm.Curve("ln_wage", "year", bins=[1968, 1975, 1982, 1989], assume=(0, 4))
         print(pm.ask(table, question, epsilon=1.0))
 
-    Guarantees: unit one person with all records, times included; neighbours as the budget names
+    Guarantees: unit one person with all records, times included; neighbors as the budget names
     them; the composed loss of all bins is at most the budget, for any data. Public: bins, settings
     and, under replace-one, the roster. Source: the binned form of docs/proofs/longitudinal.md,
     section 6.

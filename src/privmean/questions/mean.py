@@ -64,14 +64,14 @@ class Mean:
     south", "each - rest", "all pairs". membership: "private", or "public" where who has records in
     which group is public (replace-one, less noise). other: one more group for everything that is
     not listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
-    hold together. The usual neighbours are add-remove then.
+    hold together. The usual neighbors are add-remove then.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
         question = pm.Mean("ln_wage", assume=pm.SubGaussian(sd=0.5))
         print(pm.ask(table, question, epsilon=1.0, delta=1e-6))
 
-    Guarantees: unit one person with all records; neighbours as the budget names them; the composed
+    Guarantees: unit one person with all records; neighbors as the budget names them; the composed
     loss of all mechanism calls is at most the budget, for any data; public are the columns, the
     settings and, under replace-one, the roster of people.
     """
@@ -140,7 +140,7 @@ class Mean:
 
     @property
     def default_neighbors(self) -> Neighbors:
-        """The neighbours where a call names none."""
+        """The neighbors where a call names none."""
         private = self.by is not None and self.membership != PUBLIC
         return "add-remove" if private else "replace-one"
 

@@ -39,7 +39,7 @@ class Quantile(QuestionDefaults):
         table = pm.Table(pm.example("nlswork"), person="person_id")
         print(pm.ask(table, pm.Quantile("ln_wage", (0.1, 0.5, 0.9)), epsilon=1.0))
 
-    Guarantees: unit one person with all records, neighbours as the budget names them; the composed
+    Guarantees: unit one person with all records, neighbors as the budget names them; the composed
     loss is at most the budget, for any data; delta is left unspent. Source:
     docs/proofs/quantiles.md.
     """

@@ -76,21 +76,21 @@ class Regression(QuestionDefaults):
     within. weights: "people" (one vote a person) or a number C: records up to C a person. only:
     the terms to release, the others are used but not released, so that there is less noise.
     contrasts: sums of coefficients to release, {"b - a": {"k[b]": 1, "k[a]": -1}}. working:
-    "independence" or `Exchangeable(icc)`. scales: public centre and scale of variables, {"age":
+    "independence" or `Exchangeable(icc)`. scales: public center and scale of variables, {"age":
     (30, 8)}; bounds: their public limits, {"age": (14, 50)}: both save the search for them.
 
     For "per_person". fixed_effects: use deviations from the
     person's own means (the within form; no intercept). working: "independence", `Exchangeable(icc)`
     or `AR1(phi)`: public covariance of a person's errors, up to scale, by which records are
     weighted; AR1 needs `time`, the column that orders. threshold: people whose smallest eigenvalue
-    of X'X/T (for fixed effects, centred) is less are left out, as are people with fewer than
+    of X'X/T (for fixed effects, centered) is less are left out, as are people with fewer than
     `records` usable records (default: coefficients + 1). Left out, sizes of variables are found
     privately, and the threshold is for regressors about own means in these units. scales: public
     sizes of terms and of the response, by name (1 if not named; rounded to powers of two):
     threshold and resolution are for columns divided by them. resolution: columns are read on a grid
     of this step times scale and limited to 2^40 steps.
 
-    assume: what bounds one person's coefficients: nothing (a centre and a magnitude of each are
+    assume: what bounds one person's coefficients: nothing (a center and a magnitude of each are
     found privately); public limits, one pair or one a term, to which coefficients are limited; a
     concentration (`SubGaussian`, ...); or `Errors(residual_sd=..., between_sd=...)`. method:
     "auto", or an estimator itself (`Magnitudes(target="clipped")`, `Winsorized(..., range=...)`).
@@ -101,7 +101,7 @@ class Regression(QuestionDefaults):
         question = pm.Regression("ln_wage ~ union + tenure", effect="within")
         print(pm.ask(table, question, epsilon=3.0, delta=1e-6))
 
-    Guarantees: unit one person with all records, neighbours as the budget names them; the composed
+    Guarantees: unit one person with all records, neighbors as the budget names them; the composed
     loss is at most the budget, for any data: what a person adds is computed from that person's
     records and earlier noisy answers alone, and limited.
     Public: formula, settings and, under replace-one, the roster. Source: docs/proofs, pages

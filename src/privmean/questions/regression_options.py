@@ -26,7 +26,7 @@ FIRST = {
     WITHIN: "within-person (fixed-effects) regression: {}, people {}",
     OWN: "mean of person-specific coefficients: {}, people weighted equally",
 }
-WELL = 1e6  # widest ratio of a public centre to its scale
+WELL = 1e6  # widest ratio of a public center to its scale
 
 
 def pooled_of(
@@ -137,7 +137,7 @@ def _known(argument: str, name: object, names: Sequence[str]) -> str:
 def _units(
     design: Design, scales: Mapping[str, Any] | None, bounds: Mapping[str, Any] | None
 ) -> dict[str, tuple[float, float]]:
-    """Public centres and scales of variables, by the names of columns and of the response."""
+    """Public centers and scales of variables, by the names of columns and of the response."""
     called = {
         (ast.unparse(tree) if name == design.response else name): name
         for name, tree in design.trees

@@ -31,7 +31,7 @@ class Variance(QuestionDefaults):
 
     value: the column. method: "moment" finds a median and a spread privately and needs nothing
     given; the others need within, the public smallest and largest standard deviation: "pair scale"
-    or "coinpress" (see `VarianceSearch`; the latter needs center, a public rough centre). "auto":
+    or "coinpress" (see `VarianceSearch`; the latter needs center, a public rough center). "auto":
     "moment" where nothing is given, else "pair scale". related: public factor on the sampling
     variance if people are related ("moment"). resolution: see `privmean.read`.
 
@@ -46,7 +46,7 @@ class Variance(QuestionDefaults):
         table = pm.Table(pm.example("nlswork"), person="person_id")
         print(pm.ask(table, pm.Variance("ln_wage"), epsilon=1.0))
 
-    Guarantees: unit one person with all records, neighbours as the budget names them; the composed
+    Guarantees: unit one person with all records, neighbors as the budget names them; the composed
     loss is at most the budget, for any data.
     """
 

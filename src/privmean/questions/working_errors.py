@@ -20,7 +20,7 @@ class WorkingErrors:
     """Assumed deviations behind people's own coefficients.
 
     residual_sd: of errors; between_sd: of coefficients between people, one for all or one a term.
-    range: public limits of the centre, one pair or one a term (needed without delta).
+    range: public limits of the center, one pair or one a term (needed without delta).
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")

@@ -168,7 +168,7 @@ def fit(
 ) -> Buffered:
     """The best `Buffered` strategy found for a goal over `steps` steps.
 
-    Minimises log sens^2 + log sum_s w_s g_s^2; see `fit_buffers`.
+    Minimizes log sens^2 + log sum_s w_s g_s^2; see `fit_buffers`.
     """
     nodes, weights = compress(goal.tail_weights(steps))
 

@@ -25,7 +25,7 @@ def clamped_square(sd: Floats, dimension: int = 1) -> Floats:
     """E min(||N||, 1)^2 for N with `dimension` independent coordinates of deviation sd.
 
     The mean squared error of a clamped release in squared radii, exact where the truth is the
-    centre of the region; wherever it lies, at most four times this.
+    center of the region; wherever it lies, at most four times this.
     With c = 1/sd^2: d sd^2 P(chi2_{d+2} < c) + P(chi2_d > c).
     """
     from scipy.special import erf, gammainc, gammaincc

@@ -29,7 +29,7 @@ def pointwise(level: float, dimension: int = 1) -> float:
 def simultaneous(level: float, steps: int, dimension: int = 1) -> float:
     """Radius factor that holds for all `steps` steps together, whatever their correlation.
 
-    Centred Gaussian balls are positively correlated (Royen 2014; Sidak 1967 for d = 1), so each
+    Centered Gaussian balls are positively correlated (Royen 2014; Sidak 1967 for d = 1), so each
     step needs level^(1/n) only.
     """
     from scipy.stats import chi2

@@ -32,7 +32,7 @@ ENOUGH = 1e-5  # of the logarithm of the loss, a round
 def fit_shown(participation: Participation, steps: int, goal: ErrorGoal) -> ScaledBuffered:
     """The `ScaledBuffered` strategy with two buffers found best for what is shown.
 
-    Front-loaded where a person may take part more than once. Minimises the logarithm of the mean
+    Front-loaded where a person may take part more than once. Minimizes the logarithm of the mean
     clamped squared error by L-BFGS, first without the cap on the last step and then, while it is
     exceeded, with a penalty for that. The first DESIGN steps are computed, later variances
     extrapolated as in `fit_loaded`; whether the cap holds is computed in full.

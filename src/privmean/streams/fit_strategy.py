@@ -28,7 +28,7 @@ def best_toeplitz(
 ) -> Toeplitz:
     """The Toeplitz strategy with at most `taps` entries (default: the separation) of least error.
 
-    Minimises log ||c||^2 + log sum_s w_s g_s^2 over c_1 .. c_{p-1} by L-BFGS, with g = cumsum(1/c).
+    Minimizes log ||c||^2 + log sum_s w_s g_s^2 over c_1 .. c_{p-1} by L-BFGS, with g = cumsum(1/c).
     With p <= b the sensitivity is sqrt(k) ||c|| for entries of any sign, so nothing constrains
     them. Several starts, because one can stall; a diverging inverse counts as infinite error.
     """

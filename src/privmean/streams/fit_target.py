@@ -29,7 +29,7 @@ def fit_target(
 ) -> Buffered:
     """The `Buffered` strategy found best for a window or a decayed mean over `steps` steps.
 
-    Minimises the logarithm of the mean squared error (clamped, if that is the goal) by L-BFGS. The
+    Minimizes the logarithm of the mean squared error (clamped, if that is the goal) by L-BFGS. The
     first steps, up to a few times the reach of the target, stand for a longer run: later variances
     have come to rest.
     """

@@ -83,7 +83,7 @@ class Lattice:
         return None if self.taps else UNENDING
 
     def answers(self, dimension: int) -> int:
-        """The most coordinates of the noisy rows in which neighbours can differ."""
+        """The most coordinates of the noisy rows in which neighbors can differ."""
         limits = [self.most_steps] if self.most_steps is not None else []
         if self.taps:
             limits.append(self.participation.within(self.steps) * len(self.taps))

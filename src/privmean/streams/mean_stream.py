@@ -29,7 +29,7 @@ class MeanStream(StreamBase[StreamPlan]):
     Give the arguments of `continual.plan`, or a finished plan to `from_plan`. Every record is
     clipped to the public region, waits until its person may take part again, takes one step, and
     the mean of all records that took a step so far is released: `update` and `extend` return the
-    new releases. A record without a usable value takes its step as the centre of the region.
+    new releases. A record without a usable value takes its step as the center of the region.
 
     state
         Path of a state file. Without it the stream lives in memory only and must not be restarted.

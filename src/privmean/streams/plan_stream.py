@@ -114,7 +114,7 @@ def plan(
         neither, a radius around 0 is found privately from the first records of `search_persons`
         people, for a tenth of epsilon; nothing is released before.
     neighbors
-        "replace-one" (values replaced by any others) or "zero-out" (replaced by the centre, at
+        "replace-one" (values replaced by any others) or "zero-out" (replaced by the center, at
         half the noise).
     release_every
         Release after every this many arrivals; the rows of one step are then summed.

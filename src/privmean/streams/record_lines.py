@@ -129,7 +129,7 @@ class Reader:
         if len(cells) == len(pieces) == self._width:
             return [cells[place] for place in self._columns]
         if len(cells) < self._width <= len(pieces):
-            # a quote that would swallow delimiters of its neighbours is a plain sign
+            # a quote that would swallow delimiters of its neighbors is a plain sign
             cells = [self._alone(piece) for piece in pieces]
         before = self._outer(pieces, first)
         behind = self._outer(pieces[::-1], self._width - 1 - last, -1)

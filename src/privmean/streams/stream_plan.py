@@ -40,7 +40,7 @@ class StreamForecast:
     """What a run of `steps` steps will look like; noise in the unit of the values.
 
     shown_rmse: root mean squared error over all steps of releases clamped to the region, for a
-    truth at its centre. last_sd: deviation of the noise at the last step. small_from: the first
+    truth at its center. last_sd: deviation of the noise at the last step. small_from: the first
     step from which on the noise stays below a tenth of the region's width; None: not in this run.
     in_radii: the clipping radius is not known yet, and is the unit.
     """
@@ -71,7 +71,7 @@ class StreamPlan:
     Guarantees
     ----------
     unit: one person with all records. neighbours: same arrivals (ids, order, number); the values of
-    one person are replaced by any others ("replace-one") or by the centre ("zero-out"). All
+    one person are replaced by any others ("replace-one") or by the center ("zero-out"). All
     releases of the stream together are within the budget, also if later records depend on earlier
     releases. Nothing is assumed about the values. groups: a public guess of the number of groups of
     a keyed stream, 0 for none; horizon: its limit of steps in all groups together.

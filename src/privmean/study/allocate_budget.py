@@ -2,7 +2,7 @@
 
 A part of the budget is a strength: doubling it halves the noise of pure mechanisms. Questions with
 a wanted error get the least strength that reaches it; the others share what is left in proportion
-to weight^(1/3) for pure and (epsilon, delta) budgets, weight^(1/4) for rho, which minimises the
+to weight^(1/3) for pure and (epsilon, delta) budgets, weight^(1/4) for rho, which minimizes the
 weighted sum of squared errors, each relative to what the question would have alone
 (docs/proofs/study.md, section 2). Three ways of composing are tried, all of them valid, with looks
 that questions share (section 5) and without:

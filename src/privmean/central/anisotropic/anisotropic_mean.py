@@ -32,7 +32,7 @@ class AnisotropicMean:
     columns, one variance a column (d,), a matrix (d, d), always an upper bound; or None, and then
     half of the people serve to estimate the scales privately (replace-one only). For means of
     several records see `person_covariance`. method: "auto" takes the least predicted error of
-    "average" (filtered mean), "two-phase" (filtered centre, then a clipped sum) and "noisy-degree"
+    "average" (filtered mean), "two-phase" (filtered center, then a clipped sum) and "noisy-degree"
     (a filter for large public n). beta:
     chance that some person is filtered out or clipped, under the assumption. n_guess: under
     add-remove the public number of people that radii and noise are made for; the true number
@@ -49,9 +49,9 @@ class AnisotropicMean:
         pm.mean(rows, method=known, epsilon=1.0, delta=1e-6)
 
     Guarantees. Unit: one person with all records. (epsilon, delta)-DP, delta > 0, for replace-one
-    or add-remove neighbours, whatever the data and whether or not the covariance is right. Public:
+    or add-remove neighbors, whatever the data and whether or not the covariance is right. Public:
     the columns, all arguments, and the number of people under replace-one. If the filter finds no
-    centre the release has status "failed" and the budget is spent.
+    center the release has status "failed" and the budget is spent.
 
     Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy, "Dimension-free Private Mean
     Estimation for Anisotropic Distributions" (2024); filter: Tsfadia, Cohen, Kaplan, Mansour and

@@ -34,7 +34,7 @@ COUNT_SHARES = np.linspace(0.02, 0.95, 120)  # shares of mu tried for the count
 COUNT_STEPS = 2.0**24  # the same for the count
 CLIP_STEPS = 2**26  # the clipping radius in lattice steps
 MOST_PAIRED = 30_000  # people up to which all pairs are compared
-CENTRE_PERSONS = 10_000  # people of a centre beyond that, at epsilon 1 or more
+CENTRE_PERSONS = 10_000  # people of a center beyond that, at epsilon 1 or more
 SAFETY = 1e-9  # relative room for the rounding of doubles in the formulas
 
 
@@ -109,7 +109,7 @@ def calibrate(
     """The calibration of a filtered mean within (epsilon, delta), for `n_guess` public people.
 
     n_guess only steers utility: privacy holds for any number of people. most: of the people
-    that may be taken off the count, so that a centre bears some missing. influence and slip belong
+    that may be taken off the count, so that a center bears some missing. influence and slip belong
     to the filter (see `privacy.amplification`). Raises Infeasible from public numbers.
     """
     inner = inner_epsilon(epsilon, relation, influence + slip)
@@ -165,9 +165,9 @@ def gaussian_after(curve: PrivacyProfile, epsilon: float, delta: float, dimensio
 
 
 def centre_parts(persons: int, epsilon: float = 1.0) -> int:
-    """A centre of one in so many people is as good; pairs of all would take long.
+    """A center of one in so many people is as good; pairs of all would take long.
 
-    epsilon: below 1 the centre has more people in proportion.
+    epsilon: below 1 the center has more people in proportion.
     """
     enough = CENTRE_PERSONS / min(epsilon, 1.0)
     return max(1, int(persons / enough)) if persons > MOST_PAIRED else 1

@@ -44,7 +44,7 @@ REFINEMENTS: tuple[Refinement, ...] = (
 CENTRE_SHARES = (0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FILTER_SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 PERSONS_SHARE = 0.02  # of mu^2 of the clipped sum, for the count under add-remove
-MOST_OFFSET = 0.45  # of the people, taken off a centre's count: it stands half of them missing
+MOST_OFFSET = 0.45  # of the people, taken off a center's count: it stands half of them missing
 SLIP_SHARE = 0.1  # of delta, for a filter that can slip
 
 
@@ -74,7 +74,7 @@ class Candidates:
 
     @property
     def parts(self) -> int:
-        """The centre is that of one in so many people, unless friends are sampled."""
+        """The center is that of one in so many people, unless friends are sampled."""
         if self.draws is not None:
             return 1
         if self.relation == REPLACE_ONE:
@@ -84,7 +84,7 @@ class Candidates:
     def centre(
         self, epsilon: float, delta: float, exponent: float, persons: int, most: float = MOST_OFFSET
     ) -> Centre:
-        """A centre behind the basic filter (or the sampled one), within (epsilon, delta)."""
+        """A center behind the basic filter (or the sampled one), within (epsilon, delta)."""
         radius = pairs_radius(self.spectrum, exponent, persons, self.beta)
         dimension = self.spectrum.dimension
         sampled: Sampled | None = None
@@ -120,7 +120,7 @@ class Candidates:
         return self._plan(self.centre(self.epsilon, self.delta, 1.0, self.n_guess, most=1.0))
 
     def two_phase(self) -> Iterator[KnownPlan]:
-        """A filtered centre, then the clipped sum with all that the composition leaves."""
+        """A filtered center, then the clipped sum with all that the composition leaves."""
         whole = gaussian_mu(self.epsilon, self.delta)
         persons = -(-self.n_guess // self.parts)
         for share in CENTRE_SHARES:
@@ -168,7 +168,7 @@ class Candidates:
                     yield self._refined(first, mu * math.sqrt(1 - share), share)
 
     def _refined(self, centre: Centre, mu: float, share: float) -> KnownPlan:
-        """The best shapes of centre and clipped sums of total `mu`."""
+        """The best shapes of center and clipped sums of total `mu`."""
         best: tuple[float, Centre, tuple[ClipStep, ...]] | None = None
         chains = [self._steps(mu, refinement) for refinement in REFINEMENTS]
         for exponent in EXPONENTS:

@@ -1,4 +1,4 @@
-"""Clipped sums around a released centre, each with less noise and a smaller radius than before."""
+"""Clipped sums around a released center, each with less noise and a smaller radius than before."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def clip_radius(
     beta: float,
     exponent: float = 1.0,
 ) -> float:
-    """A radius around a noisy centre that holds n_guess people in the metric Sigma^(-exponent/4).
+    """A radius around a noisy center that holds n_guess people in the metric Sigma^(-exponent/4).
 
-    The centre's noise is `noise` times Sigma^(centre_exponent/4) times a standard normal vector.
+    The center's noise is `noise` times Sigma^(centre_exponent/4) times a standard normal vector.
     Tails of Hsu, Kakade and Zhang (2012) for the people and for the noise.
     """
     u = math.log(n_guess / beta)
@@ -89,7 +89,7 @@ class ClipStep:
         return (2 if relation == REPLACE_ONE else 1) * STEPS / self.mean_mu
 
     def noise(self, radius: float, relation: Relation, persons: float) -> float:
-        """Noise of the centre that this step gives, in its metric."""
+        """Noise of the center that this step gives, in its metric."""
         return self.scale(relation) / STEPS * radius / persons
 
 
@@ -102,7 +102,7 @@ def expected_chain(
     n_guess: int,
     beta: float,
 ) -> tuple[list[float], float]:
-    """Radii of the steps and the last noise, if the first centre's noise is `noise`."""
+    """Radii of the steps and the last noise, if the first center's noise is `noise`."""
     radii = []
     for step in steps:
         radius = clip_radius(powers, noise, exponent, n_guess, beta, step.exponent)

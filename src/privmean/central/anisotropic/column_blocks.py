@@ -24,13 +24,13 @@ from privmean.privacy.privacy_events import Gaussian
 from privmean.privacy.privacy_profile import PrivacyProfile
 
 SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
+EXPONENT = 1.5  # shape of the center's noise: Sigma^(3/4) needs the least total
 MOST_SUMS = 2  # clipped sums one after the other
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Columns that share a radius. weights: of the centre's and the clip's metric (units out)."""
+    """Columns that share a radius. weights: of the center's and the clip's metric (units out)."""
 
     columns: Integers
     radius: float
@@ -45,11 +45,11 @@ class Block:
 
     @property
     def inflation(self) -> float:
-        """tr W: how the centre's noise appears in the clip's metric."""
+        """tr W: how the center's noise appears in the clip's metric."""
         return float(((self.clip_weight / self.centre_weight) ** 2).sum())
 
     def clip_radius(self, noise: float) -> float:
-        """A radius around a centre with this noise: the people's own reach, and the centre's."""
+        """A radius around a center with this noise: the people's own reach, and the center's."""
         w = (self.clip_weight / self.centre_weight) ** 2
         slack = 2 * math.sqrt(3 * float((w**2).sum())) + 6 * float(w.max())
         return math.sqrt(self.reach**2 + noise**2 * (self.inflation + slack))
@@ -84,7 +84,7 @@ def blocks_of(scales: Scales, dimension: int) -> list[Block]:
 
 
 def centre_shares(blocks: Sequence[Block]) -> list[float]:
-    """How the centre's precision is split: least total radius of the clip that follows."""
+    """How the center's precision is split: least total radius of the clip that follows."""
     cost = [
         item.radius * math.sqrt(item.inflation * math.sqrt(item.spread) / item.reach)
         for item in blocks
@@ -100,7 +100,7 @@ def clip_shares(blocks: Sequence[Block], radii: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Stage:
-    """The mean half at one share of epsilon for the centre. mu: of all clipped sums together."""
+    """The mean half at one share of epsilon for the center. mu: of all clipped sums together."""
 
     share: float
     epsilon: float
@@ -121,7 +121,7 @@ def clip_losses(
 
 
 def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> tuple[Stage, ...]:
-    """Feasible shares of epsilon for a centre of `persons`, and what is left for clipped sums."""
+    """Feasible shares of epsilon for a center of `persons`, and what is left for clipped sums."""
     made = []
     whole = gaussian_mu(epsilon, delta)
     for share in SHARES:

@@ -2,7 +2,7 @@
 
 Differences of public pairs are free of the mean. A column's score is the mean log2 of its pairs'
 differences, limited to a public window; one replaced person moves every score by at most window/m.
-Valid for replace-one neighbours with pairs fixed by position. Proofs: docs/proofs/anisotropic.md.
+Valid for replace-one neighbors with pairs fixed by position. Proofs: docs/proofs/anisotropic.md.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ScaleNoise:
 
     pairs: m. window: octaves of the scores. top: columns whose scale is estimated, all of them or
     the k chosen ones. unit: noise of the step that finds the unit (None if it is public).
-    rho_values, rho_choice: zCDP of the values and of the choice of columns. centre, clip,
+    rho_values, rho_choice: zCDP of the values and of the choice of columns. center, clip,
     middle, rest: the bisections for radii of the columns with a scale (two metrics, and the median
     in the second) and of the others.
     """
@@ -203,7 +203,7 @@ class Scales:
     """What the variance stage releases; all of it paid.
 
     unit: the scale of everything else. top: indices of the columns with a scale of their own.
-    deviations: their standard deviations in units. centre, clip: quantiles of pair distances of
+    deviations: their standard deviations in units. center, clip: quantiles of pair distances of
     those columns in the two metrics, middle: their median in the second; rest: quantile of the
     other columns' plain norm.
     """

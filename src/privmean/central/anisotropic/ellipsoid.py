@@ -1,4 +1,4 @@
-"""Sums of rows clipped to an ellipsoid around a released centre, on an integer lattice."""
+"""Sums of rows clipped to an ellipsoid around a released center, on an integer lattice."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def clip_to_ball(v: Integers, steps: int = STEPS) -> Integers:
 
 
 def clipped_sums(x: Floats, centre: Floats, factor: Floats, steps: int = STEPS) -> Integers:
-    """Sums over rows of clip((x - centre) * factor) in lattice steps; a null counts as centre.
+    """Sums over rows of clip((x - center) * factor) in lattice steps; a null counts as center.
 
-    factor: lattice steps a unit of each column, public or released like the centre. One person
+    factor: lattice steps a unit of each column, public or released like the center. One person
     moves the vector of sums by at most `steps`, or 2 `steps` if replaced, in l2 norm.
     """
     total = np.zeros(x.shape[1], dtype=np.int64)

@@ -19,7 +19,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A released centre along the axes: values, noise deviations, and the noisy count."""
+    """A released center along the axes: values, noise deviations, and the noisy count."""
 
     values: Floats
     deviations: Floats
@@ -55,7 +55,7 @@ class Centre:
         return "sampled-degree" if self.sampled is not None else "basic"
 
     def noise(self, count: float) -> float:
-        """Noise of the centre in its metric, given the noisy count of kept people."""
+        """Noise of the center in its metric, given the noisy count of kept people."""
         return 2 * self.radius * self.calibration.multiplier / count
 
     @property
@@ -65,7 +65,7 @@ class Centre:
         return 2 * self.radius * multiplier / self.n
 
     def rows(self, x: Floats) -> Rows:
-        """Persons (along the axes) on the lattice of this centre."""
+        """Persons (along the axes) on the lattice of this center."""
         steps = self._steps()
         return Rows((Metric(to_lattice(x, steps)),), usable_rows(x, steps))
 
@@ -84,7 +84,7 @@ class Centre:
         )
 
     def found(self, noisy: KeptMean | None) -> Found | None:
-        """The noisy centre along the axes, or None (a paid outcome)."""
+        """The noisy center along the axes, or None (a paid outcome)."""
         if noisy is None:
             return None
         unit = 1 / self._steps()

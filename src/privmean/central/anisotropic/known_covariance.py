@@ -1,4 +1,4 @@
-"""Plans for a known covariance: the filtered mean alone, or as the centre of a clipped sum."""
+"""Plans for a known covariance: the filtered mean alone, or as the center of a clipped sum."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ TAILS = "persons are sub-Gaussian with the given covariance"
 
 @dataclass(frozen=True)
 class KnownPlan(PlanBase):
-    """A filtered mean (no `clips`), or two phases: a filtered centre, then clipped sums around it.
+    """A filtered mean (no `clips`), or two phases: a filtered center, then clipped sums around it.
 
     persons: n, public, under replace-one; n_guess: the public number that radii and scales use.
-    centre_parts: the centre is that of one in so many people, by roster position or, where that is
+    centre_parts: the center is that of one in so many people, by roster position or, where that is
     private, by a secret coin of each person.
     """
 
@@ -170,7 +170,7 @@ class KnownPlan(PlanBase):
         weighed_alike(people)
 
     def run(self, curator: Curator) -> Outcome:
-        """A filter that finds no centre gives a private failure."""
+        """A filter that finds no center gives a private failure."""
         x = collect_rows(curator.people, size_is_public=self.relation == REPLACE_ONE)
         x = self.spectrum.along(x)
         first = x[:: self.centre_parts] if self.relation == REPLACE_ONE else x
@@ -183,14 +183,14 @@ class KnownPlan(PlanBase):
         return self._clipped(curator, x, found)
 
     def _filtered(self) -> FilteredMean:
-        """The centre, of the people at some positions; where positions shift as a person comes or
+        """The center, of the people at some positions; where positions shift as a person comes or
         goes, of those whom a secret coin of their own chooses."""
         if self.relation == REPLACE_ONE:
             return self.centre.mechanism(work=float(self.centre.n) ** 2 * self.dimension)
         return self.centre.mechanism(self.centre_parts)
 
     def _clipped(self, curator: Curator, x: Floats, found: Found) -> Outcome:
-        """Clipped sums, each around the centre that the one before released."""
+        """Clipped sums, each around the center that the one before released."""
         sigma, centre = self.spectrum.deviations, found.values
         noise, exponent = self.centre.noise(found.count), self.centre.exponent
         n, count_noise = float(self.n or 0), 0.0

@@ -23,7 +23,7 @@ COUNT_NOISE = 0.03  # of the pairs: the noise wanted in the counts that find the
 MOST_COUNT_NOISE = 0.04  # of the pairs: beyond this a bisection can run away
 UNIT_SHARE = 0.05  # of rho, for the unit if no range of scales is public
 NOMINAL_SPREAD = 8.0  # tr W of the reference spectra, for choosing shares only
-REFINEMENTS = (0.0, 0.05, 0.1, 0.2, 0.3)  # of the sums' mu^2, where the centre has few people
+REFINEMENTS = (0.0, 0.05, 0.1, 0.2, 0.3)  # of the sums' mu^2, where the center has few people
 ALL_NOISE = 4.0  # octaves of noise a column up to which every column gets a scale of its own
 
 
@@ -68,11 +68,11 @@ def plan_unknown(
     for blind in (False, True):  # scales of columns need more people than one radius for all
         best = made(stages, epsilon, False, blind)
         pooled = [(made((item,), item.epsilon, True, blind), item) for item in stages]
-        # with what the centre alone would leave, pooled plans look better than they are
+        # with what the center alone would leave, pooled plans look better than they are
         for plan, item in sorted(pooled, key=lambda found: nominal_noise(found[0])):
             if nominal_noise(plan) >= nominal_noise(best):
                 break
-            # the scales' curve may lie above the centre's, so what may follow is found once more
+            # the scales' curve may lie above the center's, so what may follow is found once more
             (curve, *_) = plan.events
             assert isinstance(curve, PrivacyProfile)
             mu = gaussian_after(curve, epsilon, delta, MOST_SUMS * dimension)
@@ -94,7 +94,7 @@ def plan_unknown(
 def nominal_noise(plan: UnknownPlan) -> float:
     """Noise of a plan in units of the people's reach, for a spectrum as in the examples.
 
-    The centre's inflation is taken as NOMINAL_SPREAD; noise in the scales of all columns costs
+    The center's inflation is taken as NOMINAL_SPREAD; noise in the scales of all columns costs
     exp((octaves ln 2)^2/4), knowing few or none a rule of thumb that grows with the dimension.
     """
 

@@ -58,7 +58,7 @@ def stage_noise(
 ) -> float:
     """Predicted l2 norm (rms) of the noise of all blocks' clipped sums.
 
-    sums_mu: of each sum; centred, summed: people of the centre and of the sums.
+    sums_mu: of each sum; centered, summed: people of the center and of the sums.
     """
     s = stage.calibration.expected_multiplier(centred)
     if math.isinf(s):

@@ -49,12 +49,12 @@ ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
 
 @dataclass(frozen=True)
 class UnknownPlan(PlanBase):
-    """Scales from one half of the people, a centre from the other, then a clipped sum.
+    """Scales from one half of the people, a center from the other, then a clipped sum.
 
     The halves are fixed by position, so what each pays is not added. If `pooled`, the sum is over
-    all people, and scales and centre share what it leaves; else over the second half, the scales
-    have the whole budget, and the centre's share is chosen from `stages` by the released scales.
-    centre_parts: the centre is that of one in so many people of the second half, by position.
+    all people, and scales and center share what it leaves; else over the second half, the scales
+    have the whole budget, and the center's share is chosen from `stages` by the released scales.
+    centre_parts: the center is that of one in so many people of the second half, by position.
     refinement: share of the sums' mu^2 for a first one, around which the second clips closer (0:
     there is one sum).
     """
@@ -173,7 +173,7 @@ class UnknownPlan(PlanBase):
         }
 
     def best_stage(self, blocks: Sequence[Block]) -> Stage:
-        """The share of epsilon for the centre with the least noise, from released numbers."""
+        """The share of epsilon for the center with the least noise, from released numbers."""
         return min(self.stages, key=lambda stage: self._noise(blocks, stage))
 
     def _noise(self, blocks: Sequence[Block], stage: Stage) -> float:
@@ -187,7 +187,7 @@ class UnknownPlan(PlanBase):
         weighed_alike(people)
 
     def run(self, curator: Curator) -> Outcome:
-        """A filter that finds no centre gives a private failure."""
+        """A filter that finds no center gives a private failure."""
         people, chosen = curator.people, list(self.stages[:1])
 
         def together(bills: tuple[tuple[PrivacyEvent, ...], ...]) -> PrivacyEvent:

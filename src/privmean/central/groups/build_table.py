@@ -214,7 +214,7 @@ def _cut(
     grand: float = 0.0,
     stretch: Floats | float = 1.0,
 ) -> tuple[Floats, Floats]:
-    """Mean excess over and below the limits of each group, by the pooled tail about its centre.
+    """Mean excess over and below the limits of each group, by the pooled tail about its center.
     stretch: how much wider its people spread, about `grand`."""
     if tail.heaped:  # groups differ in how many lie beside the heap, and not in where it is
         shift, grand = np.zeros(len(shift)), tail.center

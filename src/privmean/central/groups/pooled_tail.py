@@ -209,7 +209,7 @@ class PooledTail:
         return lowers, uppers
 
     def choose(self, noise: Floats, rho: float) -> GroupBounds:
-        """For each group the limits that minimise (rho cut)^2 + (noise width)^2.
+        """For each group the limits that minimize (rho cut)^2 + (noise width)^2.
 
         noise: deviation of the noise of a group's mean, per unit of width.
         """

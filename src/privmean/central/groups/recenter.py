@@ -1,4 +1,4 @@
-"""Where groups differ more than people inside them: limits about the groups' own centres.
+"""Where groups differ more than people inside them: limits about the groups' own centers.
 
 A histogram of values in units of their own groups shows the spread inside groups; groups whose
 place is not known well keep the pooled limits.
@@ -93,7 +93,7 @@ class GroupRegions:
         left: Fraction,
         weight: Floats,
     ) -> GroupBounds:
-        """`limits`, with those of known groups about their centres."""
+        """`limits`, with those of known groups about their centers."""
         own = self.tail.choose(settings.width_noise(epsilon, left, weight), RHO)
         lower = np.where(self.known, self.center + self.size * own.lower, limits.lower)
         upper = np.where(self.known, self.center + self.size * own.upper, limits.upper)

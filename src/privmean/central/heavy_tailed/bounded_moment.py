@@ -20,7 +20,7 @@ from privmean.plurals import count_noun
 class Tail:
     """What one moment bound says about the deviation of a person's value from the mean.
 
-    The value minus the mean is a sum of independent centred pieces: the person's own level and
+    The value minus the mean is a sum of independent centered pieces: the person's own level and
     each record divided by m. order: k. jump: k-th root of the sum of the pieces' k-th absolute
     moments (single large pieces). root: bound on the square root of the sum of their squared k-th
     moment roots. spread: bound on the standard deviation. whole: bound on the k-th moment root of

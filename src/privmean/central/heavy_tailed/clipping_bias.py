@@ -45,7 +45,7 @@ def normal_excess(z: Floats) -> Floats:
 def one_dimension(
     tails: Sequence[Tail], radius: npt.ArrayLike, offset: float, mode: Mode = "calibrated"
 ) -> Floats:
-    """Bound on |E clip(Y) - E Y| when Y is clipped to centre -+ radius, |centre - mean| <= offset.
+    """Bound on |E clip(Y) - E Y| when Y is clipped to center -+ radius, |center - mean| <= offset.
 
     Infinite where radius <= offset. Shape as `radius`.
     """
@@ -114,7 +114,7 @@ def _tail_excess(tail: Tail, reach: Floats) -> Floats:
 
 def of_share(tails: Sequence[Tail], share: float, offset: float) -> float:
     """Bound on the bias of clipping, in any direction, where at most a `share` of the population is
-    clipped and the centre is within `offset` (Hoelder, at every order up to the assumed one)."""
+    clipped and the center is within `offset` (Hoelder, at every order up to the assumed one)."""
     bounds = (
         moment_root(tail, float(q)) * share ** (1 - 1 / float(q)) + offset * share
         for tail in tails
@@ -126,7 +126,7 @@ def of_share(tails: Sequence[Tail], share: float, offset: float) -> float:
 def ball(
     tails: Sequence[Tail], radius: npt.ArrayLike, offset: float, mode: Mode = "calibrated"
 ) -> Floats:
-    """Bound on the l2 bias of clipping to a ball of `radius` whose centre is within `offset`.
+    """Bound on the l2 bias of clipping to a ball of `radius` whose center is within `offset`.
 
     The calibrated bound is the bias of one large record in the worst direction plus the pull of
     the ball on the bulk; it also holds for a radius below the offset (then it is of its order).
@@ -153,7 +153,7 @@ def bulk_squares(tail: Tail) -> Floats:
 
 
 def usual(tail: Tail, radius: float, offset: float) -> float:
-    """The pull of a ball on a bulk without large single values, centre off by `offset`."""
+    """The pull of a ball on a bulk without large single values, center off by `offset`."""
     around = np.sqrt(offset**2 + bulk_squares(tail))
     return offset * float(np.maximum(0.0, 1 - radius / around).mean())
 

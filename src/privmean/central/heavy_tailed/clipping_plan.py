@@ -1,4 +1,4 @@
-"""What plans share that release clipped sums about a coarse centre, by one round or by several."""
+"""What plans share that release clipped sums about a coarse center, by one round or by several."""
 
 from __future__ import annotations
 

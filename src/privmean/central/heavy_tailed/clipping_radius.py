@@ -1,4 +1,4 @@
-"""The clipping radius that minimises the planned error: a grid search over public numbers.
+"""The clipping radius that minimizes the planned error: a grid search over public numbers.
 
 Clipping bias falls and noise grows with the radius. Both are known functions of the assumption, the
 number of people and the noise, so the best radius is found by planning, without looking at data.
@@ -71,7 +71,7 @@ def one_dimension(
 ) -> Choice:
     """The best radius for one coordinate, given the rms noise of the mean at radius 1.
 
-    offset: how far the centre may be from the mean.
+    offset: how far the center may be from the mean.
     """
     spread = min(tail.spread for tail in tails)
     top = max(100.0 * spread, 4 * min(_balanced(tail, noise) for tail in tails))
@@ -98,10 +98,10 @@ def ball(
     mode: Mode = "calibrated",
     divisor: float = 0.0,
 ) -> Choice:
-    """The best radius of a ball whose centre is within `offset` of the mean.
+    """The best radius of a ball whose center is within `offset` of the mean.
 
     divisor: relative standard deviation of the noisy number of people that divides the sum; it
-    moves the answer by that part of its distance from the centre.
+    moves the answer by that part of its distance from the center.
     """
     size = min(tail.size for tail in tails)
     low = max(0.2 * math.hypot(offset, size), offset if mode == "certified" else 0.0)

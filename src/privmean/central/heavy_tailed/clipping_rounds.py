@@ -1,7 +1,7 @@
-"""Threaded clip-and-noise: rounds of clipping around an ever better centre.
+"""Threaded clip-and-noise: rounds of clipping around an ever better center.
 
-A ball whose centre is off by more than radius/sqrt(d) biases the mean by its offset, so one round
-cannot start from a coarse centre. Each round clips all people (or its own disjoint part of them)
+A ball whose center is off by more than radius/sqrt(d) biases the mean by its offset, so one round
+cannot start from a coarse center. Each round clips all people (or its own disjoint part of them)
 around the last round's answer; two or three rounds reach the floor. Radii, budget shares and the
 number of rounds come from explicit error bounds and public numbers only.
 
@@ -33,7 +33,7 @@ MOST_ROUNDS = 4
 class Round:
     """One round: its share of the budget, its people, and what is expected of it.
 
-    share: of mu^2 (Gaussian) or of epsilon (pure laws). offset: planned distance of its centre
+    share: of mu^2 (Gaussian) or of epsilon (pure laws). offset: planned distance of its center
     from the mean. choice: radius and error parts, root mean squares.
     """
 
@@ -57,7 +57,7 @@ class Schedule:
 
     @property
     def centers(self) -> tuple[float, ...]:
-        """Planned distance of every round's centre from the mean (with high probability)."""
+        """Planned distance of every round's center from the mean (with high probability)."""
         return tuple(item.offset for item in self.rounds)
 
 
@@ -97,7 +97,7 @@ class Problem:
     rounds use disjoint parts of the people. change: how far one person moves a clipped sum, in
     radii of the ball (2 under replace-one). known_weights: standard deviation of the sum of weights
     known before the first round, in people; None if every round's own is all there is. beta:
-    probability that some round's centre is farther from the mean than planned.
+    probability that some round's center is farther from the mean than planned.
     """
 
     law: Law

@@ -1,7 +1,7 @@
 """The coarse estimate: where the mean is, up to a few standard deviations of a person's value.
 
 Each column gets a histogram of the people's values on a public grid of buckets whose width follows
-the assumption; the fullest noisy bucket's middle is the coarse centre. Four forms share this plan:
+the assumption; the fullest noisy bucket's middle is the coarse center. Four forms share this plan:
 
 * "selection": pure, over a public range: exact noisy argmax over all buckets;
 * "stable": over the whole line: Laplace counts of occupied buckets above a threshold (costs delta);
@@ -53,7 +53,7 @@ Ranges = tuple[tuple[float, float], ...]
 class Coarse:
     """A planned coarse estimate.
 
-    width: of a bucket. offset: planned l2 distance of the centre from the mean (with probability
+    width: of a bucket. offset: planned l2 distance of the center from the mean (with probability
     1 - beta). epsilon: of one column (pure forms); mu: of the query (Gaussian forms); delta: of all
     thresholds together. ranges: the public range of every column, where the form needs one.
 
@@ -121,7 +121,7 @@ class Coarse:
         return GaussianArgmax.of(self.mu, self.dimension, self.relation, name="coarse centre")
 
     def find(self, curator: Curator, people: Histograms) -> tuple[float, ...] | None:
-        """The coarse centre of `people`, the curator's own or a part of them; None if some column
+        """The coarse center of `people`, the curator's own or a part of them; None if some column
         has no bucket above its threshold (Gaussian counts: above what noise alone may have)."""
         if self.form == "public":
             assert self.ranges is not None

@@ -44,7 +44,7 @@ class CoarseNeeds:
 
     @property
     def sensitivity_share(self) -> int:
-        """Counts of one column that a neighbour changes."""
+        """Counts of one column that a neighbor changes."""
         return moved_counts(self.relation)
 
     @property
@@ -53,7 +53,7 @@ class CoarseNeeds:
 
     @property
     def offset(self) -> float:
-        """The planned distance of the centre from the mean, over all columns."""
+        """The planned distance of the center from the mean, over all columns."""
         one = self.width if self.wide else 0.75 * self.width
         return math.sqrt(self.dimension) * one
 

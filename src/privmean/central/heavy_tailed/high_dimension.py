@@ -1,4 +1,4 @@
-"""The estimator for several columns: coarse centre, then threaded rounds of clip-and-noise.
+"""The estimator for several columns: coarse center, then threaded rounds of clip-and-noise.
 
 All people take part in every round and the losses compose (the default), or every stage has its
 own public part of the people at the full budget ("disjoint").
@@ -184,7 +184,7 @@ class ThreadedPlan(ClippingPlan):
     # --- release ----------------------------------------------------------------------------------
     def run(self, curator: Curator) -> Outcome:
         """Persons without any value have no weight; a null in some columns only contributes the
-        centre there."""
+        center there."""
         people, records = curator.people, None
         if self.weights is not None:
             people = counted(people, size_is_public=self.common.relation == REPLACE_ONE)
@@ -278,7 +278,7 @@ class ThreadedPlan(ClippingPlan):
         outside: Outside | None,
     ) -> Coordinates:
         common = self.common
-        # the ratio's noise: the sum's, and the weights' times the way from the last centre
+        # the ratio's noise: the sum's, and the weights' times the way from the last center
         far = float(np.abs(moved).max()) / weight
         join = math.hypot if self.schedule.law == "gaussian" else lambda a, b: a + b
         scale = join(step.scales[0], weight_scale * far) / weight

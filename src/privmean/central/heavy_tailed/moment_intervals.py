@@ -200,7 +200,7 @@ class Coordinates:
 
     dimension: of the noise, where some of its coordinates are told alone. scale: of the noise on
     the mean. allowance: bound on the clipping bias of every coordinate at the planned distance of
-    the centre from the mean. deviation: bound on the sampling deviation of every coordinate.
+    the center from the mean. deviation: bound on the sampling deviation of every coordinate.
     outside: what a search for the radius says, which may bound the bias better.
     """
 

@@ -1,4 +1,4 @@
-"""The one-dimensional estimator: coarse centre, then one Laplace release of the clipped sums.
+"""The one-dimensional estimator: coarse center, then one Laplace release of the clipped sums.
 
 Source: Agarwal et al. (2024), Algorithm 1, Lemma 3.12 and Theorem 3.14; both steps read all
 people and their epsilons add, the coarse step gets what it needs and no more
@@ -89,7 +89,7 @@ class OneDimensionPlan(ClippingPlan):
             radius = min(radius, self._stretched(found))
             outside = self.outside(found)
             diagnostics["private radius"] = radius
-        # a radius below the spacing of doubles at the centre would leave an empty box
+        # a radius below the spacing of doubles at the center would leave an empty box
         radius = max(radius, abs(center[0]) * 2.0**-48)
         box = ClipInterval(center[0] - radius, center[0] + radius)
         exact = curator.people.interval_sums([box])[0]
@@ -125,7 +125,7 @@ class OneDimensionPlan(ClippingPlan):
         """What divides the sum: n where it is public and the noisy number of people agrees.
 
         The noise of the number would otherwise move the answer by its part of the distance from
-        the centre; the intervals allow for people without a value that the noise may hide.
+        the center; the intervals allow for people without a value that the noise may hide.
         """
         persons = self.common.n
         if self.common.relation == REPLACE_ONE and sums.weight >= persons - AGREE * sums.noise[2]:

@@ -51,7 +51,7 @@ class RadiusSearch:
 
     def expected(self, tail: Tail, persons: int, offset: float) -> float:
         """The radius that values without large outliers are expected to give: the candidate beyond
-        which no more than `outside` people lie, the centre off by `offset`."""
+        which no more than `outside` people lie, the center off by `offset`."""
         inside = stats.chi2.isf(self.outside / persons, tail.dimension) / tail.dimension
         least = math.hypot(offset, tail.size * math.sqrt(inside))
         return next((item for item in self.candidates if item >= least), math.inf)
@@ -98,7 +98,7 @@ def _search(
 class Outside:
     """What the end of a search says of those beyond the radius found, at no further cost.
 
-    tails, offset: the assumption, and how far the centre may be from the mean.
+    tails, offset: the assumption, and how far the center may be from the mean.
     """
 
     search: RadiusSearch
@@ -139,7 +139,7 @@ class ClippedCount(PersonsCount):
     ) -> dict[str, float]:
         """What the noisy count says: upper bounds on the clipped share and on the clipping bias.
 
-        With confidence 1 - 2 beta, and the centre within `offset` of the mean, the bias is at most
+        With confidence 1 - 2 beta, and the center within `offset` of the mean, the bias is at most
         r q^(1 - 1/k) + offset q, with r the k-th moment root of a value and q the upper bound on
         the probability of being clipped.
         """

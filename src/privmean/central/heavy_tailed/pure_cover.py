@@ -46,7 +46,7 @@ MOST_WORK = 5 * 10**8  # candidates x directions x people
 
 @dataclass(frozen=True)
 class CoverPlan(HeavyTailedPlan):
-    """A planned choice: coarse centre, cover, radius, accuracy of the test, and epsilons.
+    """A planned choice: coarse center, cover, radius, accuracy of the test, and epsilons.
 
     radius: clipping of projections; accuracy: alpha, half the distance at which a candidate is
     tested; reach: half width of the cover; per_axis: candidates an axis.
@@ -166,7 +166,7 @@ class PureCover:
         columns = ["ln_wage", "tenure"]
         pm.mean(table, columns, method=pm.PureCover(moment), epsilon=2.0)
 
-    **Guarantees.** epsilon-DP for one person replaced, any data: exact argmax for the coarse centre
+    **Guarantees.** epsilon-DP for one person replaced, any data: exact argmax for the coarse center
     and an exact permute-and-flip choice with integer scores of sensitivity one. Public: the number
     of people, the assumption. Nobody is counted: with no values at all a point is chosen all the
     same. The cover is thinned to `work` projections, and refused where that

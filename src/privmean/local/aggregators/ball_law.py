@@ -28,7 +28,7 @@ from privmean.local.round import Round
 class BallLaw:
     """What a server knows of the reports of one level, in units of the radius.
 
-    scale: the norm B of a report. signal: B h_d over the centre's length (hemisphere: c).
+    scale: the norm B of a report. signal: B h_d over the center's length (hemisphere: c).
     along: the largest variance of a report in one direction.
     """
 

@@ -169,7 +169,7 @@ def units(vectors: Floats) -> Floats:
 
 
 def public_normals(round_: Round, nonces: Words) -> Floats:
-    """The public direction of each nonce (not normalised), as the client makes it."""
+    """The public direction of each nonce (not normalized), as the client makes it."""
     data = np.ascontiguousarray(nonces, "<u8").tobytes()
     drawn = b"".join(public_words(round_, data[16 * k : 16 * (k + 1)]) for k in range(len(nonces)))
     words = np.frombuffer(drawn, "<u8").reshape(len(nonces), -1)
@@ -177,7 +177,7 @@ def public_normals(round_: Round, nonces: Words) -> Floats:
 
 
 def candidate_normals(round_: Round, nonces: Words, number: Integers) -> Floats:
-    """Direction `number` of each nonce (not normalised), as the client makes it."""
+    """Direction `number` of each nonce (not normalized), as the client makes it."""
     data = np.ascontiguousarray(nonces, "<u8").tobytes()
     drawn = b"".join(
         candidate_words(round_, data[16 * k : 16 * (k + 1)], place)

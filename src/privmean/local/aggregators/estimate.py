@@ -45,7 +45,7 @@ class Estimate(HasOutput):
     people who reported; freedom: the degrees of freedom of both. effective: the effective number
     of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence: how far one report can
     move the estimate (in the norm). trivial: the radius says no more than
-    the public range, and the value is its centre. weights: as asked for; used: "minimax" or
+    the public range, and the value is its center. weights: as asked for; used: "minimax" or
     "uniform", as the reports were weighted. heterogeneity: the test that all levels agree, and
     `relation` in words. unseen: a relation of epsilon and value that moves the answer by so much
     is found nine times in ten (0 with equal weights, which none can bias). candidates: how many

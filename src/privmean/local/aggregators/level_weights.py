@@ -34,7 +34,7 @@ def level_weights(
     """The weight of one report of each level (sum over reports is 1), and sum w^2 v.
 
     counts: reports a level. variances: worst-case variance of a report of each level.
-    "minimax": inversely to the variance, which minimises the worst case at every epsilon.
+    "minimax": inversely to the variance, which minimizes the worst case at every epsilon.
     "uniform": every report counts the same, as it must if epsilon may depend on the value.
     "published": in proportion to `published`.
     """
@@ -51,7 +51,7 @@ def level_weights(
 
 
 def published_weights(mechanism: str, epsilons: list[float]) -> Floats:
-    """The weights that Aliakbarpour, Fallah, Roy and Stevens (2025) print, to be normalised.
+    """The weights that Aliakbarpour, Fallah, Roy and Stevens (2025) print, to be normalized.
 
     Laplace (Algorithm 1) 1/(1 + 1/epsilon^2); randomized response and the sketch (2, 5)
     tanh^2(epsilon/2), which is what "minimax" gives; the ball (4) epsilon^2. No others are there.

@@ -69,7 +69,7 @@ class Window:
     """The piecewise mechanism on the integers -M..M: a window of `width` + 1 likely outcomes.
 
     threshold/2^64 is the chance of the window; inside and outside the law is uniform. The window's
-    centre c runs over +-(M - width/2) and E[y] = shrink c.
+    center c runs over +-(M - width/2) and E[y] = shrink c.
     """
 
     size: int

@@ -42,8 +42,8 @@ def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
     """Keeping probabilities of the basic filter as integers over one denominator.
 
     add-remove (2 deg - n)/n, replace-one (2 deg - n - 1)/(n - 1), never below 0. The published
-    threshold n/2 is wrong for replace-one neighbours and odd n: two people without a common friend
-    can then be kept in neighbouring tables.
+    threshold n/2 is wrong for replace-one neighbors and odd n: two people without a common friend
+    can then be kept in neighboring tables.
     """
     n = len(deg)
     if relation == REPLACE_ONE:

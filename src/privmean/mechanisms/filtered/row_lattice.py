@@ -1,9 +1,9 @@
 """Rows on a public integer lattice, and who lies close to whom, exactly.
 
 Whether two people are friends must depend on their two rows alone: a floating-point Gram matrix
-around a centre read from the data would let one person flip the friendships of others. So rows are
+around a center read from the data would let one person flip the friendships of others. So rows are
 rounded to a lattice fixed in advance, and distances are compared as integers. Translations by
-integers are exact, so the centre used for speed cannot change a decision.
+integers are exact, so the center used for speed cannot change a decision.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def pairs_close(metric: Metric, i: Integers, j: Integers) -> Flags:
 
 
 class Prepared:
-    """One metric, ordered and centred for block products; decisions stay those of `pairs_close`."""
+    """One metric, ordered and centered for block products; decisions stay those of `pairs_close`."""
 
     def __init__(self, metric: Metric, order: Integers) -> None:
         self.metric = metric
@@ -142,7 +142,7 @@ class Prepared:
         if unsure is None:
             return found
         if np.count_nonzero(unsure) > 8 * len(found):
-            # far from the common centre: a centre of this block's own is as good, and nearer
+            # far from the common centre: a center of this block's own is as good, and nearer
             points = self.metric.points
             centre = middle_row(points, self.order[a])
             near_a = _centred(points, self.order[a], centre)
