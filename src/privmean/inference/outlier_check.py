@@ -160,14 +160,14 @@ class OutlierCheck:
                 "clipping bounds."
             )
         if self.status == EXTREME_OUTLIERS and self.far is not None:
-            alarm = f"{0.5 * math.exp(-max(self.far, 0.0) / self.far_scale):.1g} of releases"
+            alarm = f"{50 * math.exp(-max(self.far, 0.0) / self.far_scale):.1g}% of releases"
             if self.refuted:
                 seen = count_phrase(round(self.far), "person", "lies", "lie")
                 return (
                     f"About {seen} far beyond the clipping bounds, more than the assumption "
                     f"allows (by chance alone in {alarm}). No interval for the mean is given."
                 )
-            return f"Noise alone gives this status in {alarm}."
+            return f"Without such values, privacy noise gives this status in {alarm}."
         return ""
 
 
