@@ -18,6 +18,6 @@ def planned(
     if relation is not None:
         budget = replace(budget, neighbors=relation)
     if count is not None:
-        persons, n_design = (count, None) if budget.neighbors == REPLACE_ONE else (None, count)
+        persons, n_guess = (count, None) if budget.neighbors == REPLACE_ONE else (None, count)
     known = persons if budget.neighbors == REPLACE_ONE else None
-    return estimator.plan(budget, PublicShape.of(dimension, known, n_design))
+    return estimator.plan(budget, PublicShape.of(dimension, known, n_guess))
