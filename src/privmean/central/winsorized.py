@@ -46,8 +46,8 @@ class WinsorizedMean:
     plan clips closer where its bound on the bias is small beside the noise saved; the bound is part
     of the interval. failure: acceptable chance that the location step fails. share, recenter:
     shares of the location and recentering stages (None: chosen by the plan). fallback: public
-    center used if no location is found (None: the release fails). design_effect: public factor on the
-    sampling variance if people are dependent.
+    center used if no location is found (None: the release fails). design_effect: public factor on
+    the sampling variance if people are dependent.
 
     Example:
         people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")

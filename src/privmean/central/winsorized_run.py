@@ -82,7 +82,7 @@ class Run:
     def clip(
         self, curator: Curator, centers: Centers, units: Sequence[float]
     ) -> list[ClippedMean | None]:
-        """The recentering stage, if planned, and the last one; None for columns without a center."""
+        """The recentering stage, if planned, and the last; None for columns without a center."""
         stages = self.stages
         if stages.recenter is not None:
             boxes = self._boxes(centers, self._first_slack(), units)

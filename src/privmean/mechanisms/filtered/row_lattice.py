@@ -128,7 +128,7 @@ def pairs_close(metric: Metric, i: Integers, j: Integers) -> Flags:
 
 
 class Prepared:
-    """One metric, ordered and centered for block products; decisions stay those of `pairs_close`."""
+    """One metric, ordered and centered for block products; decisions are those of `pairs_close`."""
 
     def __init__(self, metric: Metric, order: Integers) -> None:
         self.metric = metric
