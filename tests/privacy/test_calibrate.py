@@ -20,7 +20,7 @@ LATTICE = 2.0**20
 def mixed(strength):
     """A histogram, its threshold, a Laplace sum and a Gaussian sum."""
     return (
-        Laplace("histogram", 2, 20 / Fraction(strength), spread=2),
+        Laplace("histogram", 2, 20 / Fraction(strength), cells_changed=2),
         Threshold("threshold", 4e-7, 50.0),
         Laplace("sum", 2**21, Fraction(2**21) * 5 / Fraction(strength)),
         Gaussian("final", strength / 4 * LATTICE, LATTICE, 10),
@@ -123,7 +123,7 @@ def test_a_thousand_columns_gain_by_the_grid():
     """Two thousand Laplace counts in one grid: better than by zCDP."""
 
     def counts(strength):
-        each = Laplace("column", 2, 2000 / Fraction(strength), spread=2)
+        each = Laplace("column", 2, 2000 / Fraction(strength), cells_changed=2)
         return (each,) * 1000
 
     budget = Budget(epsilon=1.0, delta=1e-6)

@@ -140,7 +140,7 @@ def test_another_library_on_the_same_step_is_never_below(name):
     parts = [pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=step)] if mu else []
     for x in bill:
         if x.pure:
-            spread = getattr(x, "spread", 1)
+            spread = getattr(x, "cells_changed", 1)
             plain = isinstance(x, Laplace) and not x.joint
             shift = min(int(x.sensitivity / spread), 2**12) if plain else 1
             rate = float(x.pure) / spread / shift

@@ -108,7 +108,8 @@ def test_several_scales_together_count_as_the_worst_of_their_epsilon():
     for epsilon in (0.2, 0.8, 1.2):
         truth = exact.delta_of(law, epsilon)
         assert truth <= total_delta(bill, epsilon) <= truth * (1 + 1e-3)
-    assert Laplace("joint", 2, 2, cells_changed=2, joint=True).rho == Selection("s", Fraction(1)).rho
+    joint = Laplace("joint", 2, 2, cells_changed=2, joint=True)
+    assert joint.rho == Selection("s", Fraction(1)).rho
 
 
 def test_zcdp_of_a_spread_shift():

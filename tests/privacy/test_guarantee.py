@@ -163,8 +163,8 @@ def test_a_promise_made_smaller_fails_verify():
         (0, "scale", "1/0"),
         (0, "scale", "nan"),
         (0, "scale", None),
-        (0, "spread", 0),
-        (0, "spread", 2.0),
+        (0, "cells_changed", 0),
+        (0, "cells_changed", 2.0),
         (0, "sensitivity", True),
         (0, "joint", "yes"),
         (0, "mechanism", "magic"),
@@ -195,8 +195,8 @@ def test_numbers_that_no_mechanism_has_are_refused(index, field, value):
 @pytest.mark.parametrize(
     "edit",
     [
-        {"relation": "neighbours"},
-        {"relation": None},
+        {"neighbors": "neighbours"},
+        {"neighbors": None},
         {"epsilon": None},
         {"epsilon": -1.0},
         {"epsilon": "1.0"},
@@ -306,12 +306,12 @@ def test_a_bill_relabelled_for_other_neighbours_is_noticed(made_for):
     other = {"replace-one": "add-remove", "add-remove": "replace-one"}[made_for]
     bill = stated((Laplace("sum", 1, 2), Gaussian("count", 0.1 * LATTICE, LATTICE, 1)), made_for)
     values = stored(Guarantee.of(PROMISE, made_for, bill).require())
-    relabelled = {**values, "relation": other}
+    relabelled = {**values, "neighbors": other}
     assert "digest does not fit" in str(Guarantee.from_dict(relabelled).problems())
     assert f"does not hold for {other} neighbours" in problem_of(resealed(relabelled))
     for index in range(2):
         half = json.loads(json.dumps(relabelled))
-        half["mechanisms"][index]["relation"] = other
+        half["mechanisms"][index]["neighbors"] = other
         assert "does not hold" in problem_of(resealed(half))
 
 
@@ -320,9 +320,9 @@ def test_entries_that_name_no_neighbours_stand_on_no_bill():
         guarantee = Guarantee("replace-one", bill, 1.0)
         assert "'nameless'" in guarantee.problems()[0]
     values = stored(made())
-    values["mechanisms"][0]["relation"] = None
+    values["mechanisms"][0]["neighbors"] = None
     assert "no neighbours are named for 'histogram'" in problem_of(resealed(values))
-    values["mechanisms"][0]["relation"] = "neighbours"
+    values["mechanisms"][0]["neighbors"] = "neighbours"
     with pytest.raises(ArgumentError, match="neighbouring relation"):
         Guarantee.from_dict(values)
 
@@ -362,9 +362,9 @@ def test_a_doubtful_guarantee_is_not_made_good_by_storing_it_again():
 
 def test_what_moved_is_told_from_the_numbers_and_kept_where_it_is_said():
     for loss in BILL:
-        assert loss.to_dict()["moved"]
+        assert loss.to_dict()["sensitivity_text"]
         assert loss_from_dict(stored(made())["mechanisms"][BILL.index(loss)]) == loss
-    assert Laplace("h", 2, 8, cells_changed=2).to_dict()["moved"] == (
+    assert Laplace("h", 2, 8, cells_changed=2).to_dict()["sensitivity_text"] == (
         "2 of the answers, 2 steps in all (l1), at most 1 each"
     )
     said = Selection("choice", Fraction(1), sensitivity_text="two counts, by one each")

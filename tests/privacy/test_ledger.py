@@ -112,7 +112,8 @@ def test_rho_adds():
 
 def test_losses_are_charged_by_their_sums():
     ledger = Ledger(epsilon=1.0, delta=1e-6)
-    charge(ledger, [Laplace("h", 2, 8, cells_changed=2), Threshold("t", 3e-7, 50.0), Pure("x", "1/10")])
+    histogram = Laplace("h", 2, 8, cells_changed=2)
+    charge(ledger, [histogram, Threshold("t", 3e-7, 50.0), Pure("x", "1/10")])
     assert ledger.spent().epsilon == Fraction(35, 100)
     assert ledger.spent().delta == Fraction(3e-7)
     with pytest.raises(ArgumentError, match="need a delta"):

@@ -73,7 +73,7 @@ def test_a_stored_guarantee_for_another_relation_is_found_out(loss):
     bill = stated((loss,), "replace-one")
     stored = json.loads(json.dumps(Guarantee("replace-one", bill, 5.0, 1e-5).to_dict()))
     assert Guarantee.from_dict(stored).verify()
-    forged = Guarantee.from_dict(resealed({**stored, "relation": "add-remove"}))
+    forged = Guarantee.from_dict(resealed({**stored, "neighbors": "add-remove"}))
     assert not forged.verify()
     with pytest.raises(PrivmeanError, match="add-remove neighbours"):
         forged.require()
@@ -170,7 +170,7 @@ def test_every_number_is_looked_at(path):
         assert caught(values) or optional, (path, nonsense)
 
 
-@pytest.mark.parametrize("field", ["relation", "unit", "mechanisms"])
+@pytest.mark.parametrize("field", ["neighbors", "unit", "mechanisms"])
 def test_words_that_mean_nothing_are_refused(field):
     for nonsense in (None, "", 7, [], {}):
         if field == "mechanisms" and nonsense == []:
@@ -184,11 +184,11 @@ def test_nothing_can_be_added_for_free():
 
 
 def test_parts_of_one_change_are_no_more_than_its_whole_steps():
-    """More `spread` would make a bill cheaper: an integer answer moves by a whole step."""
-    with pytest.raises(ArgumentError, match="spread"):
+    """More `cells_changed` would make a bill cheaper: an integer answer moves by a whole step."""
+    with pytest.raises(ArgumentError, match="cells_changed"):
         Laplace("histogram", 2, 8, cells_changed=3)
     values = Laplace("histogram", 2, 8, cells_changed=2).to_dict()
-    with pytest.raises(ArgumentError, match="spread"):
-        loss_from_dict({**values, "spread": 50})
-    with pytest.raises(ArgumentError, match="relation"):
-        loss_from_dict({**FILTER.to_dict(), "relation": "none"})
+    with pytest.raises(ArgumentError, match="cells_changed"):
+        loss_from_dict({**values, "cells_changed": 50})
+    with pytest.raises(ArgumentError, match="neighbors"):
+        loss_from_dict({**FILTER.to_dict(), "neighbors": "none"})

@@ -20,9 +20,7 @@ pm.mean(table, "wage", epsilon=1.0, method="winsorised")  # E: arg-type | report
 pm.mean(table, "wage", epsilon=1.0, method=pm.WinsorizedMean)  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, bounds=(0, 8, 9))  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, assume="sub-gaussian")  # E: arg-type | reportArgumentType
-pm.mean(
-    table, "wage", assume=pm.WorkingErrors(1.0), epsilon=1.0
-)  # E: arg-type | reportArgumentType
+pm.mean(table, "y", assume=pm.WorkingErrors(1.0), epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, clustering="school")  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, estimand="person")  # E: arg-type | reportArgumentType
 pm.mean(table, "wage", epsilon=1.0, target="mean")  # E: call-arg | reportCallIssue

@@ -9,7 +9,7 @@ import polars as pl
 
 import privmean as pm
 from privmean import local
-from privmean.streams import Goal, StreamPlan
+from privmean.streams import ErrorGoal, StreamPlan
 from privmean.streams import plan as plan_stream
 
 rng = np.random.default_rng(1)
@@ -92,6 +92,6 @@ design = pm.FixedDesign((0.0, 1.0), cells=8).plan(pm.Budget(epsilon=1.0), times=
 stream_plan: StreamPlan = plan_stream(
     rho=0.5, steps=64, max_participations=4, min_separation=1, bounds=(0, 1)
 )
-goal = Goal
+goal = ErrorGoal
 client = local.Client
 pm.curve(table, "y", time="day", bins=["2025-01-01", "2026-01-01"], epsilon=1.0)

@@ -136,8 +136,8 @@ def audit_streams(found: Findings, streamed: Sequence[Streamed] = STREAMED) -> N
         response = np.array(moved).T / steps
         bill = item.make(Fixed()).guarantee
         declared = sum(loss.mu**2 for loss in bill.mechanisms)
-        zero_out = bill.relation == "zero-out"
-        found.seen.add(("relation", str(bill.relation)))
+        zero_out = bill.neighbors == "zero-out"
+        found.seen.add(("relation", str(bill.neighbors)))
         for first, second in neighbours(item):
             # of zero-out neighbors one has nothing but the center
             gap = told(item, second, Fixed()) - told(item, base if zero_out else first, Fixed())
