@@ -17,35 +17,26 @@ FLOORS = (
     (
         "errors",
         "_version",
-        "rows",
-        "search",
-        "plain",
-        "late",
-        "noted",
-        "nouns",
-        "frames",
-        "identity",
-        "dtypes",
-        "spelled",
+        "array_types",
+        "bisection",
+        "lazy_imports",
+        "output",
+        "plain_data",
+        "plurals",
         "strict_json",
-        "stored_values",
     ),
-    ("validate", "disk", "examples", "chained"),
-    ("durable",),
-    ("privacy", "noise"),
-    ("people", "provenance"),
+    ("examples", "signatures", "storage", "noise"),
+    ("validate",),
+    ("privacy",),
+    ("data",),
     ("mechanisms",),
-    ("intervals",),
-    ("outcome", "stored"),
-    ("released", "release_agreement"),
-    ("summary", "noise_account"),
-    ("pictures",),
+    ("inference",),
     ("release",),
-    ("road", "signing", "verified_study", "verified_numbers"),
-    ("central", "verification"),
+    ("pipeline",),
+    ("central",),
     ("models",),
     ("questions",),
-    ("asking",),
+    ("api",),
     ("study",),
     ("auditing",),
     ("cli",),
@@ -61,23 +52,21 @@ def up_to(last):
 
 # apart: a room, and all that it may import
 APART = {
-    "continual": {
-        "errors", "dtypes", "validate", "disk", "durable", "plain", "late", "privacy", "noise",
-        "people", "mechanisms", "intervals",
+    "streams": {
+        "errors", "lazy_imports", "output", "validate", "storage", "noise", "privacy", "data",
+        "mechanisms", "inference",
     },
     "local": {
-        "errors", "dtypes", "validate", "durable", "noted", "identity", "_version", "noise",
-        "intervals", "late", "spelled", "strict_json",
+        "errors", "_version", "array_types", "lazy_imports", "output", "strict_json", "signatures",
+        "validate", "storage", "noise", "inference",
     },
-    "experimental": up_to("mechanisms"),
-    "auditing": up_to("study") | {"continual", "local"},
+    "experimental": {
+        "errors", "array_types", "strict_json", "validate", "noise", "privacy", "mechanisms",
+    },
+    "auditing": up_to("study") | {"streams", "local"},
     "published": up_to("models"),
 }  # fmt: skip
-OVER_ALL = {
-    "asking",
-    "auditing",
-    "cli",
-}  # may use the rooms that stand apart; none of them uses `published`
+OVER_ALL = {"auditing", "cli"}  # may use what stands apart; nothing uses `published`
 DRAWS = {"laplace", "gaussian", "argmax", "below", "bernoulli", "bits64", "draw"}
 # local's clients randomize by integer coins; the audit draws on tables that it makes up; one of two
 # servers has a share and no people, so that no curator can stand before it
@@ -210,7 +199,7 @@ def house():
 
 def test_the_trees_are_those_of_the_package(house):
     assert len(house.trees) > 200
-    assert (f"{ROOT}.road", f"{ROOT}.mechanisms.curator") in house.edges()
+    assert (f"{ROOT}.pipeline", f"{ROOT}.mechanisms.curator") in house.edges()
     drawn = House({name: HOUSE_TEXT for name in [f"{ROOT}.central.one"]})
     assert list(drawn.draws())
 
@@ -234,11 +223,13 @@ def test_nothing_is_drawn_outside_the_mechanisms(house):
 # --- the test can fail: one broken tree a rule ---------------------------------------------------
 
 HOUSE_TEXT = "def f(noise):\n    return noise.laplace(3, 2)\n"
-LATE = "def f():\n    from privmean.api.run_question import asked\n"
+LATE = "def f():\n    from privmean.api.run_question import run_question\n"
 TYPES = (
     "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from privmean.central.b import B\n"
 )
-EMPTY = {f"{ROOT}.{name}": "" for name in ("asking.road", "central.a", "central.b", "published")}
+EMPTY = {
+    f"{ROOT}.{name}": "" for name in ("api.run_question", "central.a", "central.b", "published")
+}
 
 
 @pytest.mark.parametrize(
@@ -246,10 +237,10 @@ EMPTY = {f"{ROOT}.{name}": "" for name in ("asking.road", "central.a", "central.
     [
         ("central.a", LATE, House.upward),
         ("mechanisms.a", TYPES, House.upward),
-        ("noise.a", "from privmean.privacy.privacy_events import Loss\n", House.upward),
-        ("people.a", "import privmean.mechanisms.curator\n", House.upward),
-        ("local.a", "from privmean.privacy.privacy_events import Loss\n", House.upward),
-        ("continual.a", "from privmean.pipeline import execute\n", House.upward),
+        ("noise.a", "from privmean.privacy.privacy_events import PrivacyEvent\n", House.upward),
+        ("data.a", "import privmean.mechanisms.curator\n", House.upward),
+        ("local.a", "from privmean.privacy.privacy_events import PrivacyEvent\n", House.upward),
+        ("streams.a", "from privmean.pipeline import execute\n", House.upward),
         ("central.a", "from privmean.streams import plan\n", House.upward),
         ("cli.a", "from privmean.published import AsPublished\n", House.upward),
         ("central.a", "from privmean import mean\n", House.upward),
@@ -259,7 +250,7 @@ EMPTY = {f"{ROOT}.{name}": "" for name in ("asking.road", "central.a", "central.
         ("central.a", HOUSE_TEXT, House.draws),
         ("models.a", "def f(self):\n    self._noise.gaussian(1, 2.0)\n", House.draws),
         ("questions.a", "def f(x, step, noise):\n    return step.draw(x, noise)\n", House.draws),
-        ("continual.a", "def f(noise, x):\n    noise.argmax(x, 1)\n", House.draws),
+        ("streams.a", "def f(noise, x):\n    noise.argmax(x, 1)\n", House.draws),
         ("published.a", "def f(noise):\n    noise.below(2, 3)\n", House.draws),
     ],
 )
@@ -269,7 +260,7 @@ def test_a_broken_tree_is_seen(module, text, rule):
 
 
 @pytest.mark.parametrize(
-    "back", ["from privmean.central.a import A\n", LATE.replace("asking.road", "central.a")]
+    "back", ["from privmean.central.a import A\n", LATE.replace("api.run_question", "central.a")]
 )
 def test_a_circle_is_seen(back):
     assert House({f"{ROOT}.central.a": TYPES, f"{ROOT}.central.b": back}).circles()

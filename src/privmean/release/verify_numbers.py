@@ -8,7 +8,7 @@ from typing import Any
 
 from privmean.errors import shown
 from privmean.inference.status import OK
-from privmean.noise_account import error_parts, group_noise, least_noise, recomputed_noise
+from privmean.release.noise_account import error_parts, group_noise, least_noise, recomputed_noise
 from privmean.plurals import count_noun, count_phrase
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee

@@ -204,7 +204,7 @@ def _unlike(
     if found < half - CLOSE * size:
         yield (
             f"the noise interval of {column.name!r} is shorter than its account allows: "
-            f"half of it is {found:.6g}, the noise alone makes {half:.6g}"
+            f"half of it is {found:.6g}, the privacy noise makes {half:.6g}"
         )
     elif exact and not about(found, half, size, CLOSE):
         yield (
