@@ -145,11 +145,11 @@ def mean(
         What accuracy rests on, never privacy. Default: the range is found privately.
     method : str or estimator, default "auto"
         Estimator by name, or itself such as `DefaultMean(target="mean")`.
-    related : float or RandomEffects, default 1.0
+    clustering : float or RandomEffects, default 1.0
         Design effect of clustered people, or random effects of public groups.
     estimand : {"people", "records"}, default "people"
         People weighted equally, or a record-weighted mean up to `max_records` records.
-    cap : int, optional
+    max_records : int, optional
         The most records per person that count, for "records".
     bounds : (float, float) or list of pairs, optional
         Public lower and upper limits of the values, in their unit.
@@ -165,9 +165,9 @@ def mean(
         Comparisons such as "north - south", "each - rest" or "all pairs".
     membership : {"private", "public"}, default "private"
         Whether the groups of a person are private.
-    rule : str, optional
+    group_rule : str, optional
         Whether a person counts in the most frequent group, or in all with split weight.
-    other : bool, default False
+    other_group : bool, default False
         Add one group for all keys that are not listed.
     shrink : bool, default False
         Add means shrunk towards each other.
@@ -275,7 +275,7 @@ def regress(
         Bounds of person-specific coefficients. Default: found privately.
     method : str or estimator, default "auto"
         Estimator of the coefficients.
-    related : float, default 1.0
+    clustering : float, default 1.0
         Design effect of clustered people.
     concentration : optional
         The same as `assume`.
@@ -351,7 +351,7 @@ def curve(
         What accuracy rests on, never privacy. Default: the scale is found privately.
     method : str or estimator, default "auto"
         Estimator of the means.
-    related : float, default 1.0
+    clustering : float, default 1.0
         Design effect of clustered people.
     bounds : (float, float), optional
         Public bounds of a person mean in a bin, in the unit of the value.
@@ -426,7 +426,7 @@ def variance(
         "moment" requires nothing public; the others require `within`.
     center : float, optional
         Public rough center, for "coinpress".
-    related : float, default 1.0
+    clustering : float, default 1.0
         Design effect of clustered people.
     epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
         Budget and terms of the call; see `ask`.
@@ -488,9 +488,9 @@ def compare(
         required.
     levels : list, optional
         The two arms by name, the treated arm first.
-    before : str, optional
+    baseline : str, optional
         Column of baseline values; people without a baseline are excluded.
-    slope : float, default 1.0
+    baseline_slope : float, default 1.0
         Multiple of the baseline mean that is subtracted.
     by : str, optional
         Group column of a pair, for the same people in two groups.
@@ -567,7 +567,7 @@ def quantile(
         Column that identifies people; required unless `source` says it.
     bounds : (float, float), optional
         Public bounds of the values, in their unit. Default: found privately.
-    related : float, default 1.0
+    clustering : float, default 1.0
         Design effect of clustered people.
     epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
         Budget and terms of the call; see `ask`.

@@ -26,7 +26,7 @@ def plan(
     ----------
     question : Mean, Regression, Curve, Variance, Quantile or Compare
         What is to be asked.
-    people : int
+    n : int
         Public n, or a public guess of it under add-remove.
     columns : int, optional
         Number of columns, if the question does not name them.
@@ -71,7 +71,7 @@ def required_n(
     ----------
     question : Mean, Regression, Curve, Variance, Quantile or Compare
         What is to be asked.
-    error : float
+    target_error : float
         Target root mean square error, in the unit of the value.
     guess_sd : float
         Public guess of the standard deviation between people, in the unit of the value.
@@ -123,9 +123,9 @@ def required_epsilon(
     ----------
     question : Mean
         A mean by group with public keys.
-    sizes : dict, list of float or float
+    group_sizes : dict, list of float or float
         Public guesses of n of each group, by key or in the order of the keys.
-    error : float
+    target_error : float
         Target root mean square error of the smallest group, in the unit of the value.
     guess_sd : float
         Public guess of the standard deviation between people inside a group.

@@ -51,7 +51,7 @@ def read(
         Columns to average; * and ? are wildcards where the names are public.
     estimand : {"people", "records"}, default "people"
         People weighted equally, or people weighted by their records, up to `max_records`.
-    cap : int, optional
+    max_records : int, optional
         The most records per person that count; required for "records".
     resolution : float, default 2**-40
         Public grid step of the values, a power of two. Values are limited to 2**80 steps.

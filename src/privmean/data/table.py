@@ -85,7 +85,7 @@ class Table:
         are called "1", "2", ... Default: the first line names the columns and is not shown.
     na_values : list of str, optional
         Texts that mean missing.
-    machine : Resources, optional
+    resources : Resources, optional
         Limits of memory and processors for reading.
 
     Raises

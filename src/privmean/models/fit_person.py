@@ -35,12 +35,18 @@ class Independence:
 
 @dataclass(frozen=True)
 class Exchangeable:
-    """Any two errors of a person have correlation `icc`, public.
+    """Errors of a person with the same correlation for any two records.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        fit = dict(working=pm.Exchangeable(0.5), epsilon=3.0, delta=1e-6)
-        pm.regress(table, "ln_wage ~ ttl_exp + tenure", **fit)
+    Parameters
+    ----------
+    icc : float
+        Public intraclass correlation.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    fit = dict(working=pm.Exchangeable(0.5), epsilon=3.0, delta=1e-6)
+    pm.regress(table, "ln_wage ~ ttl_exp + tenure", **fit)
     """
 
     icc: float
@@ -58,13 +64,18 @@ class Exchangeable:
 
 @dataclass(frozen=True)
 class AR1:
-    """Errors of records that follow each other in time have correlation `phi`, public; records k
-    places apart phi^k.
+    """Errors of a person with autoregressive correlation of order 1.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        fit = dict(effect="per_person", working=pm.AR1(0.6), time="year", epsilon=2.0, delta=1e-6)
-        pm.regress(table, "ln_wage ~ ttl_exp", **fit)
+    Parameters
+    ----------
+    phi : float
+        Public correlation of consecutive records; records k places apart have phi^k.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    fit = dict(effect="per_person", working=pm.AR1(0.6), time="year", epsilon=2.0, delta=1e-6)
+    pm.regress(table, "ln_wage ~ ttl_exp", **fit)
     """
 
     phi: float

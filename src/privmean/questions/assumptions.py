@@ -30,18 +30,25 @@ WORDS = (BOUNDS, CONCENTRATION, MOMENT, COVARIANCE)
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """A public upper bound of the covariance of one person's row: a variance for all columns, one
-    variance a column, shape (d,), or a matrix, shape (d, d).
+    """A public upper bound of the covariance of one person's row.
 
-    scales: in which units the l2 error that is minimised counts columns. "sd": in their public
-    standard deviations, so that units do not matter. "same": in their own, for one vector.
-    "mahalanobis": in standard deviations along the axes of the covariance. The method that this
-    assumption allows competes with those that need none, by predicted error in this norm.
+    Parameters
+    ----------
+    bound : float, array (d,) or array (d, d)
+        A variance for all columns, one variance per column, or a matrix, in squared units.
+    scales : {"sd", "same", "mahalanobis"}, default "sd"
+        Units in which the minimized L2 error counts columns: their public standard deviations,
+        their own units (one vector), or standard deviations along the axes of the covariance.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        known = pm.Covariance([0.25, 16.0])  # of a person's ln_wage and tenure, at most
-        pm.mean(table, ["ln_wage", "tenure"], assume=known, epsilon=2.0, delta=1e-6)
+    Privacy
+    -------
+    Accuracy rests on this assumption; privacy holds for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    known = pm.Covariance([0.25, 16.0])  # of a person's ln_wage and tenure, at most
+    pm.mean(table, ["ln_wage", "tenure"], assume=known, epsilon=2.0, delta=1e-6)
     """
 
     bound: CovarianceBound

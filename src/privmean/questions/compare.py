@@ -36,28 +36,45 @@ TRUE, FALSE = ("1", "true"), ("0", "false")
 class Compare(QuestionDefaults):
     """Compare two groups: effect, confidence interval and p-value.
 
-    arms: a column that says which arm a person is in, fixed before the values: 1 and 0 (or true and
-    false) mean treated and control, unless `levels` names the two keys, the treated one first. A
-    person with records in both arms belongs to the one of most records. before: a column of earlier
-    values: then a person's value is its own mean less slope times its own earlier mean, which
-    narrows the noise of both kinds; people without an earlier value are left out.
+    Parameters
+    ----------
+    value : str
+        Column to average.
+    arms : str, optional
+        Column of the arm of each person, fixed before the values: 1 (treated) or 0 (control). A
+        person with records in both arms belongs to the more frequent arm.
+    levels : list, optional
+        The two arms by name, the treated arm first.
+    baseline : str, optional
+        Column of baseline values, which narrow the interval. People without one are excluded.
+    baseline_slope : float, default 1.0
+        Multiple of the baseline mean that is subtracted.
+    by : str, optional
+        Group column of a pair, for the same people in two groups. Either `arms` or `by` is
+        required.
+    pair : list, optional
+        The two groups; the first minus the second is released, for people with records in both.
+    membership : {"private", "public"}, default "private"
+        Whether the arm of a person is private. Public arms have less noise.
+    resolution : float, default 2**-40
+        Grid step: values are rounded to this power of two, in their unit.
 
-    by, pair: the same people in two groups: the mean over people with records in both of their
-    own difference, first less second. Its estimand is over those people alone, and one person has
-    one value, so that its noise is far below that of a difference of two means by group.
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    membership: "private", or "public" where the roster and the arm of every person are public, as
-    in a trial with a list of its participants: then one signed sum gives the effect alone, under
-    replace-one, at less noise than two means.
+    Privacy
+    -------
+    Person-level differential privacy: pure epsilon, for any data. The default neighbors are
+    add-remove for private arms, and replace-one otherwise. Public are the group keys, the settings
+    and, with public membership, the roster and the arm of each person.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        question = pm.Compare("ln_wage", by="union", pair=("1", "0"))
-        print(pm.ask(table, question, epsilon=1.0))
-
-    Guarantees: unit one person with all records; neighbors as the budget names them (add-remove
-    for private arms, replace-one else, unless said); pure epsilon for any data. Public are the keys
-    and the settings; the arm of a person is private, unless membership is public.
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    question = pm.Compare("ln_wage", by="union", pair=("1", "0"))
+    print(pm.ask(table, question, epsilon=1.0))
     """
 
     kind: ClassVar[str] = "compare"

@@ -117,38 +117,52 @@ class BinnedMeans:
 class Curve(QuestionDefaults):
     """Estimate a mean over time, in public bins.
 
-    value, time: columns. bins: public edges, increasing; bin j holds edges[j] <= time <
-    edges[j + 1]. Edges that are dates (or texts such as "2026-01-31") read a column of dates, of
-    times without a zone, or of texts of these; `at` and `smooth` are in days then, `at` since
-    1970-01-01. A person counts in a bin with the mean of own records there; people without one are
-    left out of that bin. One person can be in all bins, so that the bins share the budget.
-    assume: public limits of a person's mean in a bin; or a concentration (`SubGaussian`, ...); or
-    nothing: the magnitude of values is found privately, and they are clipped around zero. Where the
-    budget is large, people beyond the limits are counted (under replace-one): "outliers_clipped"
-    where there are such people, "modified_target" where so many that the interval is for the
-    clipped mean; elsewhere it is for the clipped mean, and says "outliers_unchecked"
-    (`method=PrivateScale(target="mean")` counts, at any budget). method:
-    "auto", or an estimator itself (`Winsorized(..., range=...)`). related: public factor on the
-    sampling variance if people are related.
+    Parameters
+    ----------
+    value : str
+        Column to average. A person counts in a bin with the mean of the person's records there.
+    time : str
+        Column of times: numbers or dates.
+    bins : list of float, date or str
+        Increasing public edges; bin j holds edges[j] <= time < edges[j + 1]. With dates the unit of
+        time is a day, counted from 1970-01-01.
+    resolution : float, default 2**-20
+        Grid step: values are rounded to this power of two, in their unit.
+    assume : bounds or concentration, optional
+        What accuracy rests on, never privacy. Default: the scale is found privately, and values are
+        clipped around zero.
+    method : str or estimator, default "auto"
+        Estimator of the means. `PrivateScale(target="mean")` counts outliers at any budget.
+    clustering : float, default 1.0
+        Design effect of clustered people.
+    smooth : float, default 0.0
+        Bandwidth of a local linear smoother, in units of time; requires bounds.
+    by : str, optional
+        Column of two groups: the difference of their curves is released.
+    levels : list, optional
+        The two values of `by`; the second minus the first is released.
 
-    smooth: the bandwidth of a local linear smoother over the bins (bounds are needed). by, levels:
-    a column of two groups and its values: the difference of the two curves, second less first, each
-    person in every bin of each group that it has records in. Bins and groups share one budget; the
-    products of people's rows are released with their sums, so that intervals and bands know how
-    bins go together.
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    A bin whose noisy number of people is below 5 deviations of its noise has no estimate: its
-    status is "suppressed". "low_precision": the interval is longer than half of the bounds.
+    Privacy
+    -------
+    Person-level differential privacy, times included. One person can be in all bins, which share
+    the budget: their composed loss is at most the budget, for any data. Public are the bins, the
+    settings and, under replace-one, the roster.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        question = pm.Curve("ln_wage", "year", bins=[1968, 1975, 1982, 1989], assume=(0, 4))
-        print(pm.ask(table, question, epsilon=1.0))
+    Notes
+    -----
+    A bin is "suppressed" if its noisy number of people is below 5 standard deviations of its noise.
+    Source: docs/proofs/longitudinal.md, section 6, in its binned form.
 
-    Guarantees: unit one person with all records, times included; neighbors as the budget names
-    them; the composed loss of all bins is at most the budget, for any data. Public: bins, settings
-    and, under replace-one, the roster. Source: the binned form of docs/proofs/longitudinal.md,
-    section 6.
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    question = pm.Curve("ln_wage", "year", bins=[1968, 1975, 1982, 1989], assume=(0, 4))
+    print(pm.ask(table, question, epsilon=1.0))
     """
 
     kind: ClassVar[str] = "curve"

@@ -47,33 +47,58 @@ GROUPED: dict[str, Any] = {
 class Mean:
     """Estimate means of people in one or several columns, also by group.
 
-    values: columns of numbers; * and ? are wildcards. estimand: "people" (every person counts
-    once) or "records" (by usable records, up to `max_records`). resolution: see `privmean.read`.
-    assume: on what accuracy (for bounds: the meaning of the estimate), never privacy, rests: a pair
-    of bounds (or a pair a column), a concentration (`SubGaussian`, ...), a `BoundedMoment`, or a
-    `Covariance`; with none the range is found privately. method: an estimator by name, or itself
-    (`DefaultMean(target="mean")`), instead of the choice from public facts. related: public
-    variance of the mean over that of unrelated people, or `RandomEffects` of public groups.
+    Parameters
+    ----------
+    values : str or list of str, optional
+        Columns to average; * and ? are wildcards. Default: all columns of an array.
+    estimand : {"people", "records"}, default "people"
+        People weighted equally, or a record-weighted mean up to `max_records` records.
+    max_records : int, optional
+        The most records per person that count, for "records".
+    resolution : float, default 2**-40
+        Grid step: values are rounded to this power of two, in their unit.
+    assume : bounds, concentration, BoundedMoment or Covariance, optional
+        What accuracy rests on, never privacy. Default: the range is found privately.
+    method : str or estimator, default "auto"
+        Estimator by name, or itself such as `DefaultMean(target="mean")`.
+    clustering : float or RandomEffects, default 1.0
+        Design effect of clustered people, or random effects of public groups.
+    by : str or list of str, optional
+        Group columns. A person is in a group with any of the values; the values share the counts.
+    keys : list, optional
+        Public group keys. Without them keys are private, which requires delta > 0.
+    max_groups : int, default 1
+        Groups in which one person counts fully. In m > max_groups groups the weight is
+        max_groups/m.
+    contrasts : str or list of str, optional
+        Comparisons such as "north - south", "each - rest" or "all pairs".
+    membership : {"private", "public"}, default "private"
+        Whether the groups of a person are private. Public membership has less noise.
+    group_rule : {"most_frequent", "split"}, optional
+        Whether a person counts in the most frequent group, or in all with split weight.
+    other_group : bool, default False
+        Add one group for all keys that are not listed.
+    shrink : bool, default False
+        Add means shrunk towards each other.
+    simultaneous : bool, default False
+        Make the intervals of all groups hold jointly.
 
-    by: a column of groups (or several): one mean a group under one budget; several values share the
-    counts, and a person is in a group with any of them. keys: the
-    groups, which are public; without them keys are private, and only groups of enough people are
-    shown (needs delta). max_groups: groups a person counts fully in; with 1 a person belongs
-    to the group of most own records, with more a person in m > max_groups groups counts
-    max_groups/m in each (rule "most_frequent" or "split"). contrasts: comparisons such as "north -
-    south", "each - rest", "all pairs". membership: "private", or "public" where who has records in
-    which group is public (replace-one, less noise). other: one more group for everything that is
-    not listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
-    hold together. The usual neighbors are add-remove then.
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        question = pm.Mean("ln_wage", assume=pm.SubGaussian(sd=0.5))
-        print(pm.ask(table, question, epsilon=1.0, delta=1e-6))
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss of all mechanism calls is at most the
+    budget, for any data. By group the default neighbors are add-remove, unless membership is
+    public. Public are the columns, the settings and, under replace-one, the roster.
 
-    Guarantees: unit one person with all records; neighbors as the budget names them; the composed
-    loss of all mechanism calls is at most the budget, for any data; public are the columns, the
-    settings and, under replace-one, the roster of people.
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    question = pm.Mean("ln_wage", assume=pm.SubGaussian(sd=0.5))
+    print(pm.ask(table, question, epsilon=1.0, delta=1e-6))
     """
 
     kind: ClassVar[str] = "mean"

@@ -27,21 +27,38 @@ if TYPE_CHECKING:
 class Quantile(QuestionDefaults):
     """Estimate quantiles of person means in one column.
 
-    value: the column. q: parts of the people, between 0 and 1, increasing: (0.25, 0.5, 0.75) are
-    the quartiles. bounds: public limits of the values; left out, they are found privately. related:
-    public factor on the sampling variance if people are related. resolution: see `privmean.read`.
+    Parameters
+    ----------
+    value : str, optional
+        The column. Default: the only column of an array.
+    q : list of float, default (0.5,)
+        Increasing probabilities between 0 and 1. More of them cost nothing.
+    bounds : (float, float), optional
+        Public bounds of the values, in their unit. Default: found privately.
+    clustering : float, default 1.0
+        Design effect of clustered people.
+    resolution : float, default 2**-40
+        Grid step: values are rounded to this power of two, in their unit.
 
-    One noisy histogram around a private median answers for all quantiles: asking for more of them
-    costs nothing. Where values repeat, the interval is a cell that holds the value, and the
-    estimate a place in it.
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.ask(table, pm.Quantile("ln_wage", (0.1, 0.5, 0.9)), epsilon=1.0))
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss is at most epsilon, for any data. Delta is
+    left unspent.
 
-    Guarantees: unit one person with all records, neighbors as the budget names them; the composed
-    loss is at most the budget, for any data; delta is left unspent. Source:
-    docs/proofs/quantiles.md.
+    Notes
+    -----
+    One noisy histogram around a private median answers for all quantiles. Where values repeat, the
+    interval is a cell that holds the value. Source: docs/proofs/quantiles.md.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    print(pm.ask(table, pm.Quantile("ln_wage", (0.1, 0.5, 0.9)), epsilon=1.0))
     """
 
     kind: ClassVar[str] = "quantile"

@@ -64,50 +64,66 @@ POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
 class Regression(QuestionDefaults):
     """Fit a regression: pooled, within people, or person-specific.
 
-    formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]) or
-    C(a, levels=["u", "v"]); arithmetic on one record only. effect: which question is asked.
-    "pooled": the coefficients of one regression for everybody, who may differ in regressors that
-    never change within a person; "within": the same on deviations from own means, what goes with a
-    change within a person; "per_person": the mean over people of each person's own coefficients,
-    among people that can be fitted.
+    Parameters
+    ----------
+    formula : str
+        Such as "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]). Pooled
+        formulas may have own(x), the person mean of x: "y ~ x + own(x)" separates the within slope.
+    fixed_effects : bool, default False
+        For "per_person": use deviations from person means, without an intercept.
+    working : {"independence"}, Exchangeable or AR1, default "independence"
+        Public working covariance of the errors of a person; AR1 is for "per_person".
+    time : str, optional
+        Column that orders the records, for AR1.
+    threshold : float, default 0.01
+        For "per_person": exclude people whose smallest eigenvalue of X'X/T is below this.
+    min_records : int, optional
+        For "per_person": exclude people with fewer records. Default: coefficients + 1.
+    scales : dict, optional
+        Public center and scale of variables, such as {"age": (30, 8)}. For "per_person": one scale
+        per term and for the response. Default: found privately.
+    resolution : float, default 2**-20
+        Grid step of the columns, in units of their scale. At most 2^40 steps are used.
+    assume : bounds, concentration or WorkingErrors, optional
+        Bounds of person-specific coefficients. Default: found privately.
+    method : str or estimator, default "auto"
+        Estimator of the coefficients.
+    clustering : float, default 1.0
+        Design effect of clustered people.
+    effect : {"pooled", "within", "per_person"}, default "pooled"
+        One regression for all people, within (fixed-effects) regression, or the mean of
+        person-specific coefficients.
+    only : list of str, optional
+        Terms to release; the other terms are fitted only, which narrows the intervals.
+    contrasts : dict, optional
+        Sums of coefficients to release, such as {"b - a": {"k[b]": 1, "k[a]": -1}}.
+    weights : {"people"} or int, default "people"
+        People weighted equally, or records up to this number per person.
+    bounds : dict, optional
+        Public bounds of variables, such as {"age": (14, 50)}.
 
-    For "pooled" and "within". Pooled formulas may have own(x), the person's own mean of x: in
-    "y ~ x + own(x)" the coefficient of x is the within slope, that of own(x) is between less
-    within. weights: "people" (one vote a person) or a number C: records up to C a person. only:
-    the terms to release, the others are used but not released, so that there is less noise.
-    contrasts: sums of coefficients to release, {"b - a": {"k[b]": 1, "k[a]": -1}}. working:
-    "independence" or `Exchangeable(icc)`. scales: public center and scale of variables, {"age":
-    (30, 8)}; bounds: their public limits, {"age": (14, 50)}: both save the search for them.
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    For "per_person". fixed_effects: use deviations from the
-    person's own means (the within form; no intercept). working: "independence", `Exchangeable(icc)`
-    or `AR1(phi)`: public covariance of a person's errors, up to scale, by which records are
-    weighted; AR1 needs `time`, the column that orders. threshold: people whose smallest eigenvalue
-    of X'X/T (for fixed effects, centered) is less are left out, as are people with fewer than
-    `records` usable records (default: coefficients + 1). Left out, sizes of variables are found
-    privately, and the threshold is for regressors about own means in these units. scales: public
-    sizes of terms and of the response, by name (1 if not named; rounded to powers of two):
-    threshold and resolution are for columns divided by them. resolution: columns are read on a grid
-    of this step times scale and limited to 2^40 steps.
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss is at most the budget, for any data. The
+    contribution of a person follows from that person's records and earlier noisy answers, and is
+    clipped. Public are the formula, the settings and, under replace-one, the roster.
 
-    assume: what bounds one person's coefficients: nothing (a center and a magnitude of each are
-    found privately); public limits, one pair or one a term, to which coefficients are limited; a
-    concentration (`SubGaussian`, ...); or `Errors(residual_sd=..., between_sd=...)`. method:
-    "auto", or an estimator itself (`Magnitudes(target="clipped")`, `Winsorized(..., range=...)`).
-    related: public factor on the sampling variance if people are related.
+    Notes
+    -----
+    With "per_person" the estimate is for people that can be fitted. Who they are may depend on
+    regressors, and on the response through missing values only. Source: docs/proofs, pages
+    pooled-regression and longitudinal.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        question = pm.Regression("ln_wage ~ union + tenure", effect="within")
-        print(pm.ask(table, question, epsilon=3.0, delta=1e-6))
-
-    Guarantees: unit one person with all records, neighbors as the budget names them; the composed
-    loss is at most the budget, for any data: what a person adds is computed from that person's
-    records and earlier noisy answers alone, and limited.
-    Public: formula, settings and, under replace-one, the roster. Source: docs/proofs, pages
-    pooled-regression and longitudinal. With "per_person" the estimate is for people that
-    can be fitted; which those are may depend on regressors, never on the response beyond missing
-    values.
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    question = pm.Regression("ln_wage ~ union + tenure", effect="within")
+    print(pm.ask(table, question, epsilon=3.0, delta=1e-6))
     """
 
     kind: ClassVar[str] = "regression"
@@ -152,7 +168,7 @@ class Regression(QuestionDefaults):
                     raise ArgumentError(
                         name, getattr(self, name),
                         f"cannot be combined with effect={self.effect!r}",
-                        "say effect='per_person' for the mean of persons' own coefficients"
+                        "say effect='per_person' for the mean of person-specific coefficients"
                         + (", or effect='within'" if name == "fixed_effects" else ""),
                     )  # fmt: skip
             self._pooled()

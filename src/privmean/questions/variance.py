@@ -29,25 +29,42 @@ Method = Literal["auto", "moment", "pair scale", "coinpress"]
 class Variance(QuestionDefaults):
     """Estimate the variance of person means in one column.
 
-    value: the column. method: "moment" finds a median and a spread privately and needs nothing
-    given; the others need within, the public smallest and largest standard deviation: "pair scale"
-    or "coinpress" (see `VarianceSearch`; the latter needs center, a public rough center). "auto":
-    "moment" where nothing is given, else "pair scale". related: public factor on the sampling
-    variance if people are related ("moment"). resolution: see `privmean.read`.
+    Parameters
+    ----------
+    value : str, optional
+        The column. Default: the only column of an array.
+    within : (float, float), optional
+        Public smallest and largest standard deviation, in the unit of the value.
+    method : {"auto", "moment", "pair scale", "coinpress"}, default "auto"
+        "moment" requires nothing public; the others require `within`. "auto" is "pair scale" if
+        `within` is given, otherwise "moment".
+    center : float, optional
+        Public rough center, for "coinpress".
+    resolution : float, default 2**-40
+        Grid step: values are rounded to this power of two, in their unit.
+    clustering : float, default 1.0
+        Design effect of clustered people, for "moment".
 
-    The intervals of "moment" hold for any values whose squares have a variance: people far out are
-    counted ("outliers_clipped", "modified_target"). Those of the others are for values close to
-    normal.
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    A mean that clips at this scale is charged on top: the totals add. Use
+    Privacy
+    -------
+    Person-level differential privacy: the composed loss is at most the budget, for any data. A mean
+    that clips at this scale is charged separately.
+
+    Notes
+    -----
+    The intervals of "moment" need only a finite variance of the squares, and count outliers. Those
+    of the other methods assume nearly normal values. To clip at this scale, use
     `SubGaussian(sd=safety * sqrt(estimate))` with a safety of 1.1 (pair scale) to 1.5.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.ask(table, pm.Variance("ln_wage"), epsilon=1.0))
-
-    Guarantees: unit one person with all records, neighbors as the budget names them; the composed
-    loss is at most the budget, for any data.
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    print(pm.ask(table, pm.Variance("ln_wage"), epsilon=1.0))
     """
 
     kind: ClassVar[str] = "variance"

@@ -17,16 +17,27 @@ from privmean.signatures import known_keywords
 @known_keywords
 @dataclass(frozen=True)
 class WorkingErrors:
-    """Assumed deviations behind people's own coefficients.
+    """Assumed standard deviations behind person-specific coefficients.
 
-    residual_sd: of errors; between_sd: of coefficients between people, one for all or one a term.
-    range: public limits of the center, one pair or one a term (needed without delta).
+    Parameters
+    ----------
+    residual_sd : float
+        Standard deviation of the errors, in the unit of the response.
+    between_sd : float or list of float, default 0.0
+        Standard deviation of the coefficients between people, for all terms or one per term.
+    coefficient_bounds : (float, float) or list of pairs, optional
+        Public bounds of the mean coefficients; required if delta is 0.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        known = pm.WorkingErrors(residual_sd=0.4, between_sd=0.1)
-        formula = "ln_wage ~ ttl_exp"
-        pm.regress(table, formula, effect="per_person", assume=known, epsilon=2.0, delta=1e-6)
+    Privacy
+    -------
+    Accuracy rests on this assumption; privacy holds for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    known = pm.WorkingErrors(residual_sd=0.4, between_sd=0.1)
+    formula = "ln_wage ~ ttl_exp"
+    pm.regress(table, formula, effect="per_person", assume=known, epsilon=2.0, delta=1e-6)
     """
 
     residual_sd: float
