@@ -38,22 +38,35 @@ REACH = 1.96  # noise deviations to both sides may not fill the bounds
 
 @dataclass(frozen=True)
 class BoundedMean:
-    """The mean of values clipped to public bounds.
+    """Mean of values clipped to public bounds.
 
-    bounds: (lower, upper) for every column, or one pair a column. design_effect: public variance of
-    the mean over that of unrelated people. Where the noise hides everyone away from a bound, the
-    status is "at_bound" and the interval is open on that side: values in other units than the
-    bounds look so.
+    Parameters
+    ----------
+    bounds : (float, float) or list of pairs
+        Public bounds, for all columns or one per column, in the unit of the value.
+    design_effect : float, default 1.0
+        Design effect of clustered people.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        pm.mean(people, method=pm.BoundedMean((-2.3, 5.3)), epsilon=1.0)
+    Raises
+    ------
+    ArgumentError
+        If the bounds cannot be used.
 
-    **Guarantees.** Unit: one person with all records. Neighbours: replace-one (n public) or
-    add-remove (n private: a noisy count comes with the sums). Pure epsilon (delta unspent) with
-    Laplace noise; (epsilon, delta) or rho with Gaussian noise. The bounds are public; values beyond
-    them are clipped, so privacy needs no assumption. The interval is for the mean of values within
-    the bounds and assumes nothing about tails.
+    Privacy
+    -------
+    Pure epsilon with Laplace noise, which leaves delta unspent, or Gaussian noise for approximate
+    DP and rho. Neighbors are replace-one (n is public) or add-remove (a noisy count is charged).
+    The bounds are public; privacy holds for any data.
+
+    Notes
+    -----
+    The interval is for the mean of clipped values and assumes nothing about outliers. If the values
+    cannot be told from a bound, the status is "at_bound" and the interval is open on that side.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    pm.mean(people, method=pm.BoundedMean((-2.3, 5.3)), epsilon=1.0)
     """
 
     bounds: tuple[float, float] | Sequence[tuple[float, float]]

@@ -44,13 +44,22 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SubGaussian(FromDeviations):
-    """Each value is sub-Gaussian around the center with proxy sd^2 (for a normal law: its sd).
+    """Values of people are sub-Gaussian around the center.
 
-    sd: one number, or one a column, in the units of the data.
+    Parameters
+    ----------
+    sd : float or list of float
+        Public sub-Gaussian scale, for all columns or one per column, in the unit of the value. For
+        normal values it is the standard deviation.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        pm.mean(people, assume=pm.SubGaussian(sd=0.5), epsilon=1.0, delta=1e-6)
+    Privacy
+    -------
+    Accuracy rests on this assumption; privacy holds for any data.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    pm.mean(people, assume=pm.SubGaussian(sd=0.5), epsilon=1.0, delta=1e-6)
     """
 
     sd: PerColumn
@@ -68,17 +77,30 @@ class SubGaussian(FromDeviations):
 
 @dataclass(frozen=True)
 class LogSobolev(FromDeviations):
-    """A person's records have a log-Sobolev constant, and all people share one mean.
+    """Records of a person have a log-Sobolev constant, and all people share one mean.
 
-    constant: the largest over people of the constant of one person's vector of records (the
-    operator norm of its covariance for Gaussian records; at most sd^2 (1+phi)/(1-phi) for an AR(1)
-    with coefficient phi), never that of all people together. records: public records a person.
-    People that differ in their means need `BetweenWithin`.
+    Parameters
+    ----------
+    constant : float or list of float
+        Largest log-Sobolev constant of one person's records, in squared units. Gaussian records
+        have the operator norm of their covariance, AR(1) records at most sd^2 (1 + phi)/(1 - phi).
+    records : int
+        Public minimum of records per person.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        # records of a person are normal and independent, of deviation 0.5; at least one a person
-        pm.mean(people, assume=pm.LogSobolev(constant=0.25, records=1), epsilon=1.0, delta=1e-6)
+    Privacy
+    -------
+    Accuracy rests on this assumption; privacy holds for any data.
+
+    Notes
+    -----
+    If people differ in their means, use `BetweenWithin`. Source: Roth and Avella-Medina (2025),
+    Section 5.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    # records of a person are normal and independent with standard deviation 0.5; at least one
+    pm.mean(people, assume=pm.LogSobolev(constant=0.25, records=1), epsilon=1.0, delta=1e-6)
     """
 
     constant: PerColumn
@@ -102,16 +124,29 @@ class LogSobolev(FromDeviations):
 
 @dataclass(frozen=True)
 class BetweenWithin(FromDeviations):
-    """Persons' own means vary by between_sd, and records vary within a person.
+    """Person means vary between people, and records vary within a person.
 
-    between_sd: standard deviation of people's own means (sub-Gaussian). Exactly one of within_sd
-    (independent records) and within_constant (log-Sobolev constant of a person's records, for
-    dependent ones). records: public number of records a person, at least.
+    Parameters
+    ----------
+    between_sd : float or list of float
+        Standard deviation of person means around the center (sub-Gaussian), in the unit of the
+        value.
+    within_sd : float or list of float, optional
+        Standard deviation of a person's independent records. Either this or `within_constant`.
+    records : int, default 1
+        Public minimum of records per person.
+    within_constant : float or list of float, optional
+        Log-Sobolev constant of a person's dependent records, in squared units.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        spread = pm.BetweenWithin(between_sd=0.4, within_sd=0.3, records=1)
-        pm.mean(people, assume=spread, epsilon=1.0, delta=1e-6)
+    Privacy
+    -------
+    Accuracy rests on this assumption; privacy holds for any data.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    spread = pm.BetweenWithin(between_sd=0.4, within_sd=0.3, records=1)
+    pm.mean(people, assume=spread, epsilon=1.0, delta=1e-6)
     """
 
     between_sd: PerColumn
@@ -155,15 +190,27 @@ class BetweenWithin(FromDeviations):
 
 @dataclass(frozen=True)
 class BoundedWithin(FromDeviations):
-    """Records lie in [lower, upper], independent given the person; people's means vary.
+    """Records of a person are independent within public bounds, and person means vary.
 
-    between_sd: standard deviation of people's own means (sub-Gaussian); records: public number of
-    records a person, at least.
+    Parameters
+    ----------
+    between_sd : float or list of float
+        Standard deviation of person means around the center (sub-Gaussian), in the unit of the
+        value.
+    lower, upper : float
+        Public bounds of the records.
+    records : int
+        Public minimum of records per person.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        spread = pm.BoundedWithin(between_sd=0.4, lower=-2.3, upper=5.3, records=1)
-        pm.mean(people, assume=spread, epsilon=1.0, delta=1e-6)
+    Privacy
+    -------
+    Accuracy rests on this assumption; privacy holds for any data.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    spread = pm.BoundedWithin(between_sd=0.4, lower=-2.3, upper=5.3, records=1)
+    pm.mean(people, assume=spread, epsilon=1.0, delta=1e-6)
     """
 
     between_sd: PerColumn
@@ -202,15 +249,23 @@ class BoundedWithin(FromDeviations):
 
 @dataclass(frozen=True)
 class Bounded(FromDeviations):
-    """Every person's value lies in [lower, upper] (values outside are moved to the limits).
+    """Values of people lie within public bounds; values outside are clipped.
 
-    lower, upper: numbers, or one a column. declared: whether the type of the column implies them,
-    so that no value can lie beyond. No location step is needed: all of the budget goes to
-    the mean, delta is not used, and nothing is assumed about tails.
+    Parameters
+    ----------
+    lower, upper : float or list of float
+        Public bounds, for all columns or one per column, in the unit of the value.
+    declared : bool, default False
+        Whether the column type implies the bounds, so that no value can lie outside.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        pm.mean(people, assume=pm.Bounded(-2.3, 5.3), epsilon=1.0)
+    Privacy
+    -------
+    No location step is needed, and delta is left unspent. Privacy holds for any data.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    pm.mean(people, assume=pm.Bounded(-2.3, 5.3), epsilon=1.0)
     """
 
     lower: float | tuple[float, ...]
@@ -253,16 +308,25 @@ class Bounded(FromDeviations):
 
 @dataclass(frozen=True)
 class UnknownScale(FromDeviations):
-    """Values are roughly normal with an unknown scale, found privately from pairs of people.
+    """Values of people are roughly normal with an unknown scale, found from pairs of people.
 
-    smallest, largest: public range of the standard deviation (wide is cheap: one noisy count an
-    octave). safety: factor kappa on the squared scale; by default 1.2, or 4 (one octave of safety)
-    where the plan's scale step is noisy. The scale is of the bulk of persons: heavy tails need a
-    larger safety.
+    Parameters
+    ----------
+    smallest, largest : float, default 2**-20 and 2**20
+        Public range of the standard deviation. A wide range costs little: one noisy count per
+        octave.
+    safety : float, optional
+        Factor on the squared scale: 1.2 by default, or 4 if the scale step is noisy. Heavy tails
+        need a larger factor.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        pm.mean(people, assume=pm.UnknownScale(), epsilon=1.0, delta=1e-6)
+    Privacy
+    -------
+    Accuracy rests on this assumption; privacy holds for any data.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    pm.mean(people, assume=pm.UnknownScale(), epsilon=1.0, delta=1e-6)
     """
 
     smallest: float = 2.0**-20

@@ -35,32 +35,45 @@ MOST_COLUMNS = 3  # epsilon is split over columns up to here
 @known_keywords
 @dataclass(frozen=True)
 class DefaultMean:
-    """The mean of people's values with no bounds, no spread and no location given.
+    """Mean of people's values without given bounds, spread or location.
 
-    target: None (default) puts the estimate first: the clipped mean with the least noise, and an
-    interval for the mean from a cheap count of the people beyond the limits. "mean" puts the
-    interval first: the value is corrected at the limits and the tail share is released with it; the
-    interval is shorter where noise dominates and the estimate noisier (1.6 to 2.2 times the noise).
-    "clipped" spends nothing on the tails: the least noise, and an interval for the mean of the
-    limited values only.
-    excess: the assumption behind an interval for the mean: values beyond a limit exceed it on
-    average by no more than `excess` times the distance from the center to that limit (1: no heavier
-    than a Pareto tail of index 2). design_effect: public variance of the mean over that of
-    unrelated people.
-    limits: "selection" chooses both limits by one private choice instead of reading histograms,
-    where people*epsilon is below 3000 (one column, no target). Experimental: from 40
-    people*epsilon on, better near zero, worse far from it: give `near`, a public guess of the size
-    of values (low rather than high), and complete=True where it is public that every person has a
-    value (needed below 150 people*epsilon).
+    Parameters
+    ----------
+    target : {"mean", "clipped"}, optional
+        Default: the clipped mean with the least noise, and an interval for the mean from a count of
+        outliers. "mean" has a shorter interval and 1.6 to 2.2 times the noise. "clipped" has an
+        interval for the clipped mean only.
+    excess_ratio : float, default 1.0
+        Assumed average distance of outliers beyond the bound, relative to its distance from the
+        center. 1 allows Pareto tails of index 2.
+    design_effect : float, default 1.0
+        Design effect of clustered people.
+    limits : {"selection"}, optional
+        Choose both clipping bounds by one private choice where n * epsilon is below 3000. For one
+        column without a target; experimental.
+    near : float, optional
+        Public guess of the size of values for "selection", low rather than high.
+    complete : bool, default False
+        For "selection": it is public that every person has a value. Needed if n * epsilon < 150.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        pm.mean(people, method=pm.DefaultMean(target="clipped"), epsilon=1.0)
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    **Guarantees.** Unit: one person with all records. Neighbours: replace-one (the roster, hence n,
-    is public) or add-remove (a noisy count is bought; nothing reads n). Pure epsilon for any data;
-    delta is left unspent; a rho budget runs at epsilon = sqrt(2 rho). No assumption is needed for
-    privacy; accuracy rests on the numbers of people and on the printed tail assumption.
+    Privacy
+    -------
+    Pure epsilon for any data under replace-one (n is public) or add-remove (a noisy count is
+    charged). Delta is left unspent, and a rho budget runs at epsilon = sqrt(2 rho).
+
+    Notes
+    -----
+    Source: docs/proofs/default-mean.md.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    pm.mean(people, method=pm.DefaultMean(target="clipped"), epsilon=1.0)
     """
 
     target: str | None = None

@@ -37,26 +37,47 @@ LARGEST_TAIL = 0.02  # of people clipped, at most, under the assumption
 
 @dataclass(frozen=True)
 class WinsorizedMean:
-    """Mean of people whose values concentrate around a center, by clipping around it.
+    """Mean of values that concentrate around a center, by clipping around it.
 
-    concentration: the assumption that gives the clipping radius (`SubGaussian`, `LogSobolev`,
-    `BetweenWithin`, `BoundedWithin`, `UnknownScale`), or `Bounded` limits, which need no location.
-    range: public interval that holds the center (one pair, or one a column); with it delta is not
-    needed. gamma: chance that anything is clipped in a column (the paper's radius), or None: the
-    plan clips closer where its bound on the bias is small beside the noise saved; the bound is part
-    of the interval. failure: acceptable chance that the location step fails. share, recenter:
-    shares of the location and recentering stages (None: chosen by the plan). fallback: public
-    center used if no location is found (None: the release fails). design_effect: public factor on
-    the sampling variance if people are dependent.
+    Parameters
+    ----------
+    concentration : SubGaussian, LogSobolev, BetweenWithin, BoundedWithin, UnknownScale or Bounded
+        The assumption that gives the clipping radius. `Bounded` requires no location.
+    range : (float, float) or list of pairs, optional
+        Public range of the center, for all columns or one per column. Without it delta > 0 is
+        required.
+    gamma : float, optional
+        Probability that any value of a column is clipped. Default: the plan clips closer if its
+        bound of the bias, which is in the interval, is small beside the noise saved.
+    failure : float, default 0.01
+        Acceptable probability that the location step fails.
+    share, recenter : float, optional
+        Shares of the budget for the location and recentering stages. Default: chosen by the plan.
+    fallback : float or list of float, optional
+        Public center if no location is found. Default: the release has no estimate.
+    design_effect : float, default 1.0
+        Design effect of clustered people.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        known = pm.WinsorizedMean(pm.SubGaussian(sd=0.5), range=(-5, 10))  # no delta is needed
-        pm.mean(people, method=known, epsilon=1.0)
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Guarantees: the budget given to `plan`, for one person with all records and for any data; the
-    assumption, range, design_effect and gamma only bear on accuracy. Public: columns, settings and,
-    under replace-one, the number of people; under add-remove `n_guess` takes its place.
+    Privacy
+    -------
+    Person-level differential privacy within the budget, for any data. Public are the columns, the
+    settings and, under replace-one, n; under add-remove `n_guess` replaces n.
+
+    Notes
+    -----
+    Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Section 5;
+    changes in docs/proofs/winsorized.md.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    known = pm.WinsorizedMean(pm.SubGaussian(sd=0.5), range=(-5, 10))  # no delta is needed
+    pm.mean(people, method=known, epsilon=1.0)
     """
 
     serves_records: ClassVar[bool] = True

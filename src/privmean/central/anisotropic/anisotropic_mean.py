@@ -26,36 +26,51 @@ METHODS = (AUTO, AVERAGE, TWO_PHASE, NOISY)
 
 @dataclass(frozen=True, eq=False)
 class AnisotropicMean:
-    """The mean of people in many columns of different spread (dimension-free).
+    """Mean of people in many columns of different spread (dimension-free).
 
-    covariance: what is publicly known of the covariance of one person's row: a variance for all
-    columns, one variance a column (d,), a matrix (d, d), always an upper bound; or None, and then
-    half of the people serve to estimate the scales privately (replace-one only). For means of
-    several records see `person_covariance`. method: "auto" takes the least predicted error of
-    "average" (filtered mean), "two-phase" (filtered center, then a clipped sum) and "noisy-degree"
-    (a filter for large public n). beta:
-    chance that some person is filtered out or clipped, under the assumption. n_guess: under
-    add-remove the public number of people that radii and noise are made for; the true number
-    stays private, a bad guess costs accuracy. scale_range: public smallest and largest standard
-    deviation of a column, for covariance=None (without it a further private step finds them).
-    sampled_degrees: friends sampled a person, for very many people (replace-one). scales: in which
-    units the l2 error that is minimised counts columns, for a known covariance: "same", their own
-    (one vector); "sd", their public standard deviations (columns of a table); "mahalanobis", those
-    along the axes of the covariance.
+    Parameters
+    ----------
+    covariance : float, array (d,) or array (d, d), optional
+        Public upper bound of the covariance of one person's row: one variance, one per column, or a
+        matrix. Default: half of the people serve to estimate the scales (replace-one only). For
+        means of several records see `person_covariance`.
+    method : {"auto", "average", "two-phase", "noisy-degree"}, default "auto"
+        Filtered mean, filtered center with a clipped sum, or a filter for large public n. "auto"
+        has the least predicted error.
+    beta : float, default 0.05
+        Probability that any person is filtered out or clipped, under the assumption.
+    n_guess : int, optional
+        Public guess of n, for add-remove. A bad guess costs accuracy.
+    scale_range : (float, float), optional
+        Public smallest and largest standard deviation of a column, if no covariance is given.
+        Default: found privately.
+    sampled_degrees : int, optional
+        Neighbors sampled per person, for very large n (replace-one).
+    scales : {"same", "sd", "mahalanobis"}, default "same"
+        Units in which the minimized L2 error counts columns, as in `Covariance`.
 
-    Example:
-        rows = np.random.default_rng(1).normal(5, 1, (4000, 30)) * np.linspace(0.1, 2, 30)
-        known = pm.AnisotropicMean(covariance=np.linspace(0.1, 2, 30) ** 2)
-        pm.mean(rows, method=known, epsilon=1.0, delta=1e-6)
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Guarantees. Unit: one person with all records. (epsilon, delta)-DP, delta > 0, for replace-one
-    or add-remove neighbors, whatever the data and whether or not the covariance is right. Public:
-    the columns, all arguments, and the number of people under replace-one. If the filter finds no
-    center the release has status "failed" and the budget is spent.
+    Privacy
+    -------
+    Approximate DP with delta > 0, under replace-one or add-remove, for any data and any covariance.
+    Public are the columns, all arguments and, under replace-one, n. If the filter finds no center,
+    the release has no estimate and the budget is charged.
 
+    Notes
+    -----
     Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy, "Dimension-free Private Mean
-    Estimation for Anisotropic Distributions" (2024); filter: Tsfadia, Cohen, Kaplan, Mansour and
+    Estimation for Anisotropic Distributions" (2024). Filter: Tsfadia, Cohen, Kaplan, Mansour and
     Stemmer, "FriendlyCore" (2022). Constants and corrections: docs/proofs/anisotropic.md.
+
+    Examples
+    --------
+    rows = np.random.default_rng(1).normal(5, 1, (4000, 30)) * np.linspace(0.1, 2, 30)
+    known = pm.AnisotropicMean(covariance=np.linspace(0.1, 2, 30) ** 2)
+    pm.mean(rows, method=known, epsilon=1.0, delta=1e-6)
     """
 
     covariance: object = None

@@ -65,28 +65,38 @@ def _pairs(order: Any, bound: Any) -> tuple[tuple[float, ...], tuple[float, ...]
 
 @dataclass(frozen=True)
 class BoundedMoment:
-    """Assumption: records have a bounded moment of order k around the mean, in every direction.
+    """Records have a bounded moment around the mean, in every direction.
 
-    order, bound: (E|<record - mean, v>|^order)^(1/order) <= bound for every unit vector v, in the
-    units of the values. Sequences of equal length state several such facts; planning uses them
-    all. Order 2 needs no more than a bound on the standard deviation and is always safe.
-    records: m, the public number of records behind every person's value (the smallest one when
-    it varies). icc: intraclass correlation of one person's records; m then counts as
-    m/(1 + (m - 1) icc). between_sd: bound on the same moment root of the people's own levels around
-    the mean (for order 2 their standard deviation); 0 means that all records have the same mean.
-    range: public (lower, upper) that holds every coordinate of the mean, or one pair a coordinate;
-    None means the whole line, which needs delta > 0. norm_bound: optional bound on
-    (E||record - mean||^k)^(1/k), one for each order (a single number holds for the largest order);
-    it shrinks the clipping radius when few directions carry the variance. People's own levels are
-    then taken to be spread over directions in the same proportion.
+    Parameters
+    ----------
+    order, bound : float or list of float
+        (E|<record - mean, v>|^order)^(1/order) <= bound for every unit vector v, in the unit of the
+        value. Lists state several such facts. Order 2 bounds the standard deviation.
+    records : float, default 1
+        Public minimum of records per person.
+    between_sd : float, default 0.0
+        Bound of the same moment root of person means; 0 means that all records have the same mean.
+    range : (float, float) or list of pairs, optional
+        Public range of the mean, or one per column. Without it delta > 0 is required.
+    icc : float, default 0.0
+        Intraclass correlation of a person's records; m records count as m/(1 + (m - 1) icc).
+    norm_bound : float or list of float, optional
+        Bound of (E||record - mean||^order)^(1/order). It shrinks the clipping radius if few
+        directions carry the variance, and assumes that person means vary in the same proportion.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        third = pm.BoundedMoment(order=3, bound=1.0)
-        pm.mean(people, assume=third, epsilon=1.0, delta=1e-6)
+    Privacy
+    -------
+    Accuracy rests on this assumption; privacy holds for any data.
 
-    **Guarantees.** Only accuracy and intervals rest on this assumption; privacy holds for any data.
+    Notes
+    -----
     Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman (2024), Definition 1.1.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    third = pm.BoundedMoment(order=3, bound=1.0)
+    pm.mean(people, assume=third, epsilon=1.0, delta=1e-6)
     """
 
     order: float | Sequence[float]
@@ -215,7 +225,7 @@ class BoundedMoment:
         if self.icc:
             words += f", intraclass correlation {self.icc:g}"
         if self.between_sd:
-            words += f", persons' own levels within {self.between_sd:g} (same moment)"
+            words += f", person levels within {self.between_sd:g} (same moment)"
         else:
             words += ", independent with the same mean"
         if self.range is not None:

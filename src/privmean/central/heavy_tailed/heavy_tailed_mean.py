@@ -34,30 +34,54 @@ CLOSE = 0.03  # a number of people that would do is this close to the smallest
 class HeavyTailedMean:
     """Mean of people's values under `BoundedMoment`.
 
-    moment: the assumption. mode: "calibrated" radii and intervals use the bias of the worst known
-    law, "certified" ones a bound proved for every law (two to three times the error). split:
-    "together" uses all people in every round and composes; "disjoint" gives every stage its own
-    public part of the people at the full budget. law: noise of the sums; "auto" takes the smallest
-    planned error among those the budget allows. rounds: number of clip-and-noise rounds (at most
-    32; None optimises). start: "histogram", "public" (the middle of the public range) or "auto".
-    wide_buckets: coarse buckets of six standard deviations, for which the proof's constants hold,
-    instead of two. private_radius: spend 15 % of epsilon on a smaller radius where the bound is
-    pessimistic: a smaller error, and longer intervals. None does so in Gaussian rounds where the
-    intervals are predicted to be shorter (replace-one), and else says what it would bring.
-    clipped_count: spend 5 % on a noisy count of clipped people. beta: failure probability the plan
-    allows the coarse step. weights: `RecordWeights`, for people with different, private numbers of
-    records; in texts `weights=cap:12` (and `,critical:3,least:2`).
+    Parameters
+    ----------
+    moment : BoundedMoment
+        What accuracy and intervals rest on.
+    mode : {"calibrated", "certified"}, default "calibrated"
+        Radii and intervals from the bias of the worst known law, or from a bound proved for every
+        law (two to three times the error).
+    split : {"together", "disjoint"}, default "together"
+        All people in every round, with composition, or a public part of the people per stage at the
+        full budget.
+    law : {"auto", "gaussian", "laplace", "k-norm"}, default "auto"
+        Noise of the sums; "auto" has the smallest predicted error that the budget allows.
+    rounds : int, optional
+        Number of clipping rounds, at most 32. Default: the smallest predicted error.
+    start : {"auto", "histogram", "public"}, default "auto"
+        Coarse location: by histogram, or the middle of the public range.
+    wide_buckets : bool, default False
+        Use buckets of six standard deviations, for which the constants are proved, instead of two.
+    private_radius : bool, optional
+        Spend 15% of epsilon on a smaller radius: a smaller error and longer intervals. Default:
+        only in Gaussian rounds under replace-one, if shorter intervals are predicted.
+    clipped_count : bool, default False
+        Spend 5% of epsilon on a noisy count of clipped people.
+    beta : float, default 0.01
+        Failure probability that the plan allows the coarse step.
+    weights : RecordWeights, optional
+        Weights for different, private numbers of records; as text
+        "max_records:12,critical:3,least:2".
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        heavy = pm.HeavyTailedMean(pm.BoundedMoment(order=3, bound=1.0), law="laplace")
-        pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
+    Raises
+    ------
+    InfeasibleError
+        From `plan`, if the public numbers allow no useful release.
 
-    **Guarantees.** Unit: one person with all records. Any data. Public: the settings, the
-    assumption, and under replace-one the roster of people (under add-remove `n_guess` takes the
-    place of their number). Assumed, for accuracy and intervals only: `moment`. All noise is exact.
+    Privacy
+    -------
+    Person-level differential privacy for any data, with exact noise. Public are the settings, the
+    assumption and, under replace-one, the roster; under add-remove `n_guess` replaces n.
 
-    Raises `Infeasible` from `plan` when public numbers show that no useful release exists.
+    Notes
+    -----
+    Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman (2024).
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    heavy = pm.HeavyTailedMean(pm.BoundedMoment(order=3, bound=1.0), law="laplace")
+    pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
     """
 
     moment: BoundedMoment
@@ -94,7 +118,7 @@ class HeavyTailedMean:
                 "weights",
                 self.weights,
                 RecordWeights,
-                "give RecordWeights(max_records=12), in texts weights=cap:12",
+                "give RecordWeights(max_records=12), in texts weights=max_records:12",
             )
         if self.rounds is not None:
             object.__setattr__(

@@ -157,20 +157,39 @@ class CoverPlan(HeavyTailedPlan):
 class PureCover:
     """Mean of at most three columns under pure DP, chosen from a cover.
 
-    moment: the assumption; needs a public `range`. proof: use only settings for which the accuracy
-    theorem's conditions hold (many more people). beta: failure probability of the plan.
+    Parameters
+    ----------
+    moment : BoundedMoment
+        What accuracy rests on; requires a public `range`.
+    proof : bool, default False
+        Use only settings that meet the conditions of the accuracy theorem (many more people).
+    beta : float, default 0.01
+        Failure probability of the plan.
+    work : float, default 1e8
+        The most projections. The cover is thinned to this number.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        moment = pm.BoundedMoment(order=2, bound=6.0, range=(-20, 40))
-        columns = ["ln_wage", "tenure"]
-        pm.mean(table, columns, method=pm.PureCover(moment), epsilon=2.0)
+    Raises
+    ------
+    InfeasibleError
+        From `plan`, if the thinned cover is empty.
 
-    **Guarantees.** epsilon-DP for one person replaced, any data: exact argmax for the coarse center
-    and an exact permute-and-flip choice with integer scores of sensitivity one. Public: the number
-    of people, the assumption. Nobody is counted: with no values at all a point is chosen all the
-    same. The cover is thinned to `work` projections, and refused where that
-    leaves none.
+    Privacy
+    -------
+    Pure DP under replace-one for any data: an exact argmax for the coarse center, then
+    permute-and-flip with integer scores of sensitivity one. Public are n and the assumption. People
+    without a value are not counted: a point is chosen even if all values are missing.
+
+    Notes
+    -----
+    Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman (2024), Algorithms 5-8 and Theorem
+    5.9; changes in docs/proofs/heavy-tails-cover.md.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    moment = pm.BoundedMoment(order=2, bound=6.0, range=(-20, 40))
+    columns = ["ln_wage", "tenure"]
+    pm.mean(table, columns, method=pm.PureCover(moment), epsilon=2.0)
     """
 
     moment: BoundedMoment

@@ -23,22 +23,29 @@ from privmean.noise.noise_source import Integers
 
 @dataclass(frozen=True)
 class RecordWeights:
-    """Public weights for people with m records each, m private.
+    """Public weights for people with different, private numbers of records.
 
-    cap: M, the largest number of records that counts (longer records are averaged in full and
-    count as M). critical: m_c; weights are inverse variances up to m_c records and inverse standard
-    deviations above, so that no person's weighted radius grows further; None weighs every person
-    with at least `least` records alike. Weights other than equal estimate the same mean only if
-    people share one mean.
+    Parameters
+    ----------
+    max_records : int
+        The most records that count. Longer records are averaged in full and count as `max_records`.
+    critical : float, optional
+        Weights are inverse variances up to this number of records, and inverse standard deviations
+        above. Default: equal weights.
+    least : int, default 1
+        The fewest records of a person with a weight.
 
-    Example:
-        people = pm.read(
-            pm.example("nlswork"), person="person_id", values="ln_wage", estimand="records",
-            max_records=12
-        )
-        heavy = pm.HeavyTailedMean(pm.BoundedMoment(2, 1.0),
-        weights=pm.RecordWeights(max_records=12))
-        pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
+    Notes
+    -----
+    Unequal weights estimate the same mean only if all people share one mean.
+
+    Examples
+    --------
+    reading = dict(estimand="records", max_records=12)
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage", **reading)
+    weights = pm.RecordWeights(max_records=12)
+    heavy = pm.HeavyTailedMean(pm.BoundedMoment(2, 1.0), weights=weights)
+    pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
     """
 
     max_records: int
@@ -52,7 +59,10 @@ class RecordWeights:
         object.__setattr__(self, "least", validate.whole("least", self.least, least=1))
         if self.least > self.max_records:
             raise ArgumentError(
-                "least", self.least, "must be at most cap", "give at most `max_records`"
+                "least",
+                self.least,
+                "must be at most max_records",
+                f"give at most {self.max_records}",
             )
         if self.critical is not None:
             validate.positive("critical", self.critical)
@@ -85,7 +95,7 @@ def require_counts(people: PersonTable) -> None:
             "people",
             type(people).__name__,
             "requires the number of records per person for the weights",
-            "use estimand='records' and cap",
+            "use estimand='records' and max_records",
         )
 
 
