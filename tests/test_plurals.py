@@ -1,4 +1,4 @@
-"""One person is not "1 persons"."""
+"""One person is not "1 people"."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from privmean.plurals import count_noun, count_phrase
 
 
 def test_a_noun_follows_its_number():
-    assert [count_noun(n, "person") for n in (0, 1, 2)] == ["0 persons", "1 person", "2 persons"]
+    assert [count_noun(n, "person") for n in (0, 1, 2)] == ["0 people", "1 person", "2 people"]
     assert count_phrase(1, "person", "is", "are") == "1 person is"
-    assert count_phrase(2, "person", "is", "are") == "2 persons are"
+    assert count_phrase(2, "person", "is", "are") == "2 people are"
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ def test_one_person_is_refused_in_the_singular(ask):
     one = pm.Table({"who": [1, 1], "x": [0.5, 0.7]}, person="who")
     with pytest.raises(InfeasibleError) as refused:
         ask(one)
-    assert not re.search(r"\b1 (persons|columns|coefficients)\b", refused.value.args[0])
+    assert not re.search(r"\b1 (people|columns|coefficients)\b", refused.value.args[0])
     assert "n=1 is too small" in str(refused.value)

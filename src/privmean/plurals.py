@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def count_noun(number: int, noun: str) -> str:
-    """The number with the noun, which takes an s where they are several."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """The number with the noun, in the plural where they are several."""
+    return f"{number} {noun if number == 1 else plural(noun)}"
 
 
 def plural(noun: str) -> str:

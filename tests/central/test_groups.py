@@ -83,7 +83,7 @@ def test_the_table_is_near_the_truth_and_says_what_it_rests_on():
         assert (row.term, row.status) == ("x", "ok")
         assert row.std_error > 0
     assert [row.group for row in release.rows()[4:]] == ["a - b", *(f"{k} - rest" for k in KEYS)]
-    assert release.guarantee.relation == ADD_REMOVE
+    assert release.guarantee.neighbors == ADD_REMOVE
     text = " ".join(release.details().split())
     for words in (
         "Each person counts in one group, the most frequent; see max_groups.",
@@ -210,7 +210,7 @@ def test_without_groups_nothing_changes():
     frame = records(1500)
     with pytest.raises(ArgumentError, match="requires by"):
         pm.mean(frame, "x", person="who", keys=KEYS, epsilon=1.0)
-    assert pm.mean(frame, "x", person="who", epsilon=1.0).guarantee.relation == REPLACE_ONE
+    assert pm.mean(frame, "x", person="who", epsilon=1.0).guarantee.neighbors == REPLACE_ONE
 
 
 # --- private failures are answers -----------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_too_few_persons_are_an_answer_and_are_charged_in_full(tmp_path):
     assert release.failed
     assert np.isnan(release.estimate).all()
     assert {row.status for row in release.rows()} == {"suppressed"}
-    assert "too few persons in all" in " ".join(str(release).split()).lower()
+    assert "too few people in all" in " ".join(str(release).split()).lower()
     assert ledger.spent().epsilon == pytest.approx(0.5)
     json.dumps(release.to_dict(), allow_nan=False)
 
@@ -285,12 +285,12 @@ def test_the_bill_of_every_path_is_epsilon_exactly_or_less(path, relation):
     release = plan.release(pairs, SimulatedNoise(3))
     bill = release.guarantee.mechanisms
     assert sum(item.pure for item in bill) == 2
-    assert all(item.relation == relation for item in bill)
+    assert all(item.neighbors == relation for item in bill)
     names = [item.name for item in bill]
     assert ("values about their groups" in names) == (path == "recentred")
     assert names.count("persons") == (path in ("split", "one vote", "many groups"))
     assert pm.Guarantee.from_dict(release.guarantee.to_dict()).verify()
-    k = min(pairs.weights.most, len(pairs.keys))
+    k = min(pairs.weights.max_groups, len(pairs.keys))
     twice = 2 if relation == REPLACE_ONE else 1
     counts = bill[names.index("persons by group")]
     assert counts.sensitivity == k * pairs.weights.parts * twice
@@ -346,7 +346,7 @@ def test_one_person_moves_every_answer_by_what_is_billed(path):
     for (mechanism, exact), other in zip(asked, replay.other, strict=True):
         (loss,) = mechanism.events
         if hasattr(mechanism, "steps"):
-            cost = mechanism.moved(exact, other)[0] * loss.pure
+            cost = mechanism.sensitivity_share(exact, other)[0] * loss.pure
         else:
             moved = int(np.abs(np.asarray(exact) - np.asarray(other)).sum())
             cost = moved / loss.scale

@@ -69,7 +69,7 @@ def test_a_spread_that_few_persons_cannot_pay_for(tmp_path, monkeypatch):
 
     lines, said = withheld("--n", "5")
     assert lines == 20
-    assert "3 of them use the public bounds, because 5 persons are too few" in said
+    assert "3 of them use the public bounds, because 5 people are too few" in said
     lines, said = withheld()
     assert lines == 0
     assert "No release yet: of blocks of 1, 1, 2 records" in said

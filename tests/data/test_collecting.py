@@ -25,12 +25,12 @@ def test_the_size_is_told_before_rows_leave_an_engine(caplog, monkeypatch, home)
     source = table(1000) if home == "polars" else table(1000).to_arrow()
     people = pm.read(source, person="who", values=["x", "y"])
     assert collect_rows(people, size_is_public=True).shape == (1000, 2)
-    assert "1000 persons x 2 columns (0.0 MB) are taken into memory" in caplog.text
+    assert "1000 people x 2 columns (0.0 MB) are taken into memory" in caplog.text
     assert {record.levelname for record in caplog.records} == {"INFO"}  # not shown: nothing left
     monkeypatch.setattr(frame.EnginePersonTable, "elsewhere", True)
     caplog.clear()
     collect_rows(people, size_is_public=True)
-    assert "1000 persons x 2 columns (0.0 MB) leave the engine for memory" in caplog.text
+    assert "1000 people x 2 columns (0.0 MB) leave the engine for memory" in caplog.text
     assert {record.levelname for record in caplog.records} == {"WARNING"}
 
 
@@ -74,7 +74,7 @@ def test_a_method_that_needs_the_rows_says_so(caplog, neighbors):
         people, epsilon=1.0, delta=1e-6, neighbors=neighbors, covariance=np.eye(2) * 5,
         method="anisotropic", noise=pm.SimulatedNoise(1), **known,
     )  # fmt: skip
-    assert ("4000 persons" in caplog.text) == (neighbors == "replace-one")
+    assert ("4000 people" in caplog.text) == (neighbors == "replace-one")
     assert "this method needs the rows themselves" in caplog.text
 
 

@@ -310,7 +310,7 @@ def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
 
 
 def test_infeasible_says_how_many_persons():
-    with pytest.raises(InfeasibleError, match="persons would do"):
+    with pytest.raises(InfeasibleError, match="people would do"):
         planned(PrivateScale(), Budget(epsilon=0.1), persons=100, dimension=3)
 
 

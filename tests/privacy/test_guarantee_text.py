@@ -14,7 +14,7 @@ from privmean.cli.app import run
 def test_a_delta_that_is_no_promise_is_said_before_the_charge(tmp_path, capsys):
     rows = np.random.default_rng(1).normal(10, 2, 2000)
     ledger = pm.Ledger(epsilon=100, delta=0.4)
-    with pytest.warns(pm.PrivmeanWarning, match="not below 1/persons"):
+    with pytest.warns(pm.PrivmeanWarning, match="not below 1/n"):
         pm.mean(rows, epsilon=1, delta=1 / 2000, assume=pm.SubGaussian(sd=2.0), ledger=ledger)
     for fine in ({"delta": 4e-4, "assume": pm.SubGaussian(sd=2.0)}, {"delta": 0.1}, {}):
         pm.mean(rows, epsilon=1, **fine)  # small enough; a pure bill, which spends no delta

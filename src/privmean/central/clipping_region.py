@@ -11,7 +11,7 @@ from privmean.inference.missing_count import MissingCount
 MOST = 0.75  # part of the people without a value that explains why nothing else is seen
 LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
 
-NOBODY = "nobody has a value"
+NOBODY = "no person has a value"
 
 
 @dataclass(frozen=True)

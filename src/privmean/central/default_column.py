@@ -52,7 +52,7 @@ CHECK = 0.2  # part of what is left for counting people beyond the limits
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
 
 LAST = "value and square"
-UNREADABLE = "almost nobody has a readable value: is the column numeric?"
+UNREADABLE = "almost no person has a readable value: is the column numeric?"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
 
 
@@ -255,7 +255,7 @@ def _why(outcome: str) -> str:
         return UNREADABLE
     if outcome == BEYOND:
         return RANGE
-    return "no region could be found privately: give bounds, more epsilon or more persons"
+    return "no region could be found privately: give bounds, more epsilon or more people"
 
 
 def _atom(
@@ -273,8 +273,8 @@ def _atom(
     )
     others, scale = max(int(found), 0), float(step.scale)
     advice = (
-        f"nearly all persons have this very value; about {others} (noise scale {scale:.2g}) have "
-        "another one and are left out: bounds that hold them answer for everybody"
+        f"nearly all people have this very value; about {others} (noise scale {scale:.2g}) have "
+        "another one and are left out: bounds that hold them answer for all people"
     )
     facts = {"persons with another value": int(found), "noise scale of that number": scale}
     return course.nothing(POINT_MASS, advice, place.origin, facts)
@@ -297,7 +297,7 @@ def _by_records(
             between=last.between,
         )
     if too_few(ratio):
-        return course.nothing(FAILED, "too few records: more persons or more epsilon are needed")
+        return course.nothing(FAILED, "too few records: more people or more epsilon are needed")
     intervals = RecordIntervals(
         ratio,
         reach=reach,

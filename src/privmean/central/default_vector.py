@@ -246,9 +246,9 @@ class DefaultVectorPlan(DefaultPlan):
         words = []
         if hidden:
             words.append(
-                f"columns with fewer than about {math.ceil(self.seen_from)} persons away from zero "
-                f"cannot be seen: {_some(hidden)} answered zero (atom) or not at all; more epsilon "
-                "or more persons show them"
+                f"columns with fewer than about {math.ceil(self.seen_from)} people away from zero "
+                f"cannot be seen: {_some(hidden)} answered zero (point_mass) or not at all; more "
+                "epsilon or more people show them"
             )
         if BEYOND in outcomes:
             words.append(RANGE)

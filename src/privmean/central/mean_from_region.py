@@ -64,7 +64,7 @@ class RegionMeanPlan(SingleRegionPlan):
     design_effect: float = 1.0
     estimator = "default mean"
     rationale = (
-        "limits from a private look that other questions share, a count of persons beyond them, "
+        "limits from a shared location query, a count of people outside them, "
         "then one Laplace release"
     )
     fixed = True  # the bill of any run is covered by these lines

@@ -68,7 +68,7 @@ class WinsorizedPlan(PlanBase):
             return f"known limits need no location step: one {law} release of the clipped sum"
         steps = []
         if stages.scale is not None:
-            steps.append("scale from pairs of persons")
+            steps.append("scale from pairs of people")
         if stages.location is None:
             steps.append("clipping around the given range")
         elif isinstance(stages.location, NoisyArgmax | GaussianArgmax):
@@ -198,6 +198,6 @@ class WinsorizedPlan(PlanBase):
         if not unplaced:
             return TOO_FEW
         return (
-            "no bin of the histogram stood out: give a range, a larger epsilon or more persons; "
+            "no bin of the histogram stood out: give a range, a larger epsilon or more people; "
             "a second try is a second charge"
         )

@@ -76,7 +76,7 @@ def audit(
     else:
         typer.echo(str(report))
         if runs is None:
-            typer.echo("\nmore neighbours: --runs 100000 (minutes); other ones: --seed")
+            typer.echo("\nmore neighbors: --runs 100000 (minutes); other ones: --seed")
     if report.violations:
         raise typer.Exit(VIOLATED)
     if not report.audited:

@@ -23,7 +23,9 @@ def demo(
     from privmean.study.study import Study
 
     table = Table(example("wages"), person="id")
-    typer.echo("a made table: wages of 4000 persons, interviewed 1 to 12 times; nobody is in it\n")
+    typer.echo(
+        "a made table: wages of 4000 people, interviewed 1 to 12 times; no real person is in it\n"
+    )
     typer.echo("$ privmean mean wages.csv --person id --value ln_wage --epsilon 1\n")
     typer.echo(str(mean(table, "ln_wage", epsilon=1.0)))
     study = Study(table, epsilon=3.0)
@@ -45,4 +47,4 @@ def write_example(
     from privmean.examples import TABLES, example
 
     example(name, file)
-    typer.echo(f"{file}: one row a record, persons by the column `{TABLES[name][0]}`")
+    typer.echo(f"{file}: one row per record, people by the column `{TABLES[name][0]}`")

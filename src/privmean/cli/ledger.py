@@ -45,7 +45,7 @@ def create(
         raise ArgumentError("ledger", ledger, "already exists", "name a new one")
     policies = [policy_of(text, budget.rho is not None) for text in limit or ()]
     made = Ledger(ledger, **asdict(budget), policies=policies)
-    typer.echo(f"{ledger}: {made.total.describe()} for one group of persons")
+    typer.echo(f"{ledger}: {made.total.describe()} for one group of people")
     for policy in made.policies:
         typer.echo(f"  {policy.describe()}")
 

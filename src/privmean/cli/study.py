@@ -70,7 +70,7 @@ def run(
     """Run a study, or continue a run that was stopped.
 
     Exit status 0 if every question has an answer, 2 if nothing was spent or a run cannot go on, 3
-    if a question failed privately (the others are there).
+    if a question has no estimate (the others are there).
     """
     from privmean.privacy.ledger import Ledger
     from privmean.study.study_file import read_study

@@ -42,7 +42,7 @@ def tell(people: PersonTable, *, size_is_public: bool) -> None:
     size = "%d columns (%d bytes a person)"
     if size_is_public:
         n = people.size()
-        size, values = "%d persons x %d columns (%.1f MB)", (n, width, 8e-6 * n * width)
+        size, values = "%d people x %d columns (%.1f MB)", (n, width, 8e-6 * n * width)
     way = "leave the engine for memory" if people.elsewhere else "are taken into memory"
     level = logging.WARNING if people.elsewhere else logging.INFO
     LOG.log(level, f"this method needs the rows themselves: {size} {way}", *values)

@@ -60,10 +60,7 @@ class RegionBinsPlan(SingleRegionPlan, ColumnPlan):
 
     @property
     def rationale(self) -> str:
-        return (
-            "limits from a private look that other questions share, then clipped sums with "
-            f"{self.final.law} noise"
-        )
+        return f"limits from a shared location query, then clipped sums with {self.final.law} noise"
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:

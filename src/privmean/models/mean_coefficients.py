@@ -132,7 +132,7 @@ class MeanCoefficientsPlan(WrapperPlan):
 
     @property
     def rationale(self) -> str:
-        return f"sizes of variables by noisy argmax, persons fitted in them; {self.inner.rationale}"
+        return f"sizes of variables by noisy argmax, people fitted in them; {self.inner.rationale}"
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:

@@ -251,7 +251,7 @@ class Coefficients:
         of = f" of the equation without {', '.join(self.without)}" if self.without else ""
         if clipped or self.tail == MODIFIED_TARGET:
             also = of + ", and" if of else " of the equation"
-            return f"coefficients{also} with long influences shortened", INDEPENDENT
+            return f"coefficients{also} with large score contributions clipped", INDEPENDENT
         words = INDEPENDENT, contributions_within(self.excess), no_undetected(self.hidden)
         return f"coefficients{of}", joined(words)
 

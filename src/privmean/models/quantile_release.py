@@ -84,6 +84,6 @@ class QuantileRelease(Release):
             at, band.lower[inside], band.upper[inside], alpha=0.25, color="C0", linewidth=0,
             label=f"{100 * self.level:g} % for the whole function",
         )  # fmt: skip
-        axes.plot(at, band.estimate[inside], color="C0", label="persons below")
+        axes.plot(at, band.estimate[inside], color="C0", label="people below")
         axes.legend()
         return axes

@@ -49,11 +49,11 @@ FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
 ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
 SEEN = 8.0  # deviations of the people in the histogram
 FAR = (
-    "a quantile lies beyond the cells, or in one that holds most of the persons: more persons, "
+    "a quantile lies beyond the cells, or in one that holds most of the people: more people, "
     "more epsilon, or bounds"
 )
 BEYOND = (
-    "about {:.0f} % of the persons were seen beyond the bounds, and a quantile that may lie there "
+    "about {:.0f} % of the people were seen beyond the bounds, and a quantile that may lie there "
     "is not known: give bounds that hold the values, or leave them out"
 )
 

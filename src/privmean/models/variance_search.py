@@ -190,9 +190,9 @@ class VariancePlan(ColumnPlan):
     @property
     def rationale(self) -> str:
         return {
-            "pair scale": "one histogram of differences of pairs; needs no centre",
-            "coinpress": "centre and spread refined in turn, a fixed number of rounds",
-            "bisection": "the smallest interval that still covers nearly everybody",
+            "pair scale": "one histogram of differences of pairs; needs no center",
+            "coinpress": "center and spread refined in turn, a fixed number of rounds",
+            "bisection": "the smallest interval that still covers nearly all people",
         }[self.settings.method]
 
     @property

@@ -100,8 +100,8 @@ def warn_of_delta(promise: Guarantee, persons: int | None) -> None:
     """
     if persons and promise.delta * persons >= 1:
         warnings.warn(
-            f"delta={promise.delta:g} is not below 1/persons ({persons} {promise.unit}s): such a "
-            f"promise would be kept by showing one {promise.unit}'s records to everybody; give a "
+            f"delta={promise.delta:g} is not below 1/n (n={persons}): such a "
+            f"guarantee would be kept by showing one {promise.unit}'s records to the public; give a "
             f"delta far below {1 / persons:.2g}",
             PrivmeanWarning,
             stacklevel=4,

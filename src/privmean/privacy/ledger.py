@@ -313,7 +313,7 @@ def _told_of_another_table(entries: Sequence[LedgerEntry], entry: LedgerEntry) -
     if table and others:
         warnings.warn(
             f"this ledger was charged for {', '.join(sorted(others))} before and now for {table}: "
-            "a ledger adds up what the same persons lose",
+            "a ledger adds up what the same people lose",
             PrivmeanWarning,
             stacklevel=4,
         )

@@ -1,4 +1,4 @@
-"""Losses on disjoint groups of persons: the dearest group counts."""
+"""Losses on disjoint groups of people: the dearest group counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Parallel(PrivacyEvent, kind="parallel"):
         if not self.branches or not all(self.branches):
             raise refused("branches", self.branches, "must hold a mechanism call each")
         if self.neighbors == ADD_REMOVE:
-            raise refused("neighbors", self.neighbors, "has no fixed groups of persons")
+            raise refused("neighbors", self.neighbors, "has no fixed groups of people")
 
     @property
     def pure(self) -> Fraction:
@@ -65,4 +65,4 @@ class Parallel(PrivacyEvent, kind="parallel"):
         return {**super().to_dict(), "branches": branches}
 
     def counted(self) -> str:
-        return f"one of {len(self.branches)} groups of persons"
+        return f"one of {len(self.branches)} groups of people"

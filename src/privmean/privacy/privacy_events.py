@@ -60,7 +60,7 @@ class PrivacyEvent:
 
     def __post_init__(self) -> None:
         if self.neighbors is not None and self.neighbors not in NEIGHBORS:
-            raise refused("neighbors", self.neighbors, "is not a neighbouring relation")
+            raise refused("neighbors", self.neighbors, "is not a neighboring relation")
         for name, kind, optional in _fields(cast(Any, type(self))):
             value = getattr(self, name)
             if optional and value is None:

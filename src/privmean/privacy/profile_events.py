@@ -36,7 +36,7 @@ class FilteredMean(PrivacyProfile, kind="filtered mean"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.neighbors not in RELATIONS:
-            raise refused("neighbors", self.neighbors, "is not a neighbouring relation of filters")
+            raise refused("neighbors", self.neighbors, "is not a neighboring relation of filters")
 
     @property
     def count_mu(self) -> float:
@@ -109,7 +109,7 @@ class ParallelCurve(PrivacyProfile, kind="parallel curve"):
         if not self.parts:
             raise refused("parts", self.parts, "must hold the mechanisms of each part")
         if self.neighbors == ADD_REMOVE:
-            raise refused("neighbors", self.neighbors, "has no fixed parts of the persons")
+            raise refused("neighbors", self.neighbors, "has no fixed parts of the people")
 
     def delta_at(self, epsilon: float) -> float:
         return max(total_delta(part, epsilon, grid=False) for part in self.parts)
@@ -128,4 +128,4 @@ class ParallelCurve(PrivacyProfile, kind="parallel curve"):
         return values
 
     def counted(self) -> str:
-        return f"one of {len(self.parts)} parts of the persons"
+        return f"one of {len(self.parts)} parts of the people"

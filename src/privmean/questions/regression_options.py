@@ -70,7 +70,7 @@ def cap_of(weights: str | int) -> int | None:
         weights = int(weights)
     if isinstance(weights, bool) or not isinstance(weights, int) or not 1 <= weights <= 2**20:
         raise ArgumentError(
-            "weights", weights, "is not 'persons' or a number of records",
+            "weights", weights, "is not 'people' or a number of records",
             "use weights=8 to count up to 8 records per person",
         )  # fmt: skip
     return weights

@@ -128,7 +128,7 @@ def plotted(rows: Sequence[Row], level: float, axes: Any = None) -> Any:
             words = f"{percent(level)} interval" if first else None
             axes.plot([row.lower, row.upper], [j, j], color="C0", linewidth=1.5, label=words)
         if math.isfinite(row.noise_lower) and math.isfinite(row.noise_upper):
-            words = "privacy noise alone" if first else None
+            words = "privacy noise only" if first else None
             axes.plot(
                 [row.noise_lower, row.noise_upper], [j, j], color="C0", linewidth=6, alpha=0.35,
                 label=words,

@@ -90,7 +90,7 @@ class WithholdPlan:
         if self.unsearched:
             text += (
                 f"; {len(self.unsearched)} of them use the public bounds, because {self.n} "
-                "persons are too few for a private interval"
+                "people are too few for a private interval"
             )
         return text
 

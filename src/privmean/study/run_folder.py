@@ -117,7 +117,7 @@ class RunFolder:
         for same, words in (
             (
                 before.get("plan") == plan,
-                "the questions, the budget, the persons or privmean itself changed",
+                "the questions, the budget, the people or privmean itself changed",
             ),
             (
                 is_table(table, before.get("table")),

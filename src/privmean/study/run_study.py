@@ -163,7 +163,7 @@ def _unplaced(item: StudyQuestion, part: QuestionShare) -> Answer:
     return Answer(
         item, part, None, FAILED,
         f"the look that it works from found no limits ({columns}): give bounds, a larger budget, "
-        "or ask about more persons",
+        "or ask about more people",
     )  # fmt: skip
 
 

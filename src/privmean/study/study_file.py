@@ -50,7 +50,7 @@ OWN: dict[str, tuple[Any, str]] = {
     "ask": (str, "Kind of question."),
     "weight": (float, "Weight of its squared error beside the others."),
     "error": (float, "Wanted root mean square error, instead of a weight."),
-    "guess_sd": (float, "Public guess of the deviation between persons, for planning only."),
+    "guess_sd": (float, "Public guess of the deviation between people, for planning only."),
 }
 PARTS = ("table", "budget", "questions", "study")
 NEEDED = ("table", "budget", "questions")
@@ -243,7 +243,7 @@ def first_file(source: str, person: str, columns: list[str], header: bool | None
         "",
         "[budget]",
         "epsilon = 1.0               # of the whole study: choose it before you look",
-        "# delta = 1e-6             # far below 1/persons; some methods need it",
+        "# delta = 1e-6             # far below 1/n; some methods need it",
         '# neighbors = "add-remove" # where it is private who is in the table; with n_guess',
         "",
         f"# kinds of questions: {kinds}",

@@ -33,7 +33,7 @@ def test_the_numbers_named_would_do_and_little_less_would_not(covariance, d, n, 
     estimator = AnisotropicMean(covariance)
     with pytest.raises(InfeasibleError) as refused:
         planned(estimator, BUDGET, count=n, dimension=d, relation=relation)
-    found = re.search(r"about (\d+) persons would do, or epsilon=([\d.]+)", refused.value.remedy)
+    found = re.search(r"about (\d+) people would do, or epsilon=([\d.]+)", refused.value.remedy)
     assert "method='default'" in refused.value.remedy
     needed, epsilon = int(found[1]), float(found[2])
 

@@ -90,7 +90,7 @@ def infeasible(n_guess: float, epsilon: float, relation: str) -> TooFewPeople:
     return TooFewPeople(
         f"a filtered mean at epsilon={epsilon:g} needs more than {n_guess:g} persons "
         f"({relation}): its count alone would fail",
-        "use more persons, a larger epsilon or delta, or another estimator",
+        "use more people, a larger epsilon or delta, or another estimator",
     )
 
 

@@ -138,7 +138,7 @@ def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> t
             made.append(Stage(1 - (mu / whole) ** 2, share * epsilon, calibration, mu))
     if not made:
         raise TooFewPeople(
-            f"{2 * persons} persons are too few for an unknown covariance at epsilon={epsilon:g}",
-            "use more persons, a larger epsilon, or give a public bound on the covariance",
+            f"{2 * persons} people are too few for an unknown covariance at epsilon={epsilon:g}",
+            "use more people, a larger epsilon, or give a public bound on the covariance",
         )
     return tuple(made)

@@ -27,7 +27,7 @@ def too_few(
         most=MOST_EPSILON,
         within=0.05,
     )
-    more = "no number of persons would do" if n is None else f"about {n} persons would do"
+    more = "no number of people would do" if n is None else f"about {n} people would do"
     if epsilon is not None:
         more += f", or epsilon={epsilon:.3g}"
     return TooFewPeople(problem, f"{more}; {others}")

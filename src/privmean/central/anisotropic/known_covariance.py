@@ -36,8 +36,8 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
-BOUND = "the covariance bound holds, so that nearly nobody is filtered out or clipped"
-TAILS = "persons are sub-Gaussian with the given covariance"
+BOUND = "the covariance bound holds, so that almost no one is filtered out or clipped"
+TAILS = "people are sub-Gaussian with the given covariance"
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class KnownPlan(PlanBase):
             n=self.n,
             status=FAILED,
             advice=(
-                "too few persons lie close together for the given covariance; the covariance may "
+                "too few people lie close together for the given covariance; the covariance may "
                 "be too small or in other units, the persons too few, or the values beyond the "
                 f"range of {REACH / RADIUS:.0e} friend radii from 0: count them from another origin"
             ),
@@ -274,9 +274,9 @@ def worded(plan: KnownPlan) -> KnownPlan:
     noise, total = plan.noise_error, plan.error
     spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_guess)
     how = (
-        "the mean of the persons kept by a filter of close pairs"
+        "the mean of the people kept by a filter of close pairs"
         if not plan.clips
-        else f"a filtered centre ({plan.centre_share:.0%} of the precision), then "
+        else f"a filtered center ({plan.centre_share:.0%} of the precision), then "
         + ("a clipped sum" if len(plan.clips) == 1 else f"{len(plan.clips)} clipped sums")
     )
     why = (

@@ -87,7 +87,7 @@ def plan_unknown(
     raise TooFewPeople(
         f"{count_phrase(persons, 'person', 'is', 'are')} too few to find scales at "
         f"epsilon={epsilon:g}",
-        "use more persons, a larger epsilon, or give a public bound on the covariance",
+        "use more people, a larger epsilon, or give a public bound on the covariance",
     )
 
 

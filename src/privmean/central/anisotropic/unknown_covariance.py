@@ -43,8 +43,8 @@ from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.privacy.profile_events import ParallelCurve
 from privmean.release.outcome import Outcome
 
-HALVES = "two halves of the persons"
-ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
+HALVES = "two halves of the people"
+ASSUMED = "columns near Gaussian, so that pairs of people show their scales"
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class UnknownPlan(PlanBase):
         like = " of a person's distance from the mean, if columns are alike in spread"
         words = instead(self.nothing, self.error_share, like)
         return (
-            f"unknown covariance: half of the persons show the scales of {how}, the other half "
-            f"a filtered centre; then a clipped sum over {'all' if self.pooled else 'the latter'}"
+            f"unknown covariance: half of the people show the scales of {how}, the other half "
+            f"a filtered center; then a clipped sum over {'all' if self.pooled else 'the latter'}"
             f"{words}"
         )
 
@@ -281,14 +281,13 @@ class UnknownPlan(PlanBase):
                 deviation,
                 spread / math.sqrt(self.summed),
                 ASSUMED,
-                "mean clipped to an ellipsoid"
-                + ("" if self.pooled else ", of half of the persons"),
+                "mean clipped to an ellipsoid" + ("" if self.pooled else ", of half of the people"),
                 failed=found is None,
             ),
             n=self.n,
             status=status,
             advice=advice,
-            assumptions=(ASSUMED, "persons alike in distribution whatever their position"),
+            assumptions=(ASSUMED, "people alike in distribution whatever their position"),
             shares={"centre": stage.share, "clipped sum": 1 - stage.share},
             diagnostics={
                 "unit": scales.unit,
@@ -303,7 +302,7 @@ class UnknownPlan(PlanBase):
         """Status and advice from paid numbers."""
         if failed:
             return FAILED, (
-                "too few persons of the second half lie close together at the scales found in the "
+                "too few people of the second half lie close together at the scales found in the "
                 "first half, or their values are beyond the range of the lattice; more persons, a "
                 "larger epsilon, a known covariance or another origin of the values may help"
             )

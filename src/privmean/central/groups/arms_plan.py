@@ -39,7 +39,7 @@ class ArmsPlan(PairsPlan):
     keys: tuple[tuple[str, ...], tuple[str, ...]]
     estimator = "difference of two public arms"
     rationale = (
-        "no bounds are needed: limits are found from all persons together, then one signed sum "
+        "no bounds are needed: limits are found from all people together, then one signed sum "
         "gives the difference at the noise of one mean"
     )
     public = (*ROSTER, "who is in which arm", "column names")

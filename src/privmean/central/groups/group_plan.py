@@ -65,7 +65,7 @@ class GroupPlan(PairsPlan):
     @property
     def rationale(self) -> str:
         return (
-            "no bounds are needed: persons are counted by group, limits are found from all persons "
+            "no bounds are needed: people are counted by group, limits are found from all people "
             "together and chosen by the size of each group, then all groups are released at once"
         )
 

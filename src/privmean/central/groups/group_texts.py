@@ -111,7 +111,7 @@ def advice_of(found: GroupEstimates, settings: GroupSettings, epsilon: Fraction)
         return THICK if found.beyond is not None and found.beyond.thick else ""
     if found.hidden is not None:
         return (
-            f"no group of more than about {found.hidden:.0f} persons was seen: ask by a coarser "
+            f"no group of more than about {found.hidden:.0f} people was seen: ask by a coarser "
             "column, name the groups in keys= if they are public, or give more epsilon or delta"
         )
     return no_region_advice(found.place, settings, epsilon)
@@ -124,15 +124,15 @@ def no_region_advice(
     if place is None:
         needed = math.ceil(LEAST / settings.strength(epsilon))
         return (
-            f"too few persons in all to find the values: about {needed} with a value in a group "
+            f"too few people in all to find the values: about {needed} with a value in a group "
             "are needed, or more epsilon, or the keys are written in another way"
         )
     if place.outcome == ATOM_ONLY:
         value = point_mass_value(place)
         return (
-            f"nearly all persons together have the value {value}; groups cannot be told apart "
-            "(more epsilon or more persons may show them; of 0 and 1, code what is rare as 1)"
+            f"nearly all people together have the value {value}; groups are not identified "
+            "(more epsilon or more people may show them; of 0 and 1, code what is rare as 1)"
         )
     if place.outcome == BEYOND:
         return "values reach beyond 2^39: give them in a larger unit"
-    return "no region could be found privately: more epsilon or more persons are needed"
+    return "no region could be found privately: more epsilon or more people are needed"

@@ -19,10 +19,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.release.outcome import Outcome
 
-SHARED = (
-    "limits and tails are those of persons' means over all their records, from a look that other "
-    "questions share"
-)
+SHARED = "limits and tails are those of person means over all records, from a shared location query"
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class RegionGroupPlan(SingleRegionPlan, GroupPlan):
     @property
     def rationale(self) -> str:
         return (
-            "limits from a private look that other questions share, chosen by the size of each "
+            "limits from a shared location query, chosen by the size of each "
             "group; then all groups are released at once"
         )
 

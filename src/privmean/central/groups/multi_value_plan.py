@@ -37,7 +37,7 @@ class ValuesPlan(GroupPlan):
 
     @property
     def rationale(self) -> str:
-        return f"{super().rationale}; persons are counted once for all values"
+        return f"{super().rationale}; people are counted once for all values"
 
     def _part(self, left: Fraction) -> Fraction:
         """Of which the prices of one value are parts: under a rho budget squares add up."""

@@ -21,7 +21,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.release.outcome import Outcome
 
 NOT_FOUND = (
-    "no bucket of the coarse histogram held enough persons: the moment bound may be far too small, "
+    "no bucket of the coarse histogram held enough people: the moment bound may be far too small, "
     "or a column without values; a second try is a second charge"
 )
 
@@ -60,7 +60,7 @@ class HeavyTailedNumbers:
         return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise, "bias_at_most": bias}
 
     def describe(self) -> dict[str, Any]:
-        number = "persons" if self.relation == REPLACE_ONE else "persons, a public guess"
+        number = "persons" if self.relation == REPLACE_ONE else "n, a public guess"
         return {
             number: self.n,
             "columns": self.dimension,

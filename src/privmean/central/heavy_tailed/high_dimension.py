@@ -42,7 +42,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import PERSONS, Outcome
 
 LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
-PARTS = "disjoint parts of the persons"
+PARTS = "disjoint parts of the people"
 Part = tuple[tuple[int, ...], int]  # residues of roster positions, and their modulus
 
 
@@ -303,7 +303,7 @@ class ThreadedPlan(ClippingPlan):
             allowance,
             max(step.radii),
             around,
-            f"{assumption_of(common)}; last centre within {self.last.offset:.4g} of the mean",
+            f"{assumption_of(common)}; last center within {self.last.offset:.4g} of the mean",
             common.moment.ranges(common.dimension),
             outside,
         )

@@ -29,5 +29,5 @@ def shown(asked: bool | Progress | None, public_work: float | None) -> Iterator[
     from rich.progress import Progress as Bars
 
     with Bars(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("comparing persons", total=1.0)
+        task = bars.add_task("comparing people", total=1.0)
         yield lambda done: bars.update(task, completed=done)
