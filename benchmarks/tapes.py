@@ -52,7 +52,7 @@ from auditing.rows import (
     table_of,
 )
 
-FORMAT = "privmean:tape:1"
+FORMAT = "privmean:tape:2"
 FEW = 8  # neighbors of a run
 
 
@@ -159,7 +159,7 @@ def written(
 def _loss(line: PrivacyEvent) -> dict[str, Any]:
     """The parameters of a claimed loss, without what follows from them."""
     made = line.to_dict()
-    return {name: value for name, value in made.items() if name not in ("loss", "moved")}
+    return {name: value for name, value in made.items() if name not in ("loss", "sensitivity_text")}
 
 
 def _answer(item: Answered) -> dict[str, Any]:

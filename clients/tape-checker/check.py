@@ -36,8 +36,8 @@ def claimed(loss):
     """The cost that one loss claims, from its parameters."""
     kind = loss["mechanism"]
     if kind == "discrete Laplace":
-        pure, spread = Fraction(loss["sensitivity"]) / Fraction(loss["scale"]), loss["spread"]
-        parts = 1 if loss["joint"] else spread
+        pure, cells = Fraction(loss["sensitivity"]) / Fraction(loss["scale"]), loss["cells_changed"]
+        parts = 1 if loss["joint"] else cells
         rho = float(pure) ** 2 / (2 * parts)
         return Cost(pure, 0.0, rho, 0.0, [float(pure) / parts] * parts)
     if kind.startswith("discrete Gaussian"):
@@ -68,7 +68,7 @@ def products(loss):
         return 0.0
     radius, rows = loss["radius"] ** 2, loss["rows"] ** 2
     beside = min(loss["products"] ** 2, 2 * loss["off"] ** 2)
-    if loss["relation"] == "replace-one":
+    if loss["neighbors"] == "replace-one":
         return 4 * radius / rows + (0 if beside >= 2 * radius * rows else 2 * radius**2 / beside)
     return radius / rows + radius**2 / beside
 

@@ -18,7 +18,7 @@ COMMANDS = {
         "100",
     ],
     "regress": [
-        "regress", "TABLE", "v ~ a", "--effect", "own", "--person", "p", "--assume", "-9,9",
+        "regress", "TABLE", "v ~ a", "--effect", "per_person", "--person", "p", "--assume", "-9,9",
     ],
     "curve": [
         "curve", "TABLE", "--person", "p", "--value", "v", "--time", "a", "--bins", "-9,0,9",

@@ -71,11 +71,11 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
     assert result["interval"]["level"] == 0.95
     assert result["interval"]["lower"][0] < result["estimate"][0] < result["interval"]["upper"][0]
     guarantee = result["guarantee"]
-    assert (guarantee["unit"], guarantee["relation"]) == ("person", "replace-one")
+    assert (guarantee["unit"], guarantee["neighbors"]) == ("person", "replace-one")
     assert guarantee["epsilon"] == 1.0
     assert all({"name", "loss"} <= set(item) for item in guarantee["mechanisms"])
     assert Guarantee.from_dict(guarantee).verify()
-    assert result["persons"] == 2000
+    assert result["n"] == 2000
     assert result["columns"] == ["score"]
     assert result["secure"] is True
     assert {"estimator", "assumptions", "provenance"} <= set(result)

@@ -42,7 +42,7 @@ def test_a_command_gives_groups_and_contrasts_as_json(table, tmp_path, capsys):
     stored = json.loads(capsys.readouterr().out)
     assert [item["key"] for item in stored["groups"]] == ["north, far", "south"]
     assert len(stored["contrasts"]) == 3
-    assert stored["guarantee"]["relation"] == "add-remove"
+    assert stored["guarantee"]["neighbors"] == "add-remove"
     assert pm.verify(stored)
     assert run([*known, "--keys", "south,west", "--max-groups", "2", "--epsilon", "3"]) in (0, 3)
     stored = json.loads(capsys.readouterr().out)
@@ -80,7 +80,7 @@ person = "who"
 [budget]
 epsilon = 1.0
 neighbors = "add-remove"
-n_design = 900
+n_guess = 900
 [questions.one]
 ask = "mean"
 values = ["x"]

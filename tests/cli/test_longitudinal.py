@@ -30,7 +30,7 @@ def table(tmp_path_factory):
     return str(path)
 
 
-REGRESS = ["y ~ x", "--effect", "own", "--person", "who", "--epsilon", "5"]
+REGRESS = ["y ~ x", "--effect", "per_person", "--person", "who", "--epsilon", "5"]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_variance(table, capsys):
     more += ["--n-guess", "600", "--json"]
     assert run(["variance", table, *arguments, "--epsilon", "9", *more]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["guarantee"]["relation"] == "add-remove"
+    assert found["guarantee"]["neighbors"] == "add-remove"
 
 
 def test_curve_and_its_picture(table, capsys, tmp_path):
@@ -200,9 +200,9 @@ def test_add_remove_on_the_command_line(table, capsys):
     design = ["--neighbors", "add-remove", "--n-guess", "500"]
     assert run(["regress", table, *REGRESS, *design, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["guarantee"]["relation"] == "add-remove"
+    assert found["guarantee"]["neighbors"] == "add-remove"
     assert found["interval"]["target"] == "clipped mean"
-    assert abs(found["persons"] - 600) < 150
+    assert abs(found["n"] - 600) < 150
     assert run(["regress", table, *REGRESS, *design, "--method", "magnitudes target=mean"]) == 2
     assert "target" in capsys.readouterr().err
     arguments = ["--person", "who", "--value", "y", "--time", "t", "--bins", "0,2,5"]
@@ -212,7 +212,7 @@ def test_add_remove_on_the_command_line(table, capsys):
 
 def test_limits_of_coefficients_a_term(table, capsys):
     """One pair for all, one a term, and the same in errors."""
-    asked = ["regress", table, "y ~ x", "--person", "who", "--effect", "own", "--epsilon", "8"]
+    asked = ["regress", table, "y ~ x", "--person", "who", "--effect", "per_person", "--epsilon", "8"]
     assert run([*asked, "--assume", "-9,9;-3,3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["interval"]["region"] == [[-9.0, 9.0], [-3.0, 3.0]]

@@ -64,9 +64,9 @@ class Case:
 
     def found(self, runs: int, noise: Callable[[int], object] = SimulatedNoise) -> float:
         """The epsilon that an attacker can prove from `runs` releases of each neighbour."""
-        known = {"n": self.pair.n}
+        known = {"persons": self.pair.n}
         if self.pair.other is None:
-            known = {"n": None, "n_guess": self.pair.n, "neighbors": ADD_REMOVE}
+            known = {"persons": None, "n_guess": self.pair.n, "relation": ADD_REMOVE}
         plan = planned(self.estimator, self.budget, **known)
         outputs = []
         for seed, value in enumerate((self.pair.one, self.pair.other)):
