@@ -104,13 +104,13 @@ def command(path: Path, written: dict[str, object]) -> tuple[object, ...]:
     words = ["mean", str(path), "--person", "p", "--value", "x", "--epsilon", "90", "--json"]
     for name, value in written.items():
         values = value if isinstance(value, list) else [value]
-        option = "--na-value" if name == "null_words" else f"--{name}"
+        option = "--na-value" if name == "na_values" else f"--{name}"
         words += [part for item in values for part in (option, str(item))]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = run([*words, "--bounds", "0", "200"])
     found = json.loads(out.getvalue() or "{}")
-    return status, found.get("persons"), found.get("status"), err.getvalue()
+    return status, found.get("n"), found.get("status"), err.getvalue()
 
 
 def clean(kind: str, i: int, form: TextFormat) -> bytes:

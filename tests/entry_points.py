@@ -70,7 +70,7 @@ def by_file(path: Any, table: str, kind: str, words: Said, terms: Said) -> dict[
 
     def asking() -> pm.Release:
         found = read_study(str(path))
-        return run_question(found.source, found.questions["q"].question, found.said)
+        return run_question(found.source, found.questions["q"].question, found.options)
 
     return _refusing(asking)
 

@@ -178,7 +178,7 @@ def _place(path: Path) -> str:
         names = names[names.index("release") + 1 :]
     elif names[:1] == ["questions"]:
         names[0] = "question"
-    open_names = {"diagnostics", "budget_shares", "parts", "versions", "card", "margins"}
+    open_names = {"diagnostics", "budget_shares", "half_widths", "versions", "card", "margins"}
     cut = next((k for k, name in enumerate(names) if name in open_names), None)
     if cut is not None:
         names = [*names[: cut + 1], *(["..."] if len(names) > cut + 1 else [])]
@@ -198,37 +198,40 @@ NOISY = "a noisy number, stated once"
 
 # Classes that may pass, and why. All others must be refused, whatever the edit.
 REASONS: tuple[tuple[str, str], ...] = (
-    (r"(why|estimand|estimator|advice|formula|method|effect|assumptions|by|term|warning)", WORDS),
-    (r"(noise_)?interval\.(target|assumption|brief|advice)", WORDS),
-    (r"guarantee\.(public|note|part_of|unit)", WORDS),
-    (r"(guarantee|plan)\.mechanisms\.(name|moved)", WORDS),
+    (
+        r"(rationale|estimand|estimator|advice|formula|method|effect|assumptions|by|term|warning)",
+        WORDS,
+    ),
+    (r"(noise_)?interval\.(target|assumption|short_assumption|advice)", WORDS),
+    (r"guarantee\.(public|note|parent_run|unit)", WORDS),
+    (r"(guarantee|plan)\.mechanisms\.(name|sensitivity_text)", WORDS),
     (r"columns", WORDS),
     (r".*\(of several columns\)", TOGETHER),
     (r"plan\.mechanisms\.bounded_range", WEAKER),
     (r"plan\.mechanisms\.(epsilon|scale|sensitivity|threshold)", SIX),
     (r"contrasts\.assumption", WORDS),
     (r"provenance\..*", OWN),
-    (r"(name|run|card.*|question\.(name|ask|said|advice))", OWN),
+    (r"(name|run|card.*|question\.(name|ask|options|advice))", OWN),
     (r"diagnostics.*", SHOWN),
     (r"plan\.\.\.\.", SHOWN),
     (r"budget_shares.*", ONCE),
     (r"fixed_effects", SHOWN),
     (r"guarantee\.(epsilon|delta|rho)", WEAKER),
     (
-        r"guarantee\.mechanisms\.(spread|joint|choices|bounded_range|answers|cells|threshold)",
+        r"guarantee\.mechanisms\.(cells_changed|joint|choices|bounded_range|answers|cells|threshold)",
         WEAKER,
     ),
     (r"guarantee\.mechanisms\.(sensitivity|scale)", WEAKER),
-    (r"(noise_)?interval\.parts.*", ONCE),
-    (r"(noise_)?interval\.region", ONCE),
-    (r"rows\.(std_error|persons)", NOISY),
+    (r"(noise_)?interval\.half_widths.*", ONCE),
+    (r"(noise_)?interval\.clip_bounds", ONCE),
+    (r"rows\.(std_error|n)", NOISY),
     (r"groups\.(n_std_error|n_interval)", NOISY),
     (r"covariance", ONCE),
     (r"coefficients\.(noise_sd|p_value)", ONCE),
     (r"p_value", ONCE),
     (r"curve\.at", SHOWN),
     (r"distribution\..*", ONCE),
-    (r"persons", NOISY),
+    (r"n", NOISY),
     (r"question\.(weight|wanted_error|budget\.delta)", SHOWN),
 )
 

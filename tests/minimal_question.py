@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grade:
-    """The mean of persons' own means in one column of grades, which are from 1 to 6."""
+    """The mean of person means in one column of grades, which are from 1 to 6."""
 
     kind: ClassVar[str] = "grade"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
+    default_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str, "Column of grades."]
 
@@ -28,11 +28,11 @@ class Grade:
     def summary(self) -> RecordMeans:
         return RecordMeans((self.value,))
 
-    def estimator(self, columns: int, cap: int | None, budget: Budget) -> BoundedMean:
+    def estimator(self, columns: int, max_records: int | None, budget: Budget) -> BoundedMean:
         return BoundedMean((1.0, 6.0))
 
-    def prepared(self, table: Table | None) -> Grade:
+    def with_public_facts(self, table: Table | None) -> Grade:
         return self
 
-    def told(self, release: Release) -> Release:
+    def to_release(self, release: Release) -> Release:
         return release

@@ -22,4 +22,4 @@ def resealed(guarantee):
 def _counted(item):
     """An entry that says of its edited numbers what a change moves, unless it has its own words."""
     loss = loss_from_dict(item)
-    return loss if isinstance(loss, SAYING) else loss_from_dict({**item, "moved": ""})
+    return loss if isinstance(loss, SAYING) else loss_from_dict({**item, "sensitivity_text": ""})

@@ -40,7 +40,7 @@ def test_there_is_no_default_budget(persons):
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_the_relation_is_named_in_the_promise(persons, neighbors):
     release = pm.mean(persons, epsilon=1, neighbors=neighbors, noise=pm.SimulatedNoise(2))
-    assert release.guarantee.relation == neighbors
+    assert release.guarantee.neighbors == neighbors
     assert neighbors in str(release)
     assert neighbors in json.dumps(release.to_dict())
 
@@ -88,7 +88,7 @@ def test_settings_reach_the_method(persons):
         return pm.plan(pm.Mean(method=heavy), n=3000, epsilon=1, delta=1e-6)
 
     assert planned(0.2).describe() != planned(0.001).describe()
-    wide = dict(persons=20000, columns=30, epsilon=1, delta=1e-6)
+    wide = dict(n=20000, columns=30, epsilon=1, delta=1e-6)
     known = pm.AnisotropicMean(1.0, beta=0.2)
     assert pm.plan(pm.Mean(method=known), **wide).beta == 0.2
     ranged = pm.plan(pm.Mean(method=pm.AnisotropicMean(scale_range=(0.5, 2))), **wide)
@@ -128,8 +128,8 @@ def test_what_is_no_method_is_refused(persons, wrong):
         pm.mean(persons, epsilon=1, method=wrong)
 
 
-def test_n_design_belongs_to_add_remove(persons):
-    with pytest.raises(pm.ArgumentError, match="n_design"):
+def test_n_guess_belongs_to_add_remove(persons):
+    with pytest.raises(pm.ArgumentError, match="n_guess"):
         pm.mean(persons, epsilon=1, n_guess=3000)
 
 
@@ -194,7 +194,7 @@ def test_plans_predict_and_count_persons_without_data():
 
 
 def test_infeasible_plans_say_what_would_have_to_change():
-    with pytest.raises(pm.InfeasibleError, match="persons"):
+    with pytest.raises(pm.InfeasibleError, match="at least 150 people"):
         pm.plan(pm.Mean(), n=50, epsilon=1)
 
 

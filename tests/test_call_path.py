@@ -18,12 +18,15 @@ ROOT = str(Path(privmean.__file__).parent)
 STOPS = (
     ("data/parquetfiles.py", "ParquetTable.records"),  # the engine's scan holds the record
     ("data/person_records.py", "person_rows"),  # rounded, limited, part of its person's mean
-    ("data/engine_table.py", "FramePeople.box_sums"),  # clipped, part of one whole number
+    (
+        "data/engine_table.py",
+        "EnginePersonTable.interval_sums",
+    ),  # clipped, part of one whole number
     ("mechanisms/clipped_sum.py", "SumsOver.draw"),  # with noise: no longer private
     ("central/bounded.py", "BoundedMeanPlan.run"),  # part of an estimate
-    ("road.py", "execute"),  # of a release, with its bill
+    ("pipeline.py", "execute"),  # of a release, with its privacy accounting
     ("inference/clipped_intervals.py", "ColumnIntervals.interval"),  # between two ends
-    ("summary.py", "summary"),  # a text
+    ("release/formatting.py", "output"),  # a table
 )
 
 

@@ -257,7 +257,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path, monkeypatch, moment)
         patched.setattr("privmean.storage.append_log.os.write", full)
         if moment == 2:
             patched.setattr("privmean.storage.append_log.os.fsync", unsynced)
-        with pytest.raises(PrivmeanError, match="the disk is full; nothing of this batch"):
+        with pytest.raises(PrivmeanError, match="the disk is full. Nothing of this batch"):
             log.append(b"x" * 100)
     with pytest.raises(PrivmeanError, match="Open it again"):
         log.append(b"")

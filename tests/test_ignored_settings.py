@@ -157,7 +157,7 @@ def test_several_facts_of_a_moment_and_a_plan_from_the_command_line(capsys):
     ("method", "assume", "name"),
     [
         ("anisotropic method=average", None, "method"),
-        ("anisotropic n_guess=99", "covariance 1", "n_design"),
+        ("anisotropic n_guess=99", "covariance 1", "n_guess"),
         ("anisotropic scale_range=0.1,10", "covariance 1", "scale_range"),
         ("winsorized range=0,1", None, "--assume"),
     ],

@@ -34,17 +34,17 @@ def imported(path):
             yield node.module.split(".")[0]
 
 
-def test_engines_are_imported_in_the_people_room_only():
+def test_engines_are_imported_by_data_only():
     files = sorted(SOURCE.rglob("*.py"))
     assert len(files) > 10
     strays = {
         f"{path.relative_to(SOURCE)}: {name}"
         for path in files
         for name in imported(path)
-        if name in ENGINES and "people" not in path.relative_to(SOURCE).parts
+        if name in ENGINES and "data" not in path.relative_to(SOURCE).parts
     }
     assert strays == set()
-    users = {name for path in (SOURCE / "people").rglob("*.py") for name in imported(path)}
+    users = {name for path in (SOURCE / "data").rglob("*.py") for name in imported(path)}
     assert {"duckdb", "narwhals"} <= users  # the search does find them where they are
 
 
@@ -77,7 +77,7 @@ def test_importing_privmean_loads_three_modules_of_its_own():
     assert {name.split(".")[0] for name in rest} <= set(sys.stdlib_module_names)
 
 
-FACES = ["", "continual", "local"]
+FACES = ["", "streams", "local"]
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -122,7 +122,7 @@ def test_people_in_memory_need_no_engine():
     assert run(code).stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("last", ["", "del people", "people.part(0, 2).size()", "1/0"])
+@pytest.mark.parametrize("last", ["", "del people", "people.split(0, 2).size()", "1/0"])
 def test_standard_error_stays_clean_when_the_interpreter_ends(tmp_path, last):
     path = tmp_path / "t.csv"
     path.write_text("who,x\n1,2\n2,3\n")
@@ -188,7 +188,7 @@ def test_the_command_of_a_mean_loads_only_what_the_mean_needs(tmp_path):
     assert packages >= ENGINE | NUMBERS | NOISE
     assert packages - (ENGINE | NUMBERS | NOISE | SHELL | BESIDES) == set()
     commands = {name for name in found if name.startswith("privmean.cli.")}
-    ours = ("app", "asking", "derive", "groups", "options")
+    ours = ("app", "derive_command", "option_parsing", "options", "question_commands")
     assert commands == {f"privmean.cli.{name}" for name in ours}
 
 

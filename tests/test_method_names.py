@@ -59,11 +59,11 @@ def test_every_estimator_of_the_reference_is_one_of_a_mean():
     made = {
         "DefaultMean": pm.DefaultMean(),
         "BoundedMean": pm.BoundedMean((0, 10)),
-        "Winsorized": pm.WinsorizedMean(pm.SubGaussian(sd=2)),
-        "HeavyTailed": pm.HeavyTailedMean(MOMENT),
+        "WinsorizedMean": pm.WinsorizedMean(pm.SubGaussian(sd=2)),
+        "HeavyTailedMean": pm.HeavyTailedMean(MOMENT),
         "PureCover": pm.PureCover(MOMENT),
-        "Anisotropic": pm.AnisotropicMean(1.0),
-        "Magnitudes": pm.PrivateScale(),
+        "AnisotropicMean": pm.AnisotropicMean(1.0),
+        "PrivateScale": pm.PrivateScale(),
     }
     assert listed() == [name for name in listed() if name in made]
     assert set(listed()) == set(made)
@@ -115,7 +115,7 @@ def test_an_example_is_what_the_method_needs(ratings):
 @pytest.mark.parametrize("said", ["magnitudes", "magnitudes target=mean"])
 def test_a_regression_takes_names_on_the_command_line(ratings, said):
     found = shell(
-        "regress", ratings, "rating ~ 1", "--person", "student", "--effect", "own",
+        "regress", ratings, "rating ~ 1", "--person", "student", "--effect", "per_person",
         "--epsilon", "2", "--method", said,
     )  # fmt: skip
     assert found.exit_code == 0, found.stderr
@@ -123,7 +123,7 @@ def test_a_regression_takes_names_on_the_command_line(ratings, said):
 
 @pytest.mark.parametrize("command", ["mean", "regress"])
 def test_an_unknown_name_is_refused_with_those_that_are_known(ratings, command):
-    words = ["--value", "rating"] if command == "mean" else ["rating ~ 1", "--effect", "own"]
+    words = ["--value", "rating"] if command == "mean" else ["rating ~ 1", "--effect", "per_person"]
     found = shell(
         command, ratings, *words, "--person", "student", "--epsilon", "2", "--method", "magic"
     )

@@ -42,8 +42,8 @@ TERMS = [
     ({"epsilon": 1.0, "neighbors": "both"}, "neighbors"),
     ({"epsilon": 1.0, "neighbors": "zero-out"}, "neighbors"),
     ({"epsilon": 1.0, "level": 95}, "level"),
-    ({"epsilon": 1.0, "n_guess": 7}, "n_design"),
-    ({"epsilon": 1.0, "neighbors": "add-remove", "n_guess": 0}, "n_design"),
+    ({"epsilon": 1.0, "n_guess": 7}, "n_guess"),
+    ({"epsilon": 1.0, "neighbors": "add-remove", "n_guess": 0}, "n_guess"),
     ({"epsilon": 1.0, "epsilom": 2.0}, "epsilom"),
 ]
 # words that are wrong for one question
@@ -359,7 +359,7 @@ def test_what_names_no_column_is_refused(wrong):
 
 @pytest.mark.parametrize("ask", [pm.plan, pm.required_n])
 def test_what_is_no_question_is_refused(ask):
-    known = {"persons": 9} if ask is pm.plan else {"error": 1.0, "guess_sd": 1.0}
+    known = {"n": 9} if ask is pm.plan else {"target_error": 1.0, "guess_sd": 1.0}
     for wrong in ("mean", pm.Mean, None):
         with pytest.raises(pm.ArgumentError, match="is not a question"):
             ask(wrong, epsilon=1.0, **known)

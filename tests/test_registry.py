@@ -61,7 +61,7 @@ def fresh_plan_of(case, unit=1.0, persons=PERSONS):
     entry, budget, relation, dimension = case
     known = {"persons": persons} if relation == REPLACE_ONE else {"persons": None}
     if relation == ADD_REMOVE:
-        known["n_design"] = persons
+        known["n_guess"] = persons
     return planned(entry.make(unit), budget, dimension=dimension, relation=relation, **known)
 
 
@@ -203,7 +203,7 @@ def test_the_promise_can_be_checked_from_the_release_alone(case):
     again = Guarantee.from_dict(stored["guarantee"])
     assert again == release.guarantee
     assert again.verify()
-    assert again.relation == relation
+    assert again.neighbors == relation
     assert within(again.mechanisms, budget)
     assert again.mechanisms
     assert again.spent() <= (budget.epsilon or budget.rho) * (1 + 1e-12)

@@ -132,10 +132,13 @@ def test_a_flag_is_true_or_false(estimator, flags):
                 dataclasses.replace(estimator, **{name: value})
 
 
-@pytest.mark.parametrize("wrong", [12, (12,), "cap:12", True])
+@pytest.mark.parametrize("wrong", [12, (12,), "max_records:12", True])
 def test_record_weights_are_refused_before_anything_is_charged(tmp_path, wrong):
     book = pm.Ledger(tmp_path / "book", epsilon=1.0)
-    with pytest.raises(ArgumentError, match=r"weights.*RecordWeights\(cap=12\)"):
+    with pytest.raises(
+        ArgumentError,
+        match=r"weights.*RecordWeights\(max_records=12\), in texts weights=max_records:12",
+    ):
         pm.mean(
             np.arange(3000.0),
             method=pm.HeavyTailedMean(MOMENT, weights=wrong),
@@ -176,14 +179,14 @@ def mean(path, *words):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("wrong", ["12", "1,2", "cap", "cap:x", "caps:3", ""])
+@pytest.mark.parametrize("wrong", ["12", "1,2", "max_records", "max_records:x", "cap:3", ""])
 def test_weights_are_refused_on_the_command_line(ratings, tmp_path, wrong):
     ledger = str(tmp_path / "book")
     pm.Ledger(ledger, epsilon=1.0, delta=1e-5)
     words = ["--method", f"heavy-tailed weights={wrong}", "--ledger", ledger]
     found = shell(*mean(ratings, *words))
     assert (found.exit_code, found.stdout) == (2, "")
-    assert "cap" in found.stderr
+    assert "max_records" in found.stderr
     assert "unexpected" not in found.stderr
     assert not pm.Ledger.open(ledger).entries
 
@@ -191,7 +194,7 @@ def test_weights_are_refused_on_the_command_line(ratings, tmp_path, wrong):
 def test_weights_are_made_of_text(ratings):
     words = [
         "--method",
-        "heavy-tailed weights=cap:12",
+        "heavy-tailed weights=max_records:12",
         "--estimand",
         "records",
         "--max-records",

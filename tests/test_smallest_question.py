@@ -25,7 +25,7 @@ def test_one_line_opens_every_door_to_a_question(monkeypatch, capsys, tmp_path, 
     said = ("grade", {"value": "x"}, {"epsilon": 1.0})
     with pytest.raises(Refused, match="is not a kind of question"):
         by_question(table, *said)
-    monkeypatch.setitem(QUESTIONS, "grade", "smallest_question:Grade")
+    monkeypatch.setitem(QUESTIONS, "grade", "minimal_question:Grade")
     monkeypatch.setattr(shell.app, "registered_commands", [*shell.app.registered_commands])
     monkeypatch.setattr("privmean.pipeline.ExactNoise", lambda: SimulatedNoise(3))
     found = [

@@ -196,8 +196,8 @@ def test_a_release_verifies_also_after_json_bit_for_bit(kind, tmp_path):
         assert found, found.describe()
         assert found.digest == made[NAME]["digest"]
     for entry in made["guarantee"]["mechanisms"]:
-        assert entry["relation"] == made["guarantee"]["relation"]
-        assert entry["moved"]
+        assert entry["neighbors"] == made["guarantee"]["neighbors"]
+        assert entry["sensitivity_text"]
     assert made["interval"]["secure"] is made["noise_interval"]["secure"] is True
 
 
@@ -276,12 +276,12 @@ def test_every_field_is_bound(kind, key):
 def test_what_a_liar_who_makes_the_digests_anew_is_still_told(kind):
     """No digest helps here: what does not follow, or does not fit, is seen in the numbers."""
     values = stored(kind)
-    relation = values["guarantee"]["relation"]
+    relation = values["guarantee"]["neighbors"]
     other = {"replace-one": "add-remove", "add-remove": "replace-one"}[relation]
     promise = {name: values["guarantee"].get(name) for name in ("epsilon", "rho")}
     smaller = {name: value / 2 for name, value in promise.items() if value is not None}
     lies = {
-        "relation": {"relation": other},
+        "neighbors": {"neighbors": other},
         "unit": {"unit": "record"},
         "bill": {"mechanisms": []},
         "promise": smaller,
@@ -295,8 +295,8 @@ def test_what_a_liar_who_makes_the_digests_anew_is_still_told(kind):
         {"estimate": []},
         {"estimate": ["1.0"] * len(values["estimate"])},
         {"columns": []},
-        {"persons": -1},
-        {"persons": 1.5},
+        {"n": -1},
+        {"n": 1.5},
         {"secure": False},
         {"secure": None},
         {"schema": 1},
@@ -333,8 +333,10 @@ def shifted(values, by=1.0):
     for name in ("interval", "noise_interval"):
         ends = "noise_" if name == "noise_interval" else ""
         made[name]["lower"], made[name]["upper"] = [row[f"{ends}lower"]], [row[f"{ends}upper"]]
-        made[name]["region"] = [[low + by, high + by] for low, high in made[name]["region"]]
-    made["diagnostics"]["limits"] = made["interval"]["region"][0]
+        made[name]["clip_bounds"] = [
+            [low + by, high + by] for low, high in made[name]["clip_bounds"]
+        ]
+    made["diagnostics"]["limits"] = made["interval"]["clip_bounds"][0]
     return made
 
 
@@ -432,7 +434,7 @@ HOSTILE = {
     "nothing": b"{}",
     "nulls": b'{"guarantee": null, "provenance": null, "estimate": null}',
     "other types": b'{"guarantee": 1, "provenance": "x", "interval": [1], "plan": 3, "columns": 1}',
-    "mechanisms": b'{"guarantee": {"schema": 2, "relation": "replace-one", "mechanisms": [[]]}}',
+    "mechanisms": b'{"guarantee": {"schema": 3, "neighbors": "replace-one", "mechanisms": [[]]}}',
 }
 
 
@@ -473,7 +475,7 @@ def test_the_command_line_from_keys_to_verification(tmp_path, capsys):
         ["mean", str(file), "--value", "y"],
         ["mean", str(file), "--value", "y", "--clustering", effects, "--delta", "1e-6"],
         ["mean", str(file), "--value", "y", "--value", "x", "--delta", "1e-6"],
-        ["regress", str(file), "y ~ x", "--effect", "own"],
+        ["regress", str(file), "y ~ x", "--effect", "per_person"],
         ["curve", str(file), "--value", "y", "--time", "t", "--bins", "0,1,3"],
         ["variance", str(file), "--value", "y", "--within", ".1", "10"],
     )

@@ -46,9 +46,9 @@ CLAIMS = {
     "a negative level": (("interval", "level"), -0.95),
     "another level": (("noise_interval", "level"), 0.9),
     "a negative standard error": (("rows", 0, "std_error"), -5.0),
-    "more people than there are": (("persons",), 10**30),
-    "another number of people": (("persons",), 3),
-    "negative people": (("persons",), -4),
+    "more people than there are": (("n",), 10**30),
+    "another number of people": (("n",), 3),
+    "negative people": (("n",), -4),
     "another kind": (("kind",), "certificate"),
     "another kind of interval": (("interval", "kind"), "noise_interval"),
     "a failure beside a good row": (("status",), "failed"),
@@ -59,7 +59,7 @@ CLAIMS = {
     "an interval alone": (("interval", "lower", 0), 3.0),
     "a row's interval alone": (("rows", 0, "upper"), 3.2),
     "a noise interval alone": (("noise_interval", "upper", 0), 3.1),
-    "other limits": (("noise_interval", "region", 0, 0), -9.0),
+    "other limits": (("noise_interval", "clip_bounds", 0, 0), -9.0),
     "a missing row": (("rows",), []),
 }
 
@@ -100,7 +100,7 @@ def test_a_noise_interval_moved_everywhere_is_not_that_of_the_account(kind, fact
     half = factor * (row["noise_upper"] - center)
     changed = moved(values, noise_lower=center - half, noise_upper=center + half)
     for title in ("interval", "noise_interval"):
-        changed[title]["parts"]["noise"] = [half]
+        changed[title]["half_widths"]["noise"] = [half]
     problems = verify(resealed(changed)).problems
     assert any("of its account" in problem or "its account allows" in problem
                for problem in problems)  # fmt: skip
@@ -313,7 +313,7 @@ def test_no_type_and_no_size_makes_it_raise(kind, tmp_path):
         assert json.dumps(found.to_dict())
 
 
-COUNTS = (("discrete Laplace", "spread"), ("threshold", "cells"), ("threshold of a sum", "cells"),
+COUNTS = (("discrete Laplace", "cells_changed"), ("threshold", "cells"), ("threshold of a sum", "cells"),
           ("selection", "choices"), ("discrete Gaussian", "answers"))  # fmt: skip
 NUMBERS = {
     "Fraction": ("1", "7/3", "1e-100", "1e100", "1e101", "1e999999999", "1/" + "9" * 3000, 10**400),
@@ -332,14 +332,14 @@ def test_accounts_of_any_numbers_are_composed_or_refused():
         entries = []
         for _ in range(rng.choice((1, 1, 2, 3))):
             kind = rng.choice(list(LOSSES))
-            entry = {"mechanism": kind, "name": "n", "relation": "replace-one"}
+            entry = {"mechanism": kind, "name": "n", "neighbors": "replace-one"}
             for item in fields(LOSSES[kind]):
                 of = str(item.type).split(" | ")[0]
-                if of in NUMBERS and item.name not in ("name", "moved"):
+                if of in NUMBERS and item.name not in ("name", "sensitivity_text"):
                     entry[item.name] = rng.choice(NUMBERS[of])
                 elif item.name in ("branches", "parts"):
                     one = {"mechanism": "discrete Gaussian", "name": "g",
-                           "relation": "replace-one", "sensitivity": rng.choice(NUMBERS["float"]),
+                           "neighbors": "replace-one", "sensitivity": rng.choice(NUMBERS["float"]),
                            "scale": rng.choice(NUMBERS["float"]), "answers": 1}  # fmt: skip
                     entry[item.name] = [[one], [one, dict(one)]]
             entries.append(entry)
@@ -359,7 +359,7 @@ def test_accounts_of_any_numbers_are_composed_or_refused():
 
 @pytest.mark.parametrize(("kind", "name"), COUNTS)
 def test_counts_of_400_digits_are_refused_where_they_are_read(kind, name):
-    entry = {"mechanism": kind, "name": "n", "relation": "replace-one", "sensitivity": "1",
+    entry = {"mechanism": kind, "name": "n", "neighbors": "replace-one", "sensitivity": "1",
              "scale": "7", "delta": 1e-6, "threshold": 900.0, "epsilon": "1",
              "answers": 1}  # fmt: skip
     if kind == "discrete Gaussian":
@@ -371,9 +371,9 @@ def test_counts_of_400_digits_are_refused_where_they_are_read(kind, name):
 
 
 def test_groups_within_groups_end_somewhere():
-    entry = {"mechanism": "pure", "name": "n", "relation": "replace-one", "epsilon": "1"}
+    entry = {"mechanism": "pure", "name": "n", "neighbors": "replace-one", "epsilon": "1"}
     for depth in range(60):
-        entry = {"mechanism": "parallel", "name": "n", "relation": "replace-one",
+        entry = {"mechanism": "parallel", "name": "n", "neighbors": "replace-one",
                  "branches": [[entry]]}  # fmt: skip
         if depth + 1 > DEEPEST:
             with pytest.raises(ArgumentError, match="nested deeper"):

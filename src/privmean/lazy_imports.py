@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
 
 
@@ -27,6 +26,8 @@ def names(
             value: object = getattr(import_module(homes[name]), name)
             setattr(sys.modules[face], name, value)  # later uses need no second look
             return value
+        from difflib import get_close_matches
+
         new = import_module(renamed).NAMES.get(name) if renamed else None
         near = [new] if new in homes else get_close_matches(name, homes, n=1)
         hint = f" Use {face}.{near[0]}." if near else ""

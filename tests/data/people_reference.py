@@ -108,7 +108,7 @@ def on_box(v, box):
     return max(-box.steps, min(box.steps, math.floor((clipped - box.middle) / box.step + 0.5)))
 
 
-def box_sums(values, counts, cap, box):
+def interval_sums(values, counts, cap, box):
     fields = dict.fromkeys(
         ("present", "above", "below", "z", "zz", "w", "wz", "ww", "wwz", "wwzz"), 0
     )
@@ -158,7 +158,7 @@ def ball_sums(rows, ball, besides=None):
     return tuple(sum(column) for column in zip(*z, strict=True)) or (0,) * width, present, more
 
 
-def tail_sums(rows, cut):
+def clipped_row_sums(rows, cut):
     width, k = len(cut.lower), cut.inner.steps
     sums, squares, tails = [0] * width, [0] * width, [0] * width
     for row in rows:
@@ -193,7 +193,7 @@ def in_units(v, unit):
     return quotient(min(max(v, unit.lower), unit.upper) - unit.center, unit.scale)
 
 
-def shell_counts(rows, edges):
+def norm_counts(rows, edges):
     counts = [0] * (len(edges) + 1)
     for row in rows:
         square = 0.0
@@ -203,7 +203,7 @@ def shell_counts(rows, edges):
     return counts
 
 
-def count_in_box(rows, boxes):
+def count_in_interval(rows, boxes):
     return sum(
         all(v is not None and b.lower <= v <= b.upper for v, b in zip(row, boxes, strict=True))
         for row in rows

@@ -111,7 +111,7 @@ def homes(rows, folder, which, **options):
 def answers(people):
     """Every question, as plain Python integers."""
     x, y = BOXES
-    part = people.part(1, 3)
+    part = people.split(1, 3)
     units = people.standardized(UNITS)
     opened = people.standardized([unit.opened for unit in UNITS])
     return {
@@ -126,9 +126,9 @@ def answers(people):
         "boxes": people.interval_sums([x, y]),
         "one box": people.interval_sums([None, x]),
         "beyond": [
-            people.beyond(0, -1.0, 2.5),
-            people.beyond(0, -3.0, 2.5),
-            people.beyond(0, 0, 9),
+            people.count_outside(0, -1.0, 2.5),
+            people.count_outside(0, -3.0, 2.5),
+            people.count_outside(0, 0, 9),
         ],
         "ball": people.ball_sums(L2Ball((0.1, -0.2), 5.0, 2.0**-16)),
         "ball coarse": people.ball_sums(L2Ball((0.0, 0.0), 1.0, 0.25)),
@@ -141,7 +141,7 @@ def answers(people):
         "in ball": people.count_in_ball((0.0, 0.1), 4.0),
         "part": part.size(),
         "part boxes": part.interval_sums([x, y]),
-        "part of part": part.part(0, 2).pair_counts(0, -20, 20).tolist(),
+        "part of part": part.split(0, 2).pair_counts(0, -20, 20).tolist(),
     }
 
 

@@ -291,10 +291,10 @@ def questions(found: Table, rng: random.Random) -> list[Question]:
         *_basic(found, numbers, rng),
         Question("matrix", lambda p: _bytes(p.matrix()), lambda: _bytes(found.values, width)),
     ]
-    inner, scaled = replace(found), replace(found, cap=None)
+    inner, scaled = replace(found), replace(found, max_records=None)
     inner.people = found.people[index::parts]
     for one in _basic(inner, numbers, rng):
-        asked.append(_within(one, f"part, {one.name}", lambda p: p.part(index, parts)))
+        asked.append(_within(one, f"part, {one.name}", lambda p: p.split(index, parts)))
     units = [numbers.standard() if rng.random() < 0.8 else None for _ in range(width)]
     if all(item is None for item in units):
         units[0] = numbers.standard()
@@ -351,7 +351,7 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
             lambda: reference.pair_counts(column, low, high),
         ),
         Question(
-            "box_sums",
+            "interval_sums",
             lambda p: [None if item is None else vars(item) for item in p.interval_sums(boxes)],
             lambda: [
                 None
@@ -366,15 +366,15 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
             ],
         ),
         Question(
-            "beyond",
-            lambda p: p.beyond(j, *ends),
+            "count_outside",
+            lambda p: p.count_outside(j, *ends),
             lambda: (
                 sum(v is not None and v < ends[0] for v in column),
                 sum(v is not None and v > ends[1] for v in column),
             ),
         ),
         Question(
-            "count_in_box",
+            "count_in_interval",
             lambda p: p.count_in_interval(limits),
             lambda: reference.count_in_interval(values, limits),
         ),
@@ -401,7 +401,7 @@ def _rows(found: Table, width: int, numbers: Numbers, rng: random.Random) -> lis
             lambda: reference.ball_sums(values, ball, besides),
         ),
         Question(
-            "shell_counts",
+            "norm_counts",
             lambda p: p.norm_counts(edges).tolist(),
             lambda: reference.norm_counts(values, edges),
         ),

@@ -50,10 +50,10 @@ SHARED_COLUMNS = {
     "online_retail": "amount",
 }  # fmt: skip
 MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; no table here has so few persons
-RUN = ("provenance", "run", "part_of", "digest")  # of a record: what only this run has
+RUN = ("provenance", "run", "parent_run", "digest")  # of a record: what only this run has
 QUESTIONS = (
-    "size", "log_counts", "uniform_counts", "pair_counts", "box_sums", "ball_sums", "count_in_box",
-    "count_in_ball", "beyond", "shell_counts", "missing", "tail_sums",
+    "size", "log_counts", "uniform_counts", "pair_counts", "interval_sums", "ball_sums", "count_in_interval",
+    "count_in_ball", "count_outside", "norm_counts", "missing", "clipped_row_sums",
 )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ class Recorder:
 
     def __getattr__(self, name):
         found = getattr(self._people, name)
-        if name in ("part", "standardized"):
+        if name in ("split", "standardized"):
             return lambda *given: Recorder(found(*given), self._transcript)
         if name not in QUESTIONS:
             return found

@@ -242,7 +242,7 @@ def test_shells_and_units_are_those_of_each_row_alone():
             total = total + np.where(np.isnan(x), 0.0, x) ** 2
         expected = np.bincount(np.searchsorted(edges, np.sqrt(total)), minlength=16)
     assert people.norm_counts(edges).tolist() == expected.tolist()
-    assert people.part(1, 3).norm_counts(edges).sum() == len(rows[1::3])
+    assert people.split(1, 3).norm_counts(edges).sum() == len(rows[1::3])
 
 
 def test_cut_rows_among_rows_well_inside_are_those_of_the_definition():

@@ -80,7 +80,7 @@ def test_chunks_and_threads_do_not_show(monkeypatch, workers):
     assert vars(weighted.interval_sums([box, None])[0]) == fields
 
 
-@pytest.mark.parametrize("first", ["log_counts", "beyond", "box_sums", "other column"])
+@pytest.mark.parametrize("first", ["log_counts", "count_outside", "interval_sums", "other column"])
 @pytest.mark.parametrize("odd", [None, math.nan, math.inf, -math.inf])
 def test_extremes_of_chunks_hide_nobody(monkeypatch, first, odd):
     """One odd value among many inside, in every chunk in turn, whatever was asked first."""
@@ -98,12 +98,12 @@ def test_extremes_of_chunks_hide_nobody(monkeypatch, first, odd):
             people = ArrayPersonTable(values, ("x", "y"))
             if first == "log_counts":
                 people.log_counts(0, 1.0)
-            elif first == "box_sums":
+            elif first == "interval_sums":
                 people.interval_sums([ClipInterval(-20.0, 20.0), None])
             elif first == "other column":
                 people.log_counts(1, 1.0)
             above, below = int(value > 3), int(value < -2)
-            assert people.beyond(0, -2.0, 3.0) == (below, above)
+            assert people.count_outside(0, -2.0, 3.0) == (below, above)
             (sums, _) = people.interval_sums([ClipInterval(-2.0, 3.0), None])
             known = 550 - math.isnan(value)
             assert (sums.present, sums.below, sums.above) == (known, below, above)

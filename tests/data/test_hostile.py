@@ -69,7 +69,7 @@ def test_the_command_says_the_same_words(tmp_path, capsys, ending):
         words = ["mean", str(path), "--person", "p", "--value", "x", "--epsilon", "1", "--json"]
         status = run([*words, "--bounds", "0", "100"])
         shown = capsys.readouterr()
-        said.append((status, json.loads(shown.out)["persons"], shown.err))
+        said.append((status, json.loads(shown.out)["n"], shown.err))
     assert said == [(0, CLEAN, "")] * len(said)
 
 
@@ -155,7 +155,7 @@ def test_how_text_is_written_is_the_caller_s_to_say(tmp_path):
     ]  # fmt: skip
     lines = tmp_path / "t.jsonl"
     lines.write_bytes('{"p": "José", "x": -9}\n{"p": "b", "x": "1"}'.encode("latin-1"))
-    assert rows(lines, encoding="latin-1", null_words=["-9"]) == {"José": None, "b": 1.0}
+    assert rows(lines, encoding="latin-1", na_values=["-9"]) == {"José": None, "b": 1.0}
     for wrong in ({"delimiter": ";"}, {"decimal": ","}, {"header": True}):
         with pytest.raises(pm.ArgumentError, match=next(iter(wrong))):
             rows(lines, **wrong)
@@ -196,7 +196,7 @@ def test_rosters_from_files(tmp_path, capsys):
     for more in (["ids.txt"], ["ids.csv", "--roster-column", "who"]):
         more[0] = str(tmp_path / more[0])
         assert run([*words, "--roster", *more]) in (0, 3)  # three persons may be too few
-        assert json.loads(capsys.readouterr().out)["persons"] == 3
+        assert json.loads(capsys.readouterr().out)["n"] == 3
     for wrong in (["--roster", "none.txt"], ["--roster-column", "who"],
                   ["--roster", str(tmp_path / "ids.csv")]):  # fmt: skip
         assert run([*words, *wrong]) == 2

@@ -146,7 +146,7 @@ def test_broken_lines_of_text_files_never_raise(tmp_path):
         lines.write_bytes(b'{"who": "ok", "x": 1}\n' + junk)
         for path in (csv, lines):
             people = pm.read(path, person="who", values="x")
-            assert people.part(0, 1).interval_sums([ClipInterval(-5, 5)])[0].present >= 1
+            assert people.split(0, 1).interval_sums([ClipInterval(-5, 5)])[0].present >= 1
 
 
 def test_short_lines_keep_their_person(tmp_path):
@@ -275,7 +275,7 @@ def test_empty_tables_and_one_person(tmp_path, persons):
         assert people.interval_sums([ClipInterval(0, 10)])[0].present == persons
         assert people.pair_counts(0, -5, 5).sum() == 0
         assert people.matrix().shape == (persons, 1)
-        assert people.part(0, 2).size() == persons
+        assert people.split(0, 2).size() == persons
 
 
 def test_arrays():
@@ -341,7 +341,7 @@ def test_nothing_is_left_in_the_caller_s_database(tmp_path):
     with duckdb.connect(path) as connection:
         connection.execute("CREATE TABLE t AS SELECT i % 5 AS who, i AS x FROM range(20) AS r(i)")
         people = pm.read(connection.table("t"), person="who", values="x")
-        assert people.part(1, 2).size() == 2
+        assert people.split(1, 2).size() == 2
         del people
         tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         assert tables == [("t",)]

@@ -103,7 +103,7 @@ def test_a_roster_named_twice_counts_each_person_once_in_a_release():
     table = pa.table({"who": [1, 2, 3], "x": [10.0, 20.0, 30.0]})
     twice = pm.read(table, person="who", values="x", roster=[1, 2, 3, "1", "2", "3"])
     assert twice.size() == 3
-    assert [twice.part(i, 3).size() for i in range(3)] == [1, 1, 1]
+    assert [twice.split(i, 3).size() for i in range(3)] == [1, 1, 1]
 
 
 def test_places_follow_the_roster_alone(tmp_path):
@@ -120,7 +120,7 @@ def test_places_follow_the_roster_alone(tmp_path):
         frame = pl.DataFrame({"who": np.arange(31)[rows], "x": values[rows]})
         for source in (frame, frame.to_arrow()):
             people = pm.read(source, person="who", values="x")
-            parts = [people.part(i, 4).collect().values[:, 0] for i in range(4)]
+            parts = [people.split(i, 4).collect().values[:, 0] for i in range(4)]
             assert [len(part) for part in parts] == [8, 8, 8, 7]
             places.setdefault(name, parts)
             same = zip(parts, places[name], strict=True)

@@ -107,7 +107,7 @@ def related_of(name: str, text: str) -> Any:
 
 
 def _part(name: str, key: str, text: str) -> Any:
-    """A setting that has settings itself: `cap:12,critical:3`."""
+    """A setting that has settings itself: `max_records:12,critical:3`."""
     return _made(name, f"{key} {text.replace(':', '=').replace(',', ' ')}", PARTS, [])
 
 
@@ -127,7 +127,7 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
         key = key.replace("-", "_")
         if not equals or key not in known_fields:
             near = get_close_matches(key, known_fields, n=1)
-            remedy = f"did you mean {near[0]}=?" if near else f"use {', '.join(known_fields)}"
+            remedy = f"did you mean {near[0]}=?" if near else f"set {', '.join(known_fields)}"
             raise ArgumentError(name, word, f"is not a setting of {kind}", remedy)
         if key in settings:
             raise ArgumentError(name, text, f"must set {key} once", "set it once")
@@ -141,7 +141,7 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
     if missing and kinds is ESTIMATORS and missing[0] == needed[0] and kind in EXAMPLES:
         raise _lacking(name, kind)
     if missing:
-        raise ArgumentError(name, text, f"requires {', '.join(missing)}", f"give {missing[0]}=...")
+        raise ArgumentError(name, text, f"must set {', '.join(missing)}", f"give {missing[0]}=...")
     return made(*first, **settings)
 
 

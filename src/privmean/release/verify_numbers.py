@@ -8,11 +8,11 @@ from typing import Any
 
 from privmean.errors import shown
 from privmean.inference.status import OK
-from privmean.release.noise_account import error_parts, group_noise, least_noise, recomputed_noise
 from privmean.plurals import count_noun, count_phrase
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from privmean.release.agreement import AGREEMENTS, not_compared, own_rows, plan_account
+from privmean.release.noise_account import error_parts, group_noise, least_noise, recomputed_noise
 from privmean.release.provenance import READ, SCHEMA
 from privmean.release.result_rows import NAMES
 from privmean.release.stored_values import LARGEST, Malformed
