@@ -55,7 +55,7 @@ def unbilled(base: type) -> Any:
     """Without its losses, but for its own draws, which may need them."""
     real, deep = base.draw, []
     # a field of a dataclass is in no class: its values are those of the instances
-    known = next((vars(one)["losses"] for one in base.__mro__ if "losses" in vars(one)), None)
+    known = next((vars(one)["events"] for one in base.__mro__ if "events" in vars(one)), None)
 
     def draw(self: Any, exact: Any, noise: Noise) -> Any:
         deep.append(1)
@@ -64,14 +64,14 @@ def unbilled(base: type) -> Any:
         finally:
             deep.pop()
 
-    def losses(self: Any) -> Any:
-        own = self.__dict__.get("losses", ())
+    def events(self: Any) -> Any:
+        own = self.__dict__.get("events", ())
         return (own if known is None else known.__get__(self, type(self))) if deep else ()
 
     def keep(self: Any, value: Any) -> None:
-        self.__dict__["losses"] = value
+        self.__dict__["events"] = value
 
-    return {"draw": draw, "losses": property(losses, keep), "moved": lambda *_: ()}
+    return {"draw": draw, "events": property(events, keep), "sensitivity_share": lambda *_: ()}
 
 
 def branching(base: type) -> Any:

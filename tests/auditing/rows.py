@@ -306,7 +306,7 @@ def run(case: Case, runs: int, seed: int) -> Findings:
         return found
     follow(plan, rows, case.where, runs, seed, found)
     found.seen |= set(of_terms(dict(case.said), case.relation))
-    if hasattr(subject.made, "usual_neighbors"):
+    if hasattr(subject.made, "default_neighbors"):
         found.seen |= set(of_question(subject.made))
     found.subjects[subject.name] = found.runs
     return found

@@ -1,4 +1,4 @@
-"""`moved` against the draws: two ways to one number, with nothing in common."""
+"""`sensitivity_share` against the draws: two ways to one number, with nothing in common."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def shift(mechanism, exact, other):
 
 
 @pytest.mark.parametrize("name", ADDED)
-def test_moved_is_what_the_draws_cost(name):
+def test_the_share_is_what_the_draws_cost(name):
     mechanism, exact, other = ADDED[name]
-    shares = mechanism.moved(exact, other)
+    shares = mechanism.sensitivity_share(exact, other)
     assert len(shares) == len(mechanism.events)
     assert all(share > 0 for share in shares)
     if len(shares) > 1:  # by column: what they cost together
@@ -117,27 +117,28 @@ def test_moved_is_what_the_draws_cost(name):
         expected = float(shares[0])
     assert shift(mechanism, exact, other) == pytest.approx(expected, rel=1e-6)
     assert list(troubles(mechanism, exact)) == []
-    assert mechanism.moved(exact, exact) == (0,) * len(shares)
+    assert mechanism.sensitivity_share(exact, exact) == (0,) * len(shares)
 
 
 def test_exact_shares_are_exact():
     """The sensitivities of the proofs, reached: 1 and not 1 - 1e-16."""
     plus, zero = as_counts(1, 0), as_counts(0, 1)
-    assert NoisyCounts.at("c", E, REPLACE_ONE, 2, 2).moved(plus, zero) == (1,)
-    assert NoisyArgmax.of(E, REPLACE_ONE).moved(plus, zero) == (1,)
-    assert NoisyArgmax.of(E, ADD_REMOVE).moved(plus, as_counts(0, 0)) == (1,)
-    assert FirstBelow("f", 3, E, REPLACE_ONE, "").moved((3, 2, 1), (4, 3, 1)) == (1,)
-    assert FirstBelow("f", 3, E, REPLACE_ONE, "").moved((3, 2), (4, 1)) == (2,)
-    assert StableHistogram.of(E, 1e-6, REPLACE_ONE).moved({0: 1, 2: 5}, {2: 5, 7: 1}) == (1, 1)
+    assert NoisyCounts.at("c", E, REPLACE_ONE, 2, 2).sensitivity_share(plus, zero) == (1,)
+    assert NoisyArgmax.of(E, REPLACE_ONE).sensitivity_share(plus, zero) == (1,)
+    assert NoisyArgmax.of(E, ADD_REMOVE).sensitivity_share(plus, as_counts(0, 0)) == (1,)
+    assert FirstBelow("f", 3, E, REPLACE_ONE, "").sensitivity_share((3, 2, 1), (4, 3, 1)) == (1,)
+    assert FirstBelow("f", 3, E, REPLACE_ONE, "").sensitivity_share((3, 2), (4, 1)) == (2,)
+    histogram = StableHistogram.of(E, 1e-6, REPLACE_ONE)
+    assert histogram.sensitivity_share({0: 1, 2: 5}, {2: 5, 7: 1}) == (1, 1)
     over, exact, other = sums(REPLACE_ONE, epsilon=E)
-    assert over.moved(exact, other) == (1,)
+    assert over.sensitivity_share(exact, other) == (1,)
 
 
 def test_a_cell_of_several_persons_is_not_hidden_by_a_threshold():
     histogram = StableHistogram.of(E, 1e-6, REPLACE_ONE)
-    assert histogram.moved({0: 2}, {})[1] == 2
+    assert histogram.sensitivity_share({0: 2}, {})[1] == 2
     both = GaussianStableHistogram.of(0.5, 1e-6, 3, REPLACE_ONE)
-    assert both.moved({0: 1}, {})[1] == Fraction(1, 3)
+    assert both.sensitivity_share({0: 1}, {})[1] == Fraction(1, 3)
 
 
 def test_gaussian_sensitivities_are_never_understated():
@@ -147,34 +148,35 @@ def test_gaussian_sensitivities_are_never_understated():
             cells = 2 if relation == REPLACE_ONE else 1
             one, two = as_counts(1, 0), as_counts(0, 1 if cells == 2 else 0)
             argmax = EachColumn(GaussianArgmax.of(0.3, columns, relation), 1)
-            (share,) = argmax.moved([one] * columns, [two] * columns)
+            (share,) = argmax.sensitivity_share([one] * columns, [two] * columns)
             assert 1 - 1e-15 < share <= 1
             histogram = EachColumn(GaussianStableHistogram.of(0.3, 1e-6, columns, relation), 1)
-            shares = histogram.moved([{0: 1}] * columns, [{1: 1} if cells == 2 else {}] * columns)
+            other = [{1: 1} if cells == 2 else {}] * columns
+            shares = histogram.sensitivity_share([{0: 1}] * columns, other)
             assert 1 - 1e-15 < shares[0] <= 1
             assert shares[1] == 1
         scale = EachColumn(PairScale.gaussian(0.3, DyadicBins(-3, 3), columns), 1)
-        (share,) = scale.moved([as_counts(1, 0)] * columns, [as_counts(0, 1)] * columns)
+        (share,) = scale.sensitivity_share([as_counts(1, 0)] * columns, [as_counts(0, 1)] * columns)
         assert 1 - 1e-15 < share <= 1
 
 
 def test_more_changed_answers_than_were_counted_cost_more():
     sums_ = GaussianSums("g", (1.0, 1.0, 1.0), 10.0, affected=1)
-    assert sums_.moved((0, 0, 0), (1, 1, 1))[0] == 3
+    assert sums_.sensitivity_share((0, 0, 0), (1, 1, 1))[0] == 3
 
 
 def test_k_norm_costs_its_norm():
     step = JointSums("w", "k-norm", 2, (0, UNIT), (0.0, 1.0), E, REPLACE_ONE)
     top = step.widest
-    (share,) = step.moved(([top, 0], 0), ([0, 0], 0))
+    (share,) = step.sensitivity_share(([top, 0], 0), ([0, 0], 0))
     assert share == 1
-    (tilted,) = step.moved(([3, 4], 0), ([0, 0], 0))
+    (tilted,) = step.sensitivity_share(([3, 4], 0), ([0, 0], 0))
     assert tilted == Fraction(5, top)
-    assert math.isclose(float(step.moved(([1, 1], 0), ([0, 0], 0))[0]), 2 / top)
+    assert math.isclose(float(step.sensitivity_share(([1, 1], 0), ([0, 0], 0))[0]), 2 / top)
 
 
 def test_arrays_and_lists_are_told_apart_from_shapes():
     counts = NoisyCounts.at("c", E, REPLACE_ONE)
-    assert counts.moved(as_counts(1, 2), as_counts(1)) == (2,)
+    assert counts.sensitivity_share(as_counts(1, 2), as_counts(1)) == (2,)
     with pytest.raises(ValueError, match="zip"):
-        EachColumn(counts, 1).moved([np.zeros(2, dtype=int)], [])
+        EachColumn(counts, 1).sensitivity_share([np.zeros(2, dtype=int)], [])

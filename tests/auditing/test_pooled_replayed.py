@@ -62,7 +62,7 @@ BUDGETS = ({"epsilon": 60.0}, {"epsilon": 60.0, "delta": 1e-6}, {"rho": 30.0})
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
-@pytest.mark.parametrize("effect", ["pooled", "within", "own"])
+@pytest.mark.parametrize("effect", ["pooled", "within", "per_person"])
 @pytest.mark.parametrize("said", BUDGETS, ids=str)
 def test_one_persons_records_move_it_as_billed(effect, relation, said):
     rng = np.random.default_rng(len(effect) + len(relation))

@@ -66,7 +66,7 @@ class Asks:
     budget: Budget = BUDGET
 
     @property
-    def losses(self):
+    def events(self):
         return self.counts.events * len(self.limits)
 
     @property
@@ -79,7 +79,7 @@ class Asks:
             limits = limits[::-1]
         found = []
         for limit in limits:
-            _, above = curator.people.beyond(0, -np.inf, limit)
+            _, above = curator.people.count_outside(0, -np.inf, limit)
             found.append(int(curator.ask(self.counts, as_counts(above))[0]))
         return tuple(found)
 
@@ -103,7 +103,7 @@ def test_what_is_no_longer_asked_shows():
     assert found.difference
     found = Compared()
     curator = Replayer(ROWS.people, tape, found)
-    curator.people.beyond(0, -np.inf, 1.0)
+    curator.people.count_outside(0, -np.inf, 1.0)
     curator.finish()
     assert "no longer asked" in found.difference
 

@@ -115,13 +115,13 @@ def twin_class(base: type, twin: str) -> type:
         "noise from elsewhere": {"draw": elsewhere},
         "drawn again on failure": {"draw": retried},
         "one answer unbilled": {
-            "losses": property(lambda _: ()),
-            "moved": lambda *_: (),
+            "events": property(lambda _: ()),
+            "sensitivity_share": lambda *_: (),
             "draw": unbilled,
         },
         "threshold 1 % low": {
             "threshold": property(lambda self: lowered(_whole(self, base).threshold)),
-            "losses": property(lambda self: _whole(self, base).events),
+            "events": property(lambda self: _whole(self, base).events),
         },
     }
     return type(base.__name__, (base,), broken[twin])
@@ -156,11 +156,11 @@ class Both:
     step: Any
 
     @property
-    def losses(self) -> Any:
+    def events(self) -> Any:
         return self.step.events
 
-    def moved(self, exact: Any, other: Any) -> Any:
-        shares = self.step.moved(exact, other)
+    def sensitivity_share(self, exact: Any, other: Any) -> Any:
+        shares = self.step.sensitivity_share(exact, other)
         return tuple(2 * share for share in shares)
 
     def draw(self, exact: Any, noise: Noise) -> Any:
@@ -200,7 +200,7 @@ class Breaking:
         return self.curator.people
 
     @property
-    def bill(self) -> Any:
+    def events(self) -> Any:
         return self.curator.events
 
     def ask(self, mechanism: Any, exact: Any) -> Any:
@@ -221,13 +221,13 @@ class Breaking:
             (name, _), *_ = people.own
             people.of(name, float(np.sum(people.sizes(name) > 3.0)))
         else:
-            above = float(people.beyond(0, -3.0, 3.0)[1])
-            people.beyond(0, -above, above)
+            above = float(people.count_outside(0, -3.0, 3.0)[1])
+            people.count_outside(0, -above, above)
 
-    def apart(self, name: str, people: Any, **more: Any) -> Any:
+    def parallel(self, name: str, people: Any, **more: Any) -> Any:
         return tuple(
             Breaking(item, self.name, self.broken, self.exact, self.peeks)
-            for item in self.curator.apart(name, people, **more)
+            for item in self.curator.parallel(name, people, **more)
         )
 
 
@@ -244,8 +244,8 @@ class Everybody:
     def ask(self, mechanism: Any, exact: Any) -> Any:
         return self.curator.ask(mechanism, exact)
 
-    def apart(self, name: str, people: Any, **more: Any) -> Any:
-        return self.curator.apart(name, [self.people] * len(people), **more)
+    def parallel(self, name: str, people: Any, **more: Any) -> Any:
+        return self.curator.parallel(name, [self.people] * len(people), **more)
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class TwinPlan:
         return self.plan.budget
 
     @property
-    def losses(self) -> Any:
+    def events(self) -> Any:
         return self.plan.events
 
     def run(self, curator: Any) -> Outcome:
@@ -277,7 +277,7 @@ class TwinPlan:
             outcome = replace(outcome, diagnostics={**outcome.diagnostics, "nulls": int(nothing)})
         if self.roster:  # persons are those who have a value
             there = ~np.isnan(curator.people.matrix()).all(axis=1)
-            outcome = replace(outcome, persons=int(there.sum()))
+            outcome = replace(outcome, n=int(there.sum()))
         if self.retries and outcome.status != "ok":
             outcome = self.plan.run(twin)
         return outcome

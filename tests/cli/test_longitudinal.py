@@ -212,7 +212,7 @@ def test_add_remove_on_the_command_line(table, capsys):
 
 def test_limits_of_coefficients_a_term(table, capsys):
     """One pair for all, one a term, and the same in errors."""
-    asked = ["regress", table, "y ~ x", "--person", "who", "--effect", "per_person", "--epsilon", "8"]
+    asked = ["regress", table, *REGRESS[:-1], "8"]
     assert run([*asked, "--assume", "-9,9;-3,3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["interval"]["region"] == [[-9.0, 9.0], [-3.0, 3.0]]

@@ -205,7 +205,7 @@ def test_numbers_that_no_mechanism_has_are_refused(index, field, value):
         {"delta": "0"},
         {"delta": math.nan},
         {"rho": "0.1", "epsilon": None, "delta": 0.0},
-        {"schema": 3},
+        {"schema": 4},
         {"schema": "2"},
         {"schema": 2.0},
         {"schema": True},
@@ -323,7 +323,7 @@ def test_entries_that_name_no_neighbours_stand_on_no_bill():
     values["mechanisms"][0]["neighbors"] = None
     assert "no neighbours are named for 'histogram'" in problem_of(resealed(values))
     values["mechanisms"][0]["neighbors"] = "neighbours"
-    with pytest.raises(ArgumentError, match="neighbouring relation"):
+    with pytest.raises(ArgumentError, match="neighboring relation"):
         Guarantee.from_dict(values)
 
 

@@ -28,15 +28,25 @@ NOT_AUDITED = (
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What was found. True if something was audited and nothing was violated.
+    """Result of `audit`; true if something was audited and nothing was violated.
 
-    findings: by mechanism and subject; seconds: how long it took; about: what was audited.
+    Attributes
+    ----------
+    findings : Findings
+        Violations by mechanism and subject.
+    seconds : float
+        Duration.
+    about : str
+        What was audited.
+    seed : int
+        Seed of the inputs.
 
-    Example:
-        table = pm.Table(pm.example("ratings"), person="student")
-        report = pm.audit(pm.Mean("rating", assume=(1, 5)), table, runs=10)
-        assert report  # nothing was violated
-        report.runs, report.seconds
+    Examples
+    --------
+    table = pm.Table(pm.example("ratings"), person="student")
+    report = pm.audit(pm.Mean("rating", assume=(1, 5)), table, runs=10)
+    assert report  # nothing was violated
+    report.runs, report.seconds
     """
 
     findings: Findings

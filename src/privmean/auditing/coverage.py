@@ -43,7 +43,7 @@ def mechanisms() -> tuple[type, ...]:
         for item in vars(module).values():
             if isinstance(item, type) and item.__module__.startswith("privmean."):
                 named = {*dir(item), *getattr(item, "__dataclass_fields__", ())}
-                own = {"draw", "losses"} <= named  # a field has no value in its class
+                own = {"draw", "events"} <= named  # a field has no value in its class
                 if own and not getattr(item, "_is_protocol", False):
                     found[item.__name__] = item
     return tuple(found[name] for name in sorted(found))

@@ -197,7 +197,7 @@ def _drawing() -> frozenset[str]:
     found, frame = set(), sys._getframe(3)
     for _ in range(DEPTH):
         own = frame.f_locals.get("self")
-        if own is not None and hasattr(own, "draw") and hasattr(own, "losses"):
+        if own is not None and hasattr(own, "draw") and hasattr(own, "events"):
             found.add(type(own).__name__)
         if frame.f_back is None:
             break

@@ -28,7 +28,7 @@ from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 
 UNTOLD = ("columns", "max_records", "counts")  # public, or asked by nobody before a curator
-OTHERS = ("standardized", "part")  # questions that give people again
+OTHERS = ("standardized", "split")  # questions that give people again
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ OWN: dict[str, tuple[Any, str]] = {
 }
 PARTS = ("table", "budget", "questions", "study")
 NEEDED = ("table", "budget", "questions")
-SCHEMA_ID = "privmean:study:1"
+SCHEMA_ID = "privmean:study:2"
 
 
 def read_study(path: str | os.PathLike[str]) -> Study:
