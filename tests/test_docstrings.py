@@ -63,14 +63,9 @@ WANTED = {
     "function": ["Parameters", "Returns", "Raises", "Privacy", "Notes", "Examples"],
     "class": ["Parameters", "Attributes", "Raises", "Privacy", "Notes", "Examples"],
 }
-# classes that users make: their docstrings say every parameter; the others say their attributes
-MADE = [
-    "AR1", "AnisotropicMean", "BetweenWithin", "Bounded", "BoundedMean", "BoundedMoment",
-    "BoundedWithin", "Compare", "Covariance", "Curve", "DefaultMean", "Exchangeable",
-    "HeavyTailedMean", "LogSobolev", "Mean", "PureCover", "Quantile", "RecordWeights",
-    "Regression", "Study", "SubGaussian", "Table", "UnknownScale", "Variance", "WinsorizedMean",
-    "WorkingErrors",
-]  # fmt: skip
+# streams: not yet in this form
+LATER = ["GroupMeanStream", "MeanStream", "WithholdRelease"]
+DONE = [name for name in CLASSES if name not in LATER]
 
 
 def sections(name: str) -> dict[str, str]:
@@ -84,10 +79,24 @@ def listed(text: str) -> list[str]:
     return [item.strip() for line in heads for item in line.split(" : ")[0].split(",")]
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *MADE])
+def parameters(made: object) -> list[str]:
+    """Of a function; of a class those that no public class above it documents."""
+    try:
+        own = list(inspect.signature(made).parameters)
+    except ValueError:  # an error without arguments of its own
+        return []
+    above = getattr(made, "__mro__", ())[1:]
+    public = [item for item in above if getattr(pm, item.__name__, None) is item]
+    known = {name for item in public for name in parameters(item)}
+    return [item for item in own if item not in known]
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *DONE])
 def test_the_parameters_are_those_of_the_signature(name):
-    documented = listed(sections(name)["Parameters"])
-    assert documented == list(inspect.signature(getattr(pm, name)).parameters)
+    """What users make has parameters, and what they are given has attributes."""
+    found = sections(name)
+    text = found.get("Parameters", found.get("Attributes", ""))
+    assert listed(text) == parameters(getattr(pm, name))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -97,11 +106,11 @@ def test_a_function_has_the_sections_in_order(name):
     assert {"Parameters", "Returns", "Privacy", "Examples"} <= set(found)
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", DONE)
 def test_a_class_has_the_sections_in_order(name):
     found = list(sections(name))
     assert [item for item in WANTED["class"] if item in found] == found
-    assert {"Parameters", "Examples"} <= set(found)
+    assert "Examples" in found
     first, second = (inspect.getdoc(getattr(pm, name)) or "").splitlines()[:2]
     assert first.endswith(".")  # one line says what it is
     assert not second

@@ -51,11 +51,12 @@ def _sentence(text: str) -> str:
 class PrivmeanError(Exception):
     """Base of every error raised by privmean.
 
-    Example:
-        try:
-            pm.mean([1.0, 2.0, 3.0])
-        except pm.PrivmeanError as error:  # any of them
-            print(error)
+    Examples
+    --------
+    try:
+        pm.mean([1.0, 2.0, 3.0])
+    except pm.PrivmeanError as error:  # any of them
+        print(error)
     """
 
     notice = ""
@@ -65,16 +66,25 @@ class PrivmeanError(Exception):
 
 
 class ArgumentError(PrivmeanError, ValueError):
-    """An argument cannot be used: names the argument, its value and the remedy.
+    """An argument cannot be used.
 
-    The text is `argument=value: problem. Remedy.`, or `argument problem. Remedy.` where no value is
-    given. `subject` replaces the beginning, for errors about more than one argument.
+    Attributes
+    ----------
+    argument : str
+        Its name.
+    value : object
+        Its value; None leaves the value out of the text.
+    problem, remedy : str
+        What is wrong, and what to do. The text is `argument=value: problem. Remedy.`
+    subject : str
+        Replaces the beginning of the text, for errors about several arguments.
 
-    Example:
-        try:
-            pm.mean([1.0, 2.0, 3.0], epsilon=-1.0)
-        except pm.ArgumentError as error:
-            assert error.argument == "epsilon"
+    Examples
+    --------
+    try:
+        pm.mean([1.0, 2.0, 3.0], epsilon=-1.0)
+    except pm.ArgumentError as error:
+        assert error.argument == "epsilon"
     """
 
     def __init__(
@@ -92,15 +102,19 @@ class ArgumentError(PrivmeanError, ValueError):
 
 
 class InfeasibleError(PrivmeanError):
-    """The plan cannot work at these public numbers. Raised before any data is read.
+    """The plan cannot work at these public numbers; no data are read.
 
-    `remedy` says which public number would have to change, and to what.
+    Attributes
+    ----------
+    problem, remedy : str
+        What is wrong, and which public number to change.
 
-    Example:
-        try:
-            pm.plan(pm.Mean(), persons=50, epsilon=1.0)
-        except pm.InfeasibleError as error:
-            print(error)  # says how many people would do
+    Examples
+    --------
+    try:
+        pm.plan(pm.Mean(), n=50, epsilon=1.0)
+    except pm.InfeasibleError as error:
+        print(error)  # says which n is enough
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
@@ -109,14 +123,20 @@ class InfeasibleError(PrivmeanError):
 
 
 class BudgetExceededError(PrivmeanError):
-    """A ledger has less budget left than a release asks for. Nothing was spent.
+    """A ledger has less budget left than a release needs; nothing was charged.
 
-    Example:
-        ledger = pm.Ledger(epsilon=0.5)
-        try:
-            pm.mean(np.ones(2000), epsilon=1.0, ledger=ledger)
-        except pm.BudgetExceededError as error:  # before any noise
-            print(error)
+    Attributes
+    ----------
+    asked, left : str
+        The budget of the release, and what the ledger has left.
+
+    Examples
+    --------
+    ledger = pm.Ledger(epsilon=0.5)
+    try:
+        pm.mean(np.ones(2000), epsilon=1.0, ledger=ledger)
+    except pm.BudgetExceededError as error:  # before any noise
+        print(error)
     """
 
     def __init__(self, asked: str, left: str) -> None:
@@ -125,39 +145,44 @@ class BudgetExceededError(PrivmeanError):
 
 
 class NoEstimateError(PrivmeanError):
-    """Raised when a number is demanded of a release whose private outcome was a failure.
+    """A number is required of a release without an estimate.
 
-    Example:
-        far = 2.0 ** np.linspace(-39, 39, 420)  # no scale to find
-        release = pm.mean(far, epsilon=1.0, noise=pm.SimulatedNoise(1))
-        try:
-            float(release)
-        except pm.NoEstimateError as error:
-            assert release.failed
+    Examples
+    --------
+    far = 2.0 ** np.linspace(-39, 39, 420)  # no scale to find
+    release = pm.mean(far, epsilon=1.0, noise=pm.SimulatedNoise(1))
+    try:
+        float(release)
+    except pm.NoEstimateError as error:
+        assert release.failed
     """
 
 
 class SchemaError(PrivmeanError):
-    """The table's public schema (columns, types, roster) cannot be used as asked.
+    """The public schema of the table (columns, types, roster) cannot be used.
 
-    Example:
-        try:
-            pm.mean({"who": [1, 2], "x": np.array(["a", "b"])}, "x", person="who", epsilon=1.0)
-        except pm.SchemaError as error:
-            print(error)
+    Examples
+    --------
+    try:
+        pm.mean({"who": [1, 2], "x": np.array(["a", "b"])}, "x", person="who", epsilon=1.0)
+    except pm.SchemaError as error:
+        print(error)
     """
 
 
 class PrivmeanWarning(UserWarning):
-    """Something public that the caller should know: a delta that is none, another table.
+    """A public fact that you should know, such as a delta that is too large.
 
-    It never tells of a private value, and nothing is refused for it.
+    Privacy
+    -------
+    Warnings never depend on private values, and nothing is refused.
 
-    Example:
-        import warnings
+    Examples
+    --------
+    import warnings
 
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            pm.mean(np.ones(2000), assume=pm.SubGaussian(sd=1.0), epsilon=1.0, delta=0.01)
-        assert said[0].category is pm.PrivmeanWarning
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        pm.mean(np.ones(2000), assume=pm.SubGaussian(sd=1.0), epsilon=1.0, delta=0.01)
+    assert said[0].category is pm.PrivmeanWarning
     """

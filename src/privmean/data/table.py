@@ -22,14 +22,24 @@ if TYPE_CHECKING:
 @known_keywords
 @dataclass(frozen=True)
 class Resources:
-    """How reading may use the machine; no result depends on it. memory: such as "4GB"; threads;
-    spill: a folder for what does not fit into memory; progress: show on standard error how far
-    reading is.
+    """Limits of memory and processors for reading; no result depends on them.
 
-    Example:
-        machine = pm.Resources(memory="1GB", threads=1)
-        table = pm.Table(pm.example("ratings", "r.csv"), person="student", resources=machine)
-        pm.mean(table, "rating", assume=(1, 5), epsilon=1.0)
+    Parameters
+    ----------
+    memory_limit : str, optional
+        Such as "4GB".
+    threads : int, optional
+        Number of threads.
+    temp_directory : str, optional
+        Folder for what does not fit into memory.
+    progress : bool, default False
+        Show the progress of reading on standard error.
+
+    Examples
+    --------
+    limits = pm.Resources(memory_limit="1GB", threads=1)
+    table = pm.Table(pm.example("ratings", "r.csv"), person="student", resources=limits)
+    pm.mean(table, "rating", assume=(1, 5), epsilon=1.0)
     """
 
     memory_limit: str | None = None

@@ -31,21 +31,36 @@ class IntervalText(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval with everything needed to read it honestly.
+    """Intervals of a release, with what they cover and assume.
 
-    lower, upper: one number a column. kind: "interval" (for the population: sampling and privacy
-    noise) or "noise_interval" (privacy noise alone: says nothing about the population).
-    target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
-    coverage rests on. region: the clipping limits a column. parts: half lengths by cause (they add
-    up to more than the length). status: a code of `inference.status`;
-    advice: what is particular to this case. short_assumption: the assumption in a few
-    words, "" where it is short itself. secure: whether the noise was drawn as the promise asks
-    (False: simulated; None: not stated, as by an interval maker alone).
+    Attributes
+    ----------
+    lower, upper : tuple of float
+        Ends, one per row, in the unit of the value.
+    level : float
+        Confidence level.
+    kind : {"interval", "noise_interval"}
+        Confidence interval with sampling error, or noise-only interval.
+    target : str
+        What is covered, such as "mean" or "clipped mean".
+    assumption : str
+        What coverage assumes.
+    clip_bounds : tuple of (float, float)
+        Clipping bounds, one pair per row.
+    half_widths : dict
+        Half widths by cause. They add up to more than that of the interval.
+    status, advice : str
+        Status code, and detail of this case.
+    secure : bool, optional
+        False for simulated noise; None if not stated.
+    short_assumption : str
+        The assumption in a few words; empty if it is short itself.
 
-    Example:
-        release = pm.mean(pm.example("ratings"), "rating", person="student", epsilon=1.0)
-        interval = release.interval(0.9)
-        interval.lower[0], interval.upper[0], interval.assumption
+    Examples
+    --------
+    release = pm.mean(pm.example("ratings"), "rating", person="student", epsilon=1.0)
+    interval = release.interval(0.9)
+    interval.lower[0], interval.upper[0], interval.assumption
     """
 
     lower: tuple[float, ...]

@@ -36,13 +36,19 @@ class CurveTable:
 
 @dataclass(frozen=True, repr=False)
 class CurveRelease(Release):
-    """A release whose columns are points or bins of time. at: their (middle) times.
+    """A release whose rows are points or bins of time.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        bins = [1968, 1975, 1982, 1989]
-        made = pm.curve(table, "ln_wage", time="year", bins=bins, bounds=(0, 4), epsilon=1.0)
-        made.at, made.table()
+    Attributes
+    ----------
+    at : tuple of float
+        The times, or the middle times of the bins.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    bins = [1968, 1975, 1982, 1989]
+    made = pm.curve(table, "ln_wage", time="year", bins=bins, bounds=(0, 4), epsilon=1.0)
+    made.at, made.table()
     """
 
     at: tuple[float, ...] = ()

@@ -31,23 +31,37 @@ from privmean.release.outcome import Outcome
 
 @dataclass(frozen=True)
 class FixedDesign:
-    """A mean curve from responses at public times; one response is one unit.
+    """Mean curve from responses at public times, with one response per privacy unit.
 
-    bounds: public limits of a response; what lies beyond is clipped. cells: of equal width between
-    the first and last time, from which the curve can be read anywhere; left out, the whole budget
-    goes to the points `at`. bandwidth: of the Gaussian kernel that smooths (0: none). at: points of
-    the curve (default: middles of cells).
+    Parameters
+    ----------
+    bounds : (float, float)
+        Public bounds of a response; values outside are clipped.
+    cells : int, optional
+        Number of cells of equal width, from which the curve can be read anywhere. Without it the
+        budget goes to the points `at`.
+    bandwidth : float, default 0.0
+        Bandwidth of the Gaussian smoother, in units of time; 0 for none.
+    at : list of float, optional
+        Points of the curve. Default: the middles of the cells.
 
-    Example:
-        times = np.linspace(0, 1, 2000)  # public
-        responses = np.sin(6 * times) + np.random.default_rng(1).normal(0, 0.3, 2000)
-        design = pm.FixedDesign(bounds=(-2, 2), cells=20, bandwidth=0.05)
-        curve = design.plan(pm.Budget(epsilon=1.0), times=times).release(responses)
-        curve.at, curve.estimate
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Guarantees: the budget given to `plan` for one response, with times and roster public and fixed,
-    replace-one, for any responses. Pure epsilon needs no delta. Not for times that belong to
-    people.
+    Privacy
+    -------
+    The unit is one response, under replace-one, for any responses. Times and roster are public. The
+    loss is at most the budget given to `plan`. Not for times that belong to people.
+
+    Examples
+    --------
+    times = np.linspace(0, 1, 2000)  # public
+    responses = np.sin(6 * times) + np.random.default_rng(1).normal(0, 0.3, 2000)
+    design = pm.FixedDesign(bounds=(-2, 2), cells=20, bandwidth=0.05)
+    curve = design.plan(pm.Budget(epsilon=1.0), times=times).release(responses)
+    curve.at, curve.estimate
     """
 
     bounds: tuple[float, float]

@@ -65,26 +65,42 @@ ZERO, MEDIAN = "zero", "median"
 @known_keywords
 @dataclass(frozen=True)
 class PrivateScale:
-    """Mean of columns whose values lie around zero, each clipped at a magnitude found privately.
+    """Mean of columns around zero, each clipped at a magnitude found privately.
 
-    smallest, largest: public range of the magnitudes (cheap: a wide one costs little), one pair for
-    all columns. It is rounded outwards to half octaves. around: "zero", or "median": values are
-    clipped around a private median, looked for between -largest and largest. target: "clipped", or
-    "mean" for an interval that allows for the tails: people beyond the limits are counted, and
-    assumed to exceed them on average by at most `excess` times the limit (1: no heavier than a
-    Pareto tail of index 2); or "mean where cheap": where the noise of that is predicted to be at
-    most a quarter of the sampling deviation, else "clipped". design_effect: public variance of the
-    mean over that of unrelated people.
+    Parameters
+    ----------
+    smallest, largest : float, default 2**-39 and 2**39
+        Public range of the magnitudes of all columns, in their unit. A wide range costs little.
+    target : {"clipped", "mean", "mean where cheap"}, default "clipped"
+        Interval for the clipped mean, or for the mean with a count of outliers. "mean where cheap"
+        counts if the added noise is predicted to be at most a quarter of the sampling error.
+    excess_ratio : float, default 1.0
+        Assumed average distance of outliers beyond the bound, relative to the bound. 1 allows
+        Pareto tails of index 2.
+    design_effect : float, default 1.0
+        Design effect of clustered people.
+    center : {"zero", "median"}, default "zero"
+        Clip around zero, or around a private median between -largest and largest.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        sizes = pm.PrivateScale(target="mean")
-        pm.regress(table, "ln_wage ~ ttl_exp", effect="per_person", method=sizes, epsilon=2.0)
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Guarantees: the budget given to `plan`, for one person with all records and any data, under
-    replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
-    the number of people. People without a value are not counted
-    in the mean (the ratio form).
+    Privacy
+    -------
+    Person-level differential privacy within the budget, for any data, under replace-one or (target
+    "clipped") add-remove. Public are the columns, the settings and, under replace-one, n.
+
+    Notes
+    -----
+    People without a value do not count in the mean (the ratio form).
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    sizes = pm.PrivateScale(target="mean")
+    pm.regress(table, "ln_wage ~ ttl_exp", effect="per_person", method=sizes, epsilon=2.0)
     """
 
     smallest: float = 2.0**-39
@@ -123,11 +139,12 @@ class PrivateScale:
         return 1 if self.center == ZERO else 2
 
     def min_people(self, relation: Relation) -> float:
-        """Persons times epsilon of one choice that show something."""
+        """People times epsilon of one choice that show something."""
         return FEWEST if self.center == MEDIAN and relation == REPLACE_ONE else MAGNITUDE
 
     def plan(self, budget: Budget, shape: PublicShape) -> PrivateScalePlan:
-        """Everything decided before data are read. Infeasible if a magnitude is mostly noise."""
+        """Everything decided before data are read. InfeasibleError if a magnitude is mostly
+        noise."""
         relation, n, d = budget.neighbors, shape.number(), shape.dimension
         if self.target == CHEAP:
             return self._cheap(budget, shape)

@@ -15,13 +15,19 @@ from privmean.release.result_rows import Row
 
 @dataclass(frozen=True)
 class QuantileRelease(Release):
-    """A release whose columns are quantiles. q: the parts of the people that lie below.
+    """A release whose rows are quantiles.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        made = pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0)
-        made.rows()
-        made.distribution()  # at, estimate, lower, upper
+    Attributes
+    ----------
+    q : tuple of float
+        The probabilities.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    made = pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0)
+    made.rows()
+    made.distribution()  # at, estimate, lower, upper
     """
 
     q: tuple[float, ...] = ()

@@ -27,22 +27,43 @@ FEWEST_GROUPS = 20.0
 
 @dataclass(frozen=True)
 class RandomEffects(FromDeviations):
-    """Persons' means vary by a random effect of their public group, one of their own, and errors.
+    """Person means vary by a random effect of their public group, of the person, and by errors.
 
-    group_sd: deviation of the groups' effects; within_sd: of a person's independent records;
-    records: public number of records a person, at least; person_sd: of people's own effects.
-    group_sizes: public numbers of people a group (they add up to the number of people); or group:
-    a public column of the table, in which they are counted. range: public interval of the center,
-    one or one a column (needed without delta). gamma: see `Winsorized`.
+    Parameters
+    ----------
+    group_sd : float
+        Standard deviation of the group effects, in the unit of the value.
+    within_sd : float
+        Standard deviation of a person's independent records.
+    records : int
+        Public minimum of records per person.
+    group_sizes : list of int, optional
+        Public n of each group; they add up to n. Either this or `group` is required.
+    person_sd : float, default 0.0
+        Standard deviation of the person effects.
+    group : str, optional
+        Public column of the table in which the groups are counted.
+    range : (float, float) or list of pairs, optional
+        Public range of the center. Without it delta > 0 is required.
+    gamma : float, optional
+        Clipping probability, as in `WinsorizedMean`.
 
-    A concentration for `Winsorized`; accuracy rests on it, privacy never does. Group membership and
-    sizes are public and the same for neighbors.
+    Privacy
+    -------
+    Accuracy depends on this assumption; privacy holds for any data. Group membership and sizes are
+    public and the same for neighbors.
 
-    Example:
-        schools = pm.RandomEffects(group_sd=0.5, within_sd=1.0, records=10, group_sizes=(25,) * 80)
-        assert schools.design_effect > 1
-        scores = np.random.default_rng(1).normal(50, 1, 2000)
-        pm.mean(scores, clustering=schools, epsilon=1.0, delta=1e-6)
+    Notes
+    -----
+    Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Definition
+    5.8; docs/proofs/longitudinal.md, section 7.
+
+    Examples
+    --------
+    schools = pm.RandomEffects(group_sd=0.5, within_sd=1.0, records=10, group_sizes=(25,) * 80)
+    assert schools.design_effect > 1
+    scores = np.random.default_rng(1).normal(50, 1, 2000)
+    pm.mean(scores, clustering=schools, epsilon=1.0, delta=1e-6)
     """
 
     group_sd: float
@@ -93,7 +114,7 @@ class RandomEffects(FromDeviations):
 
     @property
     def design_effect(self) -> float:
-        """Variance of the mean over people, over that of as many unrelated people."""
+        """Variance of the mean over people, over that of as many independent people."""
         return grouped_design_effect(self.sizes, self.icc)
 
     @property

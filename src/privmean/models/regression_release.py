@@ -60,17 +60,28 @@ class Coefficient:
 
 @dataclass(frozen=True, repr=False)
 class RegressionRelease(Release):
-    """A release of regression coefficients: columns are the terms.
+    """A release whose rows are regression coefficients.
 
-    formula, method, effect: the model, how it is fitted, which question is asked. `table` lists the
-    coefficients, each with its own interval; `interval` holds all of them together.
+    Attributes
+    ----------
+    formula, method : str
+        The model, and how it was fitted.
+    fixed_effects : bool
+        Whether deviations from person means were used.
+    effect : {"pooled", "within", "per_person"}
+        The question that was asked.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        fit = pm.regress(table, "ln_wage ~ union + tenure", epsilon=3.0, delta=1e-6)
-        fit.table()
-        fit.contrast({"union": 1, "tenure": -1})
-        fit.predict([{"union": 1, "tenure": 5}])
+    Notes
+    -----
+    Each coefficient in `table` has its own interval; `interval` holds for all of them jointly.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    fit = pm.regress(table, "ln_wage ~ union + tenure", epsilon=3.0, delta=1e-6)
+    fit.table()
+    fit.contrast({"union": 1, "tenure": -1})
+    fit.predict([{"union": 1, "tenure": 5}])
     """
 
     formula: str = ""

@@ -16,14 +16,14 @@ VARIANCE = "variance"
 
 @dataclass(frozen=True, repr=False)
 class VarianceRelease(Release):
-    """A release of one variance. Its second row is the standard deviation between persons: the
-    root of the first, so that its interval holds whenever that of the variance does.
+    """A release of one variance and of the standard deviation, its root.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        made = pm.variance(table, "ln_wage", epsilon=1.0)
-        variance, deviation = made.rows()
-        print(deviation.estimate, deviation.lower, deviation.upper)
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    made = pm.variance(table, "ln_wage", epsilon=1.0)
+    variance, deviation = made.rows()
+    print(deviation.estimate, deviation.lower, deviation.upper)
     """
 
     @property

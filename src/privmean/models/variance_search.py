@@ -75,22 +75,42 @@ class Deviations:
 
 @dataclass(frozen=True)
 class VarianceSearch(Deviations):
-    """The variance of people's values in one column.
+    """Variance of people's values in one column, within a public range.
 
-    smallest, largest: public range of the standard deviation. method: "pair scale" (no center; a
-    power of two within a factor of about two of the deviation), "coinpress" or "bisection" (both
-    need a public rough `center`; values should lie within a few `largest` of it). rounds: of
-    coinpress. gamma: chance per person left outside, which sets what a round clips (coinpress) or
-    the coverage that bisection asks for.
+    Parameters
+    ----------
+    smallest, largest : float
+        Public range of the standard deviation, in the unit of the value.
+    method : {"pair scale", "coinpress", "bisection"}, default "pair scale"
+        "pair scale" returns a power of two within a factor of about two, without a center. The
+        other methods require a center.
+    center : float, optional
+        Public rough center; the values should lie within a few `largest` of it.
+    rounds : int, default 5
+        Rounds of coinpress.
+    gamma : float, default 0.05
+        Probability per person of lying outside: it sets what coinpress clips and what bisection
+        covers.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        search = pm.Variance("hours", within=(1, 10_000), method="coinpress", center=40)
-        print(pm.ask(table, search, epsilon=1.0))  # runs a VarianceSearch
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Guarantees: pure epsilon-DP (delta is not used) or rho-zCDP under replace-one, and but for the
-    pair scale (whose pairs are public) under add-remove, for any data. The number of mechanism
-    calls is fixed by the plan.
+    Privacy
+    -------
+    Pure DP, which leaves delta unspent, or zCDP, under replace-one for any data. Add-remove is for
+    all methods except the pair scale, whose pairs are public. The plan fixes the mechanism calls.
+
+    Notes
+    -----
+    Source: docs/proofs/variance.md and docs/proofs/pair-scale.md.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    search = pm.Variance("hours", within=(1, 10_000), method="coinpress", center=40)
+    print(pm.ask(table, search, epsilon=1.0))  # runs a VarianceSearch
     """
 
     method: Method = "pair scale"
@@ -143,7 +163,7 @@ class VarianceSearch(Deviations):
         return [Fraction(1)] * (self.calls // 2)
 
     def plan(self, budget: Budget, shape: PublicShape) -> VariancePlan:
-        """Everything decided before data are read. Infeasible if one call is mostly noise."""
+        """Everything decided before data are read. InfeasibleError if one call is mostly noise."""
         relation = budget.neighbors
         one_column(shape)
         if relation == ADD_REMOVE and self.method == "pair scale":

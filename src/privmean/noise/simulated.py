@@ -36,16 +36,27 @@ def _gaussian_table(scale: float) -> tuple[int, npt.NDArray[np.float64]]:
 
 
 class SimulatedNoise(FromBits):
-    """Reproducible noise of the same laws, from a seeded NumPy generator. Not private.
+    """Reproducible noise for tests, from a seeded NumPy generator.
 
-    The laws agree with the exact ones far below what any test can see: doubles are rounded where
-    the scale is large, probabilities are doubles where it is small. Scales that the exact samplers
-    refuse are refused here too, so that no test draws what a release could not.
+    Parameters
+    ----------
+    seed : int or numpy Generator
+        Seed of the noise.
 
-    Example:
-        values = np.random.default_rng(1).normal(10, 2, 2000)
-        one, other = (pm.mean(values, epsilon=1.0, noise=pm.SimulatedNoise(7)) for _ in range(2))
-        assert one.estimate == other.estimate and not one.secure
+    Privacy
+    -------
+    None: the release is marked as unsafe.
+
+    Notes
+    -----
+    The distributions agree with the exact ones far below what a test can detect. Scales that the
+    exact samplers refuse are refused here too.
+
+    Examples
+    --------
+    values = np.random.default_rng(1).normal(10, 2, 2000)
+    one, other = (pm.mean(values, epsilon=1.0, noise=pm.SimulatedNoise(7)) for _ in range(2))
+    assert one.estimate == other.estimate and not one.secure
     """
 
     def __init__(self, seed: int | np.random.Generator) -> None:

@@ -39,14 +39,28 @@ def exact_fraction(value: float) -> Fraction:
 
 @dataclass(frozen=True)
 class Budget:
-    """The privacy loss a caller allows for one release, and against which neighbors.
+    """The largest privacy loss allowed for one release, and its neighbors.
 
-    Either `epsilon` (with `delta`, 0 for pure differential privacy) or `rho` (zero-concentrated
-    differential privacy). There is no default: the caller must choose.
+    Parameters
+    ----------
+    epsilon : float, optional
+        Privacy budget; there is no default. Either epsilon or rho is required.
+    delta : float, default 0.0
+        Failure probability of approximate DP, far below 1/n. 0 is pure DP.
+    rho : float, optional
+        zCDP budget instead of epsilon and delta.
+    neighbors : {"replace-one", "add-remove", "zero-out"}, default "replace-one"
+        replace-one: n is public. add-remove: n is private. zero-out: for streams.
 
-    Example:
-        budget = pm.Budget(epsilon=1.0, delta=1e-6, neighbors="add-remove")
-        print(budget.describe())
+    Raises
+    ------
+    ArgumentError
+        If the numbers cannot be used.
+
+    Examples
+    --------
+    budget = pm.Budget(epsilon=1.0, delta=1e-6, neighbors="add-remove")
+    print(budget.describe())
     """
 
     epsilon: float | None = None

@@ -35,20 +35,38 @@ RELATION_WORDS = {
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The promise of one release about one person and all of that person's records.
+    """Privacy guarantee of one release about one person with all records.
 
-    `mechanisms` lists every mechanism call that touched data, failed attempts included, each with
-    the neighbors for which its sensitivity was counted. The promised (epsilon, delta) or rho is
-    the allowed loss; `verify` recomposes the bill and checks that it is no larger, `problems` says
-    in words what is wrong. `public` says what the promise treats as public, `note` what it does not
-    cover, `part_of` the study (its run) whose charge covers this, which no ledger charges again.
-    `doubts`: what `from_dict` found wrong with a stored guarantee as a whole.
+    Attributes
+    ----------
+    neighbors : {"replace-one", "add-remove", "zero-out"}
+        Neighboring datasets.
+    mechanisms : tuple of PrivacyEvent
+        Every mechanism call that touched data, failed attempts included, with its neighbors.
+    epsilon, delta, rho : float
+        The allowed loss: (epsilon, delta) or rho.
+    unit : str
+        Privacy unit, usually "person".
+    public : tuple of str
+        What the guarantee treats as public.
+    note : str
+        What the guarantee does not cover.
+    parent_run : str
+        Run of the study whose charge covers this release, which no ledger charges again.
+    stored_problems : tuple of str
+        What `from_dict` found wrong with a stored guarantee.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        promise = pm.mean(people, epsilon=1.0).guarantee
-        assert promise.verify() and not promise.problems()
-        print(promise.describe())
+    Notes
+    -----
+    `verify` recomposes the mechanism calls and checks that their loss is within the allowed loss;
+    `problems` says what is wrong.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    guarantee = pm.mean(people, epsilon=1.0).guarantee
+    assert guarantee.verify() and not guarantee.problems()
+    print(guarantee.describe())
     """
 
     neighbors: Relation
@@ -94,7 +112,7 @@ class Guarantee:
     ) -> Guarantee:
         """The guarantee of a release made within `budget`.
 
-        delta is the one the mechanisms use: a bill of pure parts promises delta = 0 even when the
+        delta is the one the mechanisms use: pure events have delta = 0 even when the
         caller allowed more.
         """
         if budget.rho is not None:
@@ -122,10 +140,10 @@ class Guarantee:
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
     def spent(self) -> float:
-        """The loss composed from the bill: epsilon at the promised delta, or rho.
+        """The loss composed from the events: epsilon at the stated delta, or rho.
 
-        The bill of a run that stopped early (a private failure) can be below the promise; the
-        difference cannot be used again.
+        The loss of a run that stopped early (a private failure) can be below the stated one;
+        the difference cannot be used again.
         """
         if self.rho is not None:
             return total_rho(self.mechanisms)
@@ -135,9 +153,9 @@ class Guarantee:
         return total_epsilon(self.mechanisms, self.delta)
 
     def verify(self) -> bool:
-        """Whether the bill composes to at most the promise, for the promise's own neighbors.
+        """Whether the events compose to at most the stated loss, for the stated neighbors.
 
-        False as well for an empty bill, for an entry that does not say for which neighbors its
+        False as well for no events, for an entry that does not say for which neighbors its
         sensitivity was counted, for a unit that privmean does not protect, and for a stored
         guarantee that was changed after it was written, as far as its digest shows (one who
         computes the digest again is found out by a signature alone). `problems` says why.
@@ -161,7 +179,8 @@ class Guarantee:
         return tuple(found)
 
     def require(self) -> Guarantee:
-        """This guarantee, after checking it; a bill above the promise is a bug, never silent."""
+        """This guarantee, after checking it; events above the stated loss are a bug, never
+        silent."""
         problems = self.problems()
         if problems:
             raise PrivmeanError(f"internal: {'; '.join(problems)}; nothing was released")
@@ -197,10 +216,10 @@ class Guarantee:
     def from_dict(cls, values: dict[str, Any]) -> Guarantee:
         """The guarantee stored by `to_dict`; its losses are recomputed, not read.
 
-        Raises ArgumentError for a schema, a relation, a promise or a kind of loss that is not
-        known, and for numbers that no mechanism can have. Whether the bill keeps the promise and
-        the digest fits is for `verify`. A guarantee stored before there was a schema number is read
-        and composed as ever, but not verified: its entries name no neighbors.
+        Raises ArgumentError for a schema, neighbors, a loss or a kind of event that is not
+        known, and for numbers that no mechanism can have. Whether the events compose to the stated
+        loss and the digest fits is for `verify`. A guarantee stored before there was a schema
+        number is read and composed as ever, but not verified: its entries name no neighbors.
         """
         from privmean.privacy.stored_events import (
             loss_from_dict,  # every kind of loss that there is

@@ -34,32 +34,42 @@ OLDER = ("privmean-ledger-1",)  # lines without their lengths, entries without n
 class Ledger:
     """A budget for all releases about the same people, in memory or in a file.
 
-    policies: limits below the total (`Policy`), by analyst and period, kept with the ledger.
-    path: a file of JSON lines, created if it is not there, or a database
-    (`sqlite:///team.db#name`, `postgresql://...#name`; privmean[ledger]); several processes may use
-    it at once
-    (on a file system whose locks work). An older copy put back forgets charges.
-    Without a path the ledger lives in memory. epsilon and delta, or rho: the total; for a file that
-    exists they may be left out, and must agree if given. An existing file that is empty is refused:
-    it was a ledger, or is none. One neighboring relation and one unit:
-    those of the first charge.
+    Parameters
+    ----------
+    path : path or str, optional
+        File of JSON lines, created if missing, or a database such as "sqlite:///team.db#name" or
+        "postgresql://...#name" (privmean[ledger]). Several processes may share it, if the file
+        locks of the system work. Default: in memory.
+    epsilon, delta, rho : float
+        The total: (epsilon, delta) or rho. Optional for an existing file, with which it must agree.
+    policies : list of Policy, optional
+        Limits below the total, kept with the ledger.
 
-    Charges are made before any noise is drawn, and are never given back: neither for a release that
-    failed privately nor for a program that stopped after the charge.
+    Raises
+    ------
+    ArgumentError
+        If the total disagrees with the file, or an existing file is empty.
+    JournalDamaged
+        If the file was changed.
 
-    Raises ArgumentError for a total that disagrees with the file, JournalDamaged for a file that
-    was changed.
+    Privacy
+    -------
+    All charged releases together are (epsilon, delta)-DP, or rho-zCDP, also if each budget is
+    chosen after earlier answers. Every release about these people must be charged here. Charges are
+    made before any noise is drawn and are never returned. An older copy of the file forgets
+    charges. The first charge fixes the neighbors and the privacy unit.
 
-    Example:
-        ledger = pm.Ledger("team.ledger", epsilon=2.0, delta=1e-6)
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        pm.mean(people, epsilon=1.5, ledger=ledger, label="level", analyst="ann")
-        assert ledger.left().epsilon == 0.5
+    Notes
+    -----
+    Source: basic composition as a filter (Rogers, Roth, Ullman and Vadhan 2016); rho as a filter
+    (Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023).
 
-    Guarantees: all charged releases together are (epsilon, delta)-DP, or rho-zCDP, also when each
-    budget is chosen after seeing the earlier answers; provided that every release about these
-    people is charged here. Source: basic composition as a filter (Rogers, Roth, Ullman and Vadhan
-    2016), rho as a filter (Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023).
+    Examples
+    --------
+    ledger = pm.Ledger("team.ledger", epsilon=2.0, delta=1e-6)
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    pm.mean(people, epsilon=1.5, ledger=ledger, label="level", analyst="ann")
+    assert ledger.left().epsilon == 0.5
     """
 
     def __init__(
@@ -178,14 +188,16 @@ class Ledger:
     ) -> LedgerEntry:
         """Spends `cost` or raises; call it before any noise is drawn.
 
-        cost: the guarantee of a planned release (its promise is charged, its bill is kept), a
+        cost: the guarantee of a planned release (its stated loss is charged, its events are kept),
+        a
         budget, or losses (then `neighbors` says for which relation; parts with Gaussian noise need
         a guarantee or a rho ledger). unit: that of the guarantee, else "person". The entry is on
         the disk when the call returns; it knows its place in the ledger. about: who asked and what
         (see `Entry`); with a "run" that was charged before, at the same price and plan, that charge
         is given back and nothing is spent again.
 
-        Raises BudgetExceeded if more is asked than is left, ArgumentError if the relation, the unit
+        Raises BudgetExceededError if more is asked than is left, ArgumentError if the relation,
+        the unit
         or the kind of budget does not fit this ledger; then nothing is spent. PrivmeanError where
         the disk does not take the entry; it says whether the charge counts.
         """
@@ -208,7 +220,7 @@ class Ledger:
             return made
 
     def price(self, guarantee: Guarantee) -> LedgerAmount:
-        """What this ledger charges for a guarantee; ArgumentError if it holds no such promise."""
+        """What this ledger charges for a guarantee; ArgumentError if it holds no such guarantee."""
         return amount_of(self._total, guarantee, guarantee.mechanisms)
 
     def price_of(self, budget: Budget) -> LedgerAmount:

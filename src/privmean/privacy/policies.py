@@ -18,19 +18,31 @@ EACH = "*"  # every analyst for themselves
 
 @dataclass(frozen=True)
 class Policy:
-    """A limit below the ledger's total.
+    """A limit below the total of a ledger, by analyst and period.
 
-    epsilon and delta, or rho: what may be spent. analyst: by whom: a name, "*" for each analyst
-    alone, None for all together. period: in each "day", "month" or "year" (UTC), or "always".
+    Parameters
+    ----------
+    epsilon, delta, rho : float
+        What may be charged: (epsilon, delta) or rho. The default of delta is 0.0.
+    analyst : str, optional
+        A name, or "*" for each analyst alone. Default: all analysts together.
+    period : {"always", "day", "month", "year"}, default "always"
+        The period (UTC) in which the limit holds.
 
-    Names are the caller's word: whoever charges says one, and nothing proves it. They are compared
-    as `privmean.privacy.names` says, so that blanks and invisible characters make no second name.
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    Example:
-        monthly = pm.Policy(epsilon=2.0, delta=1e-6, analyst="*", period="month")
-        pm.Ledger("team.ledger", epsilon=10.0, delta=1e-5, policies=[monthly])
+    Privacy
+    -------
+    A charge above the limit is refused before any noise is drawn. Analyst names are self-declared;
+    blanks and invisible characters make no second name.
 
-    Guarantees: a charge that would break it is refused before any noise is drawn.
+    Examples
+    --------
+    monthly = pm.Policy(epsilon=2.0, delta=1e-6, analyst="*", period="month")
+    pm.Ledger("team.ledger", epsilon=10.0, delta=1e-5, policies=[monthly])
     """
 
     epsilon: float | None = None
@@ -81,7 +93,7 @@ class Policy:
         return comparable(self.analyst) in (EACH, comparable(analyst))
 
     def require(self, entries: Sequence[LedgerEntry], entry: LedgerEntry) -> None:
-        """Raise BudgetExceeded if a charge would break it."""
+        """Raise BudgetExceededError if a charge would break it."""
         if not self.concerns(entry.analyst):
             return
         if self.analyst is not None and not comparable(entry.analyst):

@@ -26,21 +26,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Release(HasOutput, ResultNumbers):
-    """One differentially private release.
+    """One differentially private release: estimates, intervals, guarantee and accounting.
 
-    As a table: `print(release)`, `to_markdown()`, `to_latex()`, `to_frame()`, `rows()`; all of it:
-    `release.details()`; as a picture: `plot()`; for files and `privmean verify`: `to_dict()`.
+    Attributes
+    ----------
+    estimate : array (d,)
+        One number per row, in the unit of the value; NaN without an estimate.
+    columns : tuple of str
+        Names of the rows.
+    estimator : str
+        Name of the estimator.
+    guarantee : Guarantee
+        The privacy guarantee with every mechanism call.
+    intervals : IntervalMaker
+        Makes the intervals; use `interval`.
+    plan : Plan
+        The plan that was run.
+    secure : bool
+        False for simulated noise.
+    level : float
+        Confidence level of the intervals.
+    provenance : Provenance
+        When and by what the release was made, and its ledger entry. All that changes between runs.
+    n : int, optional
+        Number of people: public, or a noisy count. None if neither is known.
+    estimand : str
+        What is estimated, and how people are weighted.
+    status, statuses : str, tuple of str
+        The worst code of all rows, and one code per row (empty: all have that of the release).
+    advice : str
+        Detail of this case.
+    assumptions : tuple of str
+        What the intervals assume. The guarantee assumes nothing.
+    shares : dict
+        Budget shares by purpose.
+    diagnostics : dict
+        Further numbers that were charged.
 
-    estimate: shape (d,), NaN where the private outcome was a failure. people, status, statuses,
-    diagnostics and the like: see `Findings`. secure: False for simulated noise. provenance:
-    when and by what it was made, and the ledger entry; the one place for what changes between runs.
+    Notes
+    -----
+    As a table: `print(release)`, `to_markdown()`, `to_latex()`, `to_frame()` and `rows()`. In full:
+    `details()`; as a figure: `plot()`; for files and `privmean verify`: `to_dict()`.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        release = pm.mean(people, epsilon=1.0)
-        release.estimate, release.interval(0.99), release.rows()
-        print(release.details())
-        assert pm.verify(release.to_dict())
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    release = pm.mean(people, epsilon=1.0)
+    release.estimate, release.interval(0.99), release.rows()
+    print(release.details())
+    assert pm.verify(release.to_dict())
     """
 
     def conf_int(self, level: float | None = None, *, simultaneous: bool = False) -> Floats:
@@ -126,7 +160,8 @@ class Release(HasOutput, ResultNumbers):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Release:
-        """The release that `to_dict` stored: its numbers, rows, promise and bill, with intervals at
+        """The release that `to_dict` stored: its numbers, rows, guarantee and accounting, with
+        intervals at
         the levels that were stored. Whether it is as it was written is for `privmean.verify`.
 
         Raises ArgumentError for what is no stored release.

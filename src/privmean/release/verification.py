@@ -44,16 +44,27 @@ UNSIGNED = (
 
 @dataclass(frozen=True)
 class Verification:
-    """What was checked and found right, what was found wrong, and what cannot be checked so.
+    """Result of `verify`; true if no problem was found.
 
-    True if nothing was found wrong. not_checked: what the file states and nothing was compared
-    with. cannot: what no file can show.
+    Attributes
+    ----------
+    checked : tuple of str
+        What was checked and is right.
+    problems : tuple of str
+        What is wrong.
+    cannot : tuple of str
+        What no file can show.
+    digest : str, optional
+        Digest of the file.
+    not_checked : tuple of str
+        What the file states and nothing was compared with.
 
-    Example:
-        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
-        found = pm.verify(pm.mean(people, epsilon=1.0))
-        assert found and not found.problems
-        print(found.describe())
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    found = pm.verify(pm.mean(people, epsilon=1.0))
+    assert found and not found.problems
+    print(found.describe())
     """
 
     checked: tuple[str, ...]

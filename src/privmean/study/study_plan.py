@@ -64,13 +64,27 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class StudyPlan(HasOutput):
-    """Everything decided before data are read: parts, plans, the composed bill.
+    """Plan of a study before data are read: budget split, plans and privacy accounting.
 
-    Example:
-        study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
-        study.add("level", pm.Mean("ln_wage"), weight=2)
-        study.add("hours", pm.Mean("hours", assume=(0, 100)))
-        print(study.plan(4000))
+    Attributes
+    ----------
+    items : tuple of StudyQuestion
+        The questions.
+    shapes : dict
+        Public shape of the table of each question.
+    budget : Budget
+        Budget of the whole study.
+    allotment : BudgetAllocation
+        Budget split and shared location queries.
+    name : str
+        Name of the study.
+
+    Examples
+    --------
+    study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
+    study.add("level", pm.Mean("ln_wage"), weight=2)
+    study.add("hours", pm.Mean("hours", assume=(0, 100)))
+    print(study.plan(4000))
     """
 
     items: tuple[StudyQuestion, ...]
@@ -98,17 +112,17 @@ class StudyPlan(HasOutput):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The bill of the study: fixed before any data, whatever is asked of it."""
+        """The events of the study: fixed before any data, whatever is asked of it."""
         return bill(self.parts, self.shared_locations)
 
     @property
     def shared_locations(self) -> tuple[SharedLocationQuery, ...]:
-        """The looks that are taken once, before the questions, in the order of the bill."""
+        """The looks that are taken once, before the questions, in the order of the events."""
         return tuple(self.allotment.looks.values())
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise of the whole."""
+        """The guarantee of the whole."""
         public = dict.fromkeys(word for part in self.parts for word in part.plan.public)
         return Guarantee.of(
             self.budget,
@@ -120,7 +134,7 @@ class StudyPlan(HasOutput):
 
     @property
     def digest(self) -> str:
-        """What the plan is bound by: parts, settings, shapes, bill."""
+        """What the plan is bound by: parts, settings, shapes, events."""
         return digest(
             PURPOSE,
             {

@@ -51,17 +51,38 @@ class Answer:
 
 @dataclass(frozen=True, repr=False)
 class StudyRelease(HasOutput):
-    """The releases of a study, by name: `found["wage"]`; the promise is that of the whole.
+    """Releases of a study, by name: `found["wage"]`.
 
-    rows, to_frame: every line of every question, with the question's name first. Lines of a study
-    with `simultaneous` hold all together, at Bonferroni's level.
+    Attributes
+    ----------
+    name : str
+        Name of the study.
+    answers : tuple of Answer
+        One per question.
+    plan : StudyPlan
+        The plan that was run.
+    guarantee : Guarantee
+        Privacy guarantee of the whole study.
+    level : float
+        Confidence level of the intervals.
+    simultaneous : bool
+        Whether the intervals of all rows hold jointly (Bonferroni).
+    secure : bool
+        False for simulated noise.
+    run_id : str
+        Id of the run.
+    card : dict
+        Texts of the report.
+    provenance : Provenance
+        When and by what the study was run, and its ledger entry.
 
-    Example:
-        study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
-        study.add("hours", pm.Mean("hours", assume=(0, 100)))
-        found = study.release()
-        found["hours"].estimate
-        found.report("report.html")
+    Examples
+    --------
+    study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
+    study.add("hours", pm.Mean("hours", assume=(0, 100)))
+    found = study.release()
+    found["hours"].estimate
+    found.report("report.html")
     """
 
     name: str
@@ -133,7 +154,7 @@ class StudyRelease(HasOutput):
         return frame_of(names | columns_of([row for _, row in found]), backend)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON, with one bill and a digest over all of it."""
+        """Plain data, ready for JSON, with one accounting and a digest over all of it."""
         return sealed(plain_tree(self.facts()), self.provenance.to_dict())
 
     def facts(self) -> dict[str, Any]:

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompareRelease(GroupRelease):
-    """Two arms. Every number follows from the means by arm that were released.
+    """A release of two arms: their means, the effect and its p-value.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        release = pm.compare(table, "ln_wage", arms="collgrad", epsilon=1.0)
-        release.effect, release.p_value
+    Notes
+    -----
+    Every number follows from the released means, at no further charge.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    release = pm.compare(table, "ln_wage", arms="collgrad", epsilon=1.0)
+    release.effect, release.p_value
     """
 
     @property

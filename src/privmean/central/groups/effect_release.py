@@ -19,13 +19,18 @@ CHANCE = "Causal only if the arms were randomized."
 
 @dataclass(frozen=True, repr=False)
 class EffectRelease(Release):
-    """The release of one difference: of two public arms, or within the same people. by_arms: the
-    first, whose reading as an effect rests on chance.
+    """A release of one difference: of two public arms, or within the same people.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        release = pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0)
-        release.effect, release.p_value
+    Attributes
+    ----------
+    by_arms : bool
+        Whether it compares two arms. Then it is causal only if the arms were randomized.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    release = pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0)
+    release.effect, release.p_value
     """
 
     by_arms: bool = False

@@ -24,28 +24,47 @@ MOST_KEYS = 100_000
 
 @dataclass(frozen=True)
 class GroupMeans:
-    """The mean over people in every group of a public list.
+    """Mean over people in every group of a list, as planned by `Mean(by=...)`.
 
-    keys: public keys as texts, one a column, or None: then keys are private, and only those of
-    enough people are shown (needs delta). weights: how a person of several groups counts.
-    target: None for intervals for the mean, which count the people beyond the limits; "clipped"
-    for the least noise and intervals for the mean of limited values. simultaneous: rows hold
-    together at the level. public_groups: who has records in which group is public (replace-one
-    only), so that sizes cost nothing and the noise is less. common: the same limits for all groups,
-    for comparisons of arms: what they cut off cancels where the arms have one law of values.
-    bounds: public bounds of each value, None where it has none: nothing is then looked for.
+    Parameters
+    ----------
+    keys : list of tuple of str, optional
+        Public group keys, one text per column. None: keys are private, which requires delta > 0.
+    weights : GroupWeights, optional
+        How a person in several groups counts. Default: one group per person.
+    target : {"clipped"}, optional
+        Intervals for the clipped mean, with the least noise. Default: intervals for the mean, with
+        a count of outliers.
+    simultaneous : bool, default False
+        Make the intervals of all groups hold jointly.
+    public_groups : bool, default False
+        Whether group membership is public (replace-one only), which has less noise.
+    common : bool, default False
+        Use the same clipping bounds for all groups, for comparisons of arms.
+    bounds : list of (float, float), optional
+        Public bounds of each value, in its unit. Default: found privately.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        question = pm.Mean("ln_wage", by=("union",), keys=("0", "1"))  # plans a GroupMeans
-        plan = pm.plan(question, persons=4000, epsilon=1.0)
-        plan.forecast([3000, 1000], guess_sd=0.4)
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    **Guarantees.** Unit: one person with all records, in whatever groups. Neighbours: add-remove
-    (nothing reads a number of people) or replace-one (the roster is public; the groups of a person
-    are private). Pure epsilon for any data; a delta is spent on thresholds of private keys, or on
-    Gaussian noise in the last stage where that is less, which a rho budget always has. Public are
-    the settings and the keys that were named.
+    Privacy
+    -------
+    Person-level differential privacy, whatever the groups of a person: add-remove, or replace-one
+    with a public roster and private groups. Pure epsilon for any data; delta is charged for private
+    keys, or for Gaussian noise with less error. Public are the settings and the listed keys.
+
+    Notes
+    -----
+    Source: docs/proofs/groups.md.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    question = pm.Mean("ln_wage", by=("union",), keys=("0", "1"))  # plans a GroupMeans
+    plan = pm.plan(question, n=4000, epsilon=1.0)
+    plan.forecast([3000, 1000], guess_sd=0.4)
     """
 
     keys: tuple[tuple[str, ...], ...] | None
@@ -80,7 +99,8 @@ class GroupMeans:
         return tuple(label(key) for key in self.keys or ())
 
     def plan(self, budget: Budget, shape: PublicShape) -> GroupPlan:
-        """Prices of the stages, before any data; raises Infeasible from public numbers only."""
+        """Prices of the stages, before any data; raises InfeasibleError from public numbers
+        only."""
         epsilon = require_epsilon(budget.pure_epsilon())
         if self.keys is None and (budget.rho is not None or budget.delta <= 0):
             raise InfeasibleError(

@@ -45,16 +45,28 @@ def _nothing() -> GroupTable:
 
 @dataclass(frozen=True, repr=False)
 class GroupRelease(Release):
-    """A release whose columns are groups. term: the value; by: the columns of keys; groups: the
-    numbers of every row; contrasts: the comparisons that were asked. shrunk: means drawn to each
-    other, beside the others and in none of their intervals.
+    """A release whose rows are groups.
 
-    Every comparison is computed from what was released, and costs nothing more.
+    Attributes
+    ----------
+    term : str
+        The value that was averaged.
+    by : tuple of str
+        The group columns.
+    groups : GroupTable
+        The numbers of every row.
+    contrasts : tuple of Contrast
+        The comparisons that were asked, computed from the released means at no further charge.
+    shrunk : array, optional
+        Means shrunk towards each other, which no interval uses.
+    crossed : tuple of tuple of str
+        The keys of each row, by column, if several columns were crossed.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        release = pm.mean(table, "ln_wage", by="union", keys=[0, 1], epsilon=1.0)
-        release.contrast("1 - 0"), release.ratio("1 / 0"), release.pairwise()
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    release = pm.mean(table, "ln_wage", by="union", keys=[0, 1], epsilon=1.0)
+    release.contrast("1 - 0"), release.ratio("1 / 0"), release.pairwise()
     """
 
     term: str = ""
@@ -121,7 +133,7 @@ class GroupRelease(Release):
     ) -> Row:
         """One comparison: "a - b", "a - rest", "a - overall", or factors by key.
 
-        independent: where groups share people, take errors of sampling as unrelated; that assumes
+        independent: where groups share people, take sampling errors as independent; that assumes
         that people who are high in one group are not low in the other. Raises ArgumentError for a
         text that is no comparison of these groups.
         """
@@ -148,7 +160,7 @@ class GroupRelease(Release):
     def margin(self, column: str, level: float | None = None) -> tuple[Row, ...]:
         """Means by one of several crossed columns: one row a value of it, the mean of its groups by
         their noisy people, so that it is the sum of its cells. Groups without an estimate, or at
-        the limits, are left out. Costs nothing more."""
+        a bound, are left out. Costs nothing more."""
         if column not in self.by or not self.crossed:
             raise ArgumentError(
                 "column",

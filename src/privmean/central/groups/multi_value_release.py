@@ -24,13 +24,18 @@ ABOUT = ("groups", "contrasts", "margins", "by", "status", "advice", "diagnostic
 
 @dataclass(frozen=True, repr=False)
 class MultiValueRelease(Release):
-    """A release whose columns are groups of several values. tables: one a value, with everything
-    that a table of one value answers (`release["wage"].contrast("north - south")`).
+    """A release whose rows are the groups of several values.
 
-    Example:
-        table = pm.Table(pm.example("nlswork"), person="person_id")
-        release = pm.mean(table, ["ln_wage", "hours"], by="union", keys=[0, 1], epsilon=2.0)
-        release["hours"].contrast("1 - 0")
+    Attributes
+    ----------
+    tables : tuple of GroupRelease
+        One per value; `release["wage"]` is the table of "wage".
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    release = pm.mean(table, ["ln_wage", "hours"], by="union", keys=[0, 1], epsilon=2.0)
+    release["hours"].contrast("1 - 0")
     """
 
     tables: tuple[GroupRelease, ...] = field(default=(), repr=False)

@@ -22,17 +22,30 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 
 @dataclass(frozen=True)
 class TwoArms:
-    """The difference of the means over people of two public arms.
+    """Difference of the means over people in two public arms.
 
-    keys: of the arms as texts, the treated one first. target: None, or "clipped" for an interval
-    for the difference of limited values alone, which saves the count of people beyond the limits.
+    Parameters
+    ----------
+    keys : two tuples of str
+        The arms, the treated arm first.
+    target : {"clipped"}, optional
+        Interval for the difference of clipped means, without a count of outliers. Default: interval
+        for the difference of means.
 
-    Example:
-        question = pm.Compare("wage", arms="treated", membership="public")  # plans TwoArms
-        pm.plan(question, persons=1000, epsilon=1.0).power(0.3, [400, 600], guess_sd=1.0)
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
 
-    **Guarantees.** Unit: one person with all records. Neighbours: replace-one; public are the
-    roster and who is in which arm. Pure epsilon for any data.
+    Privacy
+    -------
+    Person-level differential privacy: pure epsilon under replace-one, for any data. Public are the
+    roster and the arm of each person.
+
+    Examples
+    --------
+    question = pm.Compare("wage", arms="treated", membership="public")  # plans TwoArms
+    pm.plan(question, n=1000, epsilon=1.0).power(0.3, [400, 600], guess_sd=1.0)
     """
 
     keys: tuple[tuple[str, ...], tuple[str, ...]]
@@ -45,7 +58,8 @@ class TwoArms:
             raise ArgumentError("keys", self.keys, "must be two keys", "give two keys")
 
     def plan(self, budget: Budget, shape: PublicShape) -> ArmsPlan:
-        """Prices of the stages, before any data; raises Infeasible from public numbers only."""
+        """Prices of the stages, before any data; raises InfeasibleError from public numbers
+        only."""
         if budget.neighbors != REPLACE_ONE:
             raise ArgumentError(
                 "neighbors",
