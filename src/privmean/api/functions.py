@@ -142,7 +142,7 @@ def mean(
     person : str or array, optional
         Column that identifies people; required unless `source` says it.
     assume : bounds, concentration, BoundedMoment or Covariance, optional
-        What accuracy rests on, never privacy. Default: the range is found privately.
+        What accuracy assumes; privacy assumes nothing. Default: the range is found privately.
     method : str or estimator, default "auto"
         Estimator by name, or itself such as `DefaultMean(target="mean")`.
     clustering : float or RandomEffects, default 1.0
@@ -348,7 +348,7 @@ def curve(
     person : str or array, optional
         Column that identifies people; required unless `source` says it.
     assume : bounds or concentration, optional
-        What accuracy rests on, never privacy. Default: the scale is found privately.
+        What accuracy assumes; privacy assumes nothing. Default: the scale is found privately.
     method : str or estimator, default "auto"
         Estimator of the means.
     clustering : float, default 1.0

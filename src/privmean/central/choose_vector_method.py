@@ -104,8 +104,8 @@ class Cheapest:
 
     settings: those of the default. A target or an excess asks for its intervals, and then only
     the default's own ways are compared. known: an estimator for a public covariance, which is
-    compared with the others in the norm that it minimizes. See `DefaultMean` and `Winsorized` for
-    what each way guarantees and assumes; the choice reads public numbers only.
+    compared with the others in the norm that it minimizes. See `DefaultMean` and `WinsorizedMean`
+    for what each way guarantees and assumes; the choice reads public numbers only.
     """
 
     settings: DefaultMean = field(default_factory=DefaultMean)

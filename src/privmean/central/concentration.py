@@ -54,7 +54,7 @@ class SubGaussian(FromDeviations):
 
     Privacy
     -------
-    Accuracy rests on this assumption; privacy holds for any data.
+    Accuracy depends on this assumption; privacy holds for any data.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class LogSobolev(FromDeviations):
 
     Privacy
     -------
-    Accuracy rests on this assumption; privacy holds for any data.
+    Accuracy depends on this assumption; privacy holds for any data.
 
     Notes
     -----
@@ -140,7 +140,7 @@ class BetweenWithin(FromDeviations):
 
     Privacy
     -------
-    Accuracy rests on this assumption; privacy holds for any data.
+    Accuracy depends on this assumption; privacy holds for any data.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class BoundedWithin(FromDeviations):
 
     Privacy
     -------
-    Accuracy rests on this assumption; privacy holds for any data.
+    Accuracy depends on this assumption; privacy holds for any data.
 
     Examples
     --------
@@ -321,7 +321,7 @@ class UnknownScale(FromDeviations):
 
     Privacy
     -------
-    Accuracy rests on this assumption; privacy holds for any data.
+    Accuracy depends on this assumption; privacy holds for any data.
 
     Examples
     --------

@@ -116,7 +116,7 @@ class DefaultMean:
 
         Columns up to 3, with at least 400 people*epsilon for each, are located one by
         one with their share of epsilon; more are looked at together with Gaussian noise, which
-        needs delta > 0 or rho. Raises Infeasible from public numbers only.
+        needs delta > 0 or rho. Raises InfeasibleError from public numbers only.
         """
         epsilon = budget.pure_epsilon() / shape.dimension
         if self.limits is not None and shape.dimension > 1:
@@ -144,7 +144,7 @@ class DefaultMean:
         return SelectedMeanPlan(near=self.near or 1.0, complete=self.complete, **asked)
 
     def check_alone(self, epsilon: Fraction, shape: PublicShape) -> None:
-        """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
+        """Raise InfeasibleError if columns cannot be located one by one at `epsilon` a column."""
         persons, dimension = shape.n, shape.dimension
         each = " per column" if dimension > 1 else ""
         require_epsilon(epsilon, each)

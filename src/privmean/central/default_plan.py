@@ -62,7 +62,7 @@ class DefaultMeanPlan(DefaultPlan):
     @property
     def rationale(self) -> str:
         words = {
-            None: "estimate first, with a count of people outside the clipping bounds for its interval",
+            None: "estimate first, with a count of outliers for its interval",
             MEAN: "interval for the mean first, the value corrected at the clipping bounds",
             "clipped": "all on the clipped mean, nothing on the tails",
         }[self.target]

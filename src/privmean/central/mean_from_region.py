@@ -44,7 +44,7 @@ class RegionMean:
     design_effect: float = 1.0
 
     def plan(self, budget: Budget, shape: PublicShape) -> RegionMeanPlan:
-        """Prices of the two lines. Infeasible for an epsilon below the steps of prices."""
+        """Prices of the two lines. InfeasibleError for an epsilon below the steps of prices."""
         if budget.neighbors != REPLACE_ONE or shape.dimension != 1 or shape.n is None:
             raise InfeasibleError(
                 "a mean from a shared location requires one column and a public n", ""

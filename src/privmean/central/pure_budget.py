@@ -24,7 +24,7 @@ def floor_epsilon(value: Fraction | float) -> Fraction:
 
 
 def require_epsilon(epsilon: Fraction, of: str = "") -> Fraction:
-    """An epsilon that prices are parts of; Infeasible where it is below their steps."""
+    """An epsilon that prices are parts of; InfeasibleError where it is below their steps."""
     if epsilon < LEAST_EPSILON:
         raise InfeasibleError(
             f"epsilon={float(epsilon):g}{of} is too small to divide",

@@ -133,8 +133,8 @@ class WinsorizedMean:
         """Everything decided before data are read: mechanisms, scales, shares, predicted error.
 
         Raises
-        Infeasible if no way to spend the budget finds the location with the wanted probability.
-        """
+        InfeasibleError if no way to spend the budget finds the location with the wanted
+        probability."""
         relation, d, n = budget.neighbors, shape.dimension, shape.number()
         if relation != REPLACE_ONE and isinstance(self.concentration, UnknownScale):
             raise ArgumentError(

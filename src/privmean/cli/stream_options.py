@@ -206,7 +206,7 @@ class Charged:
         return SimulatedNoise(self.seed)
 
     def charging(self, running: Chargeable) -> Callable[[], None]:
-        """What charges the ledger, which is there: BudgetExceeded if it holds too little."""
+        """What charges the ledger, which is there: BudgetExceededError if it holds too little."""
         if self.ledger is None:
             if self.label is not None:
                 raise ArgumentError("label", self.label, "requires --ledger", "name the ledger")

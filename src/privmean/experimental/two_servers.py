@@ -62,7 +62,7 @@ class Task:
     local round has found. epsilon: of the answer. n: the least number of accepted reports
     for which anything is shown. bits: of a clipped value as a whole number. identity: of this task.
 
-    Raises ArgumentError or Infeasible.
+    Raises ArgumentError or InfeasibleError.
 
     Example:
         from privmean.experimental.two_servers import Task

@@ -49,7 +49,7 @@ class GaussianSums:
     that its noise has at least 2^20 lattice steps a deviation; releases are integers there. Where a
     deviation would pass 2^54 steps the answer is first rounded down to a coarser lattice; the extra
     step is paid for by all deviations: at most 2^-13 sqrt(m) of them for m answers, since a mu
-    below 2^-40 is refused (Infeasible).
+    below 2^-40 is refused (InfeasibleError).
 
     Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
     with `affected` answers (those that one person can change; all of them unless given). The bill

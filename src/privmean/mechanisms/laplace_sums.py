@@ -28,7 +28,7 @@ class JointLaplace:
     Guarantees: epsilon-DP, and never more revealing than one Laplace answer of loss epsilon. Where
     a noise scale would pass 2^54 steps the answer is first rounded down to a coarser lattice; the
     extra step is paid for by all scales: at most 2^-13 m of them for m answers, since an epsilon
-    below 2^-40 is refused (Infeasible).
+    below 2^-40 is refused (InfeasibleError).
     """
 
     units: tuple[int, ...]

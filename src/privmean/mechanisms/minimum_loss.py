@@ -15,7 +15,7 @@ REMEDY = "give a larger epsilon or delta, or release fewer columns"
 
 
 def require_loss(name: str, loss: Fraction | float) -> None:
-    """Raise Infeasible if `loss` (epsilon or mu of the mechanism called `name`) is too small.
+    """Raise InfeasibleError if `loss` (epsilon or mu of the mechanism called `name`) is too small.
 
     Asked when a mechanism is made, which is when it is planned.
     """
@@ -27,7 +27,7 @@ def require_loss(name: str, loss: Fraction | float) -> None:
 
 
 def require_drawn(name: str, scale: Fraction | float) -> None:
-    """Raise Infeasible if noise of this scale, in steps, is never drawn."""
+    """Raise InfeasibleError if noise of this scale, in steps, is never drawn."""
     if not scale <= LARGEST_SCALE:
         raise InfeasibleError(
             f"the noise of {name!r} is too wide to be drawn exactly",

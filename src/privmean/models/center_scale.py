@@ -270,7 +270,7 @@ def around_zero(place: int) -> tuple[float, float]:
 def refuse_unseen(
     persons: int, budget: Budget, each: float | Fraction, least: float, what: str, other: str
 ) -> None:
-    """Infeasible where people times epsilon of one choice are too few to show anything."""
+    """InfeasibleError where people times epsilon of one choice are too few to show anything."""
     if persons * each < least:
         raise InfeasibleError(
             f"n={persons} is too small to {what} with {budget.describe()}",

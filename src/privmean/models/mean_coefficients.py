@@ -86,7 +86,7 @@ class CoefficientPanel:
 @dataclass(frozen=True)
 class MeanCoefficients:
     """The estimator. threshold: least eigenvalue of a person's X'X/T about own means, in units of
-    the sizes found; records: least number of them; target, design_effect: see `Magnitudes`.
+    the sizes found; records: least number of them; target, design_effect: see `PrivateScale`.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data.
     """
@@ -100,7 +100,7 @@ class MeanCoefficients:
     design_effect: float = 1.0
 
     def plan(self, budget: Budget, shape: PublicShape) -> MeanCoefficientsPlan:
-        """Everything decided before data are read; Infeasible if a size is mostly noise."""
+        """Everything decided before data are read; InfeasibleError if a size is mostly noise."""
         number = len(self.design.numeric)
         each = part_of(budget, UNITS, number)
         sure = part_of(budget, UNITS * SURE, 1)

@@ -70,7 +70,8 @@ class MomentVariance:
         validate.nonnegative("excess", self.excess)
 
     def plan(self, budget: Budget, shape: PublicShape) -> MomentVariancePlan:
-        """Everything decided before data are read; Infeasible if the choices would be noise."""
+        """Everything decided before data are read; InfeasibleError if the choices would be
+        noise."""
         one_column(shape)
         n = shape.number()
         plans = plans_by_law(budget, partial(MomentVariancePlan, budget, n, self))

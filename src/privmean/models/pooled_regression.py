@@ -30,8 +30,8 @@ class Pooled(PooledSettings):
     """The estimator; see `PooledSettings`."""
 
     def plan(self, budget: Budget, shape: PublicShape) -> PooledPlan:
-        """Everything decided before data are read; Infeasible where public numbers tell that the
-        answer would be noise."""
+        """Everything decided before data are read; InfeasibleError where public numbers tell that
+        the answer would be noise."""
         n, p = shape.number(), len(self.design.terms)
         if shape.dimension != p:
             raise ArgumentError(

@@ -114,7 +114,8 @@ class PooledSteps(ShorteningPlan):
     def rationale(self) -> str:
         return (
             f"scales of {len(self.settings.searched)} variables by private choice, two rounds of "
-            f"second moments, then score contributions of {self.width} numbers with {self.parts.word} noise"
+            f"second moments, then score contributions of {self.width} numbers with "
+            f"{self.parts.word} noise"
         )
 
     @property

@@ -93,7 +93,8 @@ class Quantiles:
         validate.positive("design_effect", self.design_effect)
 
     def plan(self, budget: Budget, shape: PublicShape) -> QuantilesPlan:
-        """Everything decided before data are read; Infeasible if the choices would be noise."""
+        """Everything decided before data are read; InfeasibleError if the choices would be
+        noise."""
         one_column(shape)
         n, needed = shape.number(), self.needed
         if budget.rho is None:

@@ -93,16 +93,16 @@ def privacy_text(promise: Guarantee) -> str:
 
 
 def warn_of_delta(promise: Guarantee, persons: int | None) -> None:
-    """Say so where the promise leaves room for a release that shows one person outright.
+    """Say so where the guarantee leaves room for a release that shows one person outright.
 
     persons: their number where it is public, or a public guess of it. To publish the records of one
-    person in a thousand keeps (0, 1/1000)-DP: a delta is a promise only far below 1/people.
+    person in a thousand keeps (0, 1/1000)-DP: a delta protects only far below 1/n.
     """
     if persons and promise.delta * persons >= 1:
         warnings.warn(
-            f"delta={promise.delta:g} is not below 1/n (n={persons}): such a "
-            f"guarantee would be kept by showing one {promise.unit}'s records to the public; give a "
-            f"delta far below {1 / persons:.2g}",
+            f"delta={promise.delta:g} is not below 1/n (n={persons}). Publishing the records of "
+            f"one {promise.unit} would satisfy this guarantee. Use a delta far below "
+            f"{1 / persons:.2g}.",
             PrivmeanWarning,
             stacklevel=4,
         )

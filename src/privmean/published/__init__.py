@@ -2,8 +2,8 @@
 
 WARNING: they are here to be compared with. Each is private (where the printed form is not, the
 corrected one runs and the release says so), and each is worse in every respect than the estimator
-of its kind: `Winsorized`, `Variance`, `Anisotropic`. Releases carry "for study" in their names.
-Nothing else in privmean imports this room.
+of its kind: `WinsorizedMean`, `Variance`, `AnisotropicMean`. Releases carry "for study" in their
+names. Nothing else in privmean imports this room.
 """
 
 from __future__ import annotations

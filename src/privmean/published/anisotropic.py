@@ -2,8 +2,8 @@
 
 Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy, "Dimension-free Private Mean Estimation for
 Anisotropic Distributions" (2024): Algorithm 1 for a known covariance (add-remove neighbors),
-Algorithms 2 to 7, with corrections, for an unknown one (replace-one). `Anisotropic` is better in
-every respect: docs/proofs/anisotropic.md.
+Algorithms 2 to 7, with corrections, for an unknown one (replace-one). `AnisotropicMean` is better
+in every respect: docs/proofs/anisotropic.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST = 10.0  # epsilon: the published amplification assumes epsilon/21 at mos
 class AnisotropicAsPublished:
     """The published algorithms, run however large their error is; for study.
 
-    covariance: as for `Anisotropic`, or None. beta: chance that some person is filtered out.
+    covariance: as for `AnisotropicMean`, or None. beta: chance that some person is filtered out.
 
     Guarantees: (epsilon, delta)-DP for any data, delta > 0: under add-remove with a covariance
     (epsilon up to 10), under replace-one without one. Public: the columns, all arguments, and the
@@ -41,7 +41,7 @@ class AnisotropicAsPublished:
         validate.fraction("beta", self.beta)
 
     def plan(self, budget: Budget, shape: PublicShape) -> KnownPlan | UnknownCovariancePlan:
-        """Everything decided before data. Raises Infeasible from public numbers alone."""
+        """Everything decided before data. Raises InfeasibleError from public numbers alone."""
         if budget.epsilon is None or budget.delta <= 0:
             raise InfeasibleError(
                 f"the published algorithms require epsilon and delta, not {budget.describe()}",

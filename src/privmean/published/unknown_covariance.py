@@ -211,7 +211,8 @@ class UnknownCovariancePlan(PlanBase):
 def plan_published_unknown(
     budget: Budget, persons: int, dimension: int, beta: float
 ) -> UnknownCovariancePlan:
-    """The plan of Algorithms 2 to 7. Infeasible where the groups are too few for the histograms."""
+    """The plan of Algorithms 2 to 7. InfeasibleError where the groups are too few for the
+    histograms."""
     if budget.neighbors != REPLACE_ONE:
         raise InfeasibleError(
             "the published variance stage requires neighbors='replace-one'",

@@ -65,7 +65,7 @@ class VarianceAsPublished(Deviations):
         return math.ceil(2 * math.log2(self.largest / self.smallest))
 
     def plan(self, budget: Budget, shape: PublicShape) -> PublishedVariancePlan:
-        """The plan; Infeasible if the budget has no delta. A small n is not refused."""
+        """The plan; InfeasibleError if the budget has no delta. A small n is not refused."""
         epsilon = require_delta(budget)
         if shape.dimension != 1:
             raise ArgumentError(

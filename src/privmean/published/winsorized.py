@@ -3,7 +3,7 @@
 Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025): Algorithms 2-5 and the
 sample-splitting variant of equation (1). Releases say that they are as published. Where the printed
 budget is not private (splitting with three or more columns) the corrected one is used and said.
-`Winsorized` is better in every respect: docs/proofs/winsorized.md, section 6.
+`WinsorizedMean` is better in every respect: docs/proofs/winsorized.md, section 6.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class AsPublished:
             )
 
     def plan(self, budget: Budget, shape: PublicShape) -> PublishedPlan:
-        """The plan; raises Infeasible if the budget has no delta. A small n is not refused."""
+        """The plan; raises InfeasibleError if the budget has no delta. A small n is not refused."""
         require_delta(budget)
         n, d = shape.number(least=2), shape.dimension
         epsilon, delta = self._per_column(budget, d)

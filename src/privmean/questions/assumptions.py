@@ -42,7 +42,7 @@ class Covariance:
 
     Privacy
     -------
-    Accuracy rests on this assumption; privacy holds for any data.
+    Accuracy depends on this assumption; privacy holds for any data.
 
     Examples
     --------

@@ -21,7 +21,7 @@ class Estimator(Protocol):
     """Assumptions and settings; see docs/architecture.md for the smallest real one."""
 
     def plan(self, budget: Budget, shape: PublicShape) -> Plan:
-        """Everything decided before data are read; raises ArgumentError or Infeasible."""
+        """Everything decided before data are read; raises ArgumentError or InfeasibleError."""
         ...
 
 

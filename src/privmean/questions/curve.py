@@ -129,8 +129,8 @@ class Curve(QuestionDefaults):
     resolution : float, default 2**-20
         Grid step: values are rounded to this power of two, in their unit.
     assume : bounds or concentration, optional
-        What accuracy rests on, never privacy. Default: the scale is found privately, and values are
-        clipped around zero.
+        What accuracy assumes; privacy assumes nothing. Default: the scale is found privately, and
+        values are clipped around zero.
     method : str or estimator, default "auto"
         Estimator of the means. `PrivateScale(target="mean")` counts outliers at any budget.
     clustering : float, default 1.0

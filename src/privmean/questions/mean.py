@@ -58,7 +58,7 @@ class Mean:
     resolution : float, default 2**-40
         Grid step: values are rounded to this power of two, in their unit.
     assume : bounds, concentration, BoundedMoment or Covariance, optional
-        What accuracy rests on, never privacy. Default: the range is found privately.
+        What accuracy assumes; privacy assumes nothing. Default: the range is found privately.
     method : str or estimator, default "auto"
         Estimator by name, or itself such as `DefaultMean(target="mean")`.
     clustering : float or RandomEffects, default 1.0
@@ -239,7 +239,7 @@ class Mean:
 
     @property
     def shareable_columns(self) -> tuple[str, ...]:
-        """Its column, where it is located privately, one vote a person."""
+        """Its column, where it is located privately, people weighted equally."""
         from privmean.central.default_mean import DefaultMean
 
         if self.by is not None:

@@ -30,7 +30,7 @@ class WorkingErrors:
 
     Privacy
     -------
-    Accuracy rests on this assumption; privacy holds for any data.
+    Accuracy depends on this assumption; privacy holds for any data.
 
     Examples
     --------

@@ -72,7 +72,7 @@ class ResultNumbers(ResultNotes):
         return self.interval(level)
 
     def noise_interval(self, level: float | None = None) -> Interval:
-        """Interval for the same quantity of this very sample: privacy noise alone."""
+        """Interval for the same quantity of this very sample: privacy noise only."""
         at = self._level(level)
         made = self._shared(("noise", at), lambda: self.intervals.noise_interval(at))
         return replace(made, secure=self.secure)
@@ -137,7 +137,7 @@ class ResultNumbers(ResultNotes):
         return replace(found if one else _part(found, column), secure=self.secure)
 
     def row_noise_interval(self, column: int, level: float | None = None) -> Interval:
-        """The interval of one column for itself: privacy noise alone."""
+        """The interval of one column for itself: privacy noise only."""
         wanted = self._level(level)
         one = self._one(column)
         found = self.noise_interval(wanted) if one is None else one.noise_interval(wanted)
@@ -175,7 +175,7 @@ class ResultNumbers(ResultNotes):
     @property
     def answered(self) -> bool:
         """Whether there is an estimate of anything that was asked; of a comparison, of its effect.
-        A public bound that nobody is seen away from is no estimate. The exit status of a command is
+        A public bound that no one is seen away from is no estimate. The exit status of a command is
         3 where there is none."""
         return any(
             math.isfinite(row.estimate) and (row.group or row.status != AT_BOUND)

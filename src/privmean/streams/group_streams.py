@@ -59,7 +59,8 @@ class GroupMeanStream(Journaled[StreamPlan]):
 
     Guarantees
     ----------
-    See `StreamPlan`: one bill for all groups together. Besides ids, order and number of arrivals,
+    See `StreamPlan`: one accounting for all groups together. Besides ids, order and number of
+    arrivals,
     the group of each is public: values alone are protected. Columns of different groups are
     orthogonal, so that a person costs most with all participations in one group
     (docs/proofs/continual.md, section 10).
@@ -153,7 +154,7 @@ class GroupMeanStream(Journaled[StreamPlan]):
 
     def extend(
         self,
-        persons: Sequence[object],
+        people: Sequence[object],
         groups: Sequence[object],
         values: Collection[object],
         times: Sequence[object] | None = None,
@@ -163,7 +164,7 @@ class GroupMeanStream(Journaled[StreamPlan]):
 
         people, groups: ids and public groups (None is dropped before it counts). values: shape
         (m,) or (m, d). times: with `period`. mark: a
-        public note stored with the batch. Raises `Infeasible` when the horizon was reached
+        public note stored with the batch. Raises `InfeasibleError` when the horizon was reached
         before.
         """
         self._require_open()
@@ -171,14 +172,14 @@ class GroupMeanStream(Journaled[StreamPlan]):
             raise InfeasibleError(
                 f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
             )
-        if len(groups) != len(persons):
+        if len(groups) != len(people):
             raise ArgumentError(
-                "groups", len(groups), f"must be {len(persons)}", "give one per person"
+                "groups", len(groups), f"must be {len(people)}", "give one per person"
             )
-        rows = self._rows(persons, values)
-        periods = periods_of(times, self.plan.period, persons)
+        rows = self._rows(people, values)
+        periods = periods_of(times, self.plan.period, people)
         events = []
-        for index, (person, group) in enumerate(zip(persons, groups, strict=True)):
+        for index, (person, group) in enumerate(zip(people, groups, strict=True)):
             who, key = person_name(person), person_name(group)
             when = None if periods is None else periods[index]
             if who is not None and key is not None:

@@ -66,7 +66,7 @@ class MeanStream(StreamBase[StreamPlan]):
 
     Guarantees
     ----------
-    See `StreamPlan`. The promise is about values at fixed public times: ids, order and number of
+    See `StreamPlan`. The guarantee is about values at fixed public times: ids, order and number of
     arrivals are public, and so is everything that decides who waits. The limit of participations,
     the separation, the horizon and clipping are enforced here, nothing is owed by the caller but
     that an old copy of a state file is never used again: copies are noticed by their place, and old
@@ -230,28 +230,28 @@ class MeanStream(StreamBase[StreamPlan]):
 
     def extend(
         self,
-        persons: Sequence[object],
+        people: Sequence[object],
         values: Collection[object],
         mark: object = None,
         times: Sequence[object] | None = None,
     ) -> list[StreamRelease]:
         """Many arrivals in order, durable together. Returns the new releases in order.
 
-        persons: ids (None is dropped before it counts). values: shape (m,) or (m, d), or a sequence
+        people: ids (None is dropped before it counts). values: shape (m,) or (m, d), or a sequence
         of numbers, sequences or None. mark: a public note (plain data) stored with the batch, such
         as the position in the input; see `mark`. times: with `period`, the public time of each
-        arrival (a datetime, a date, an ISO text, or seconds since 1970). Raises `Infeasible` when
-        the horizon was reached before; arrivals after the step that reaches it are ignored.
+        arrival (a datetime, a date, an ISO text, or seconds since 1970). Raises `InfeasibleError`
+        when the horizon was reached before; arrivals after the step that reaches it are ignored.
         """
         self._require_open()
         if self.finished:
             raise InfeasibleError(
                 f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
             )
-        rows = self._rows(persons, values)
-        periods = periods_of(times, self.plan.period, persons)
+        rows = self._rows(people, values)
+        periods = periods_of(times, self.plan.period, people)
         self._broken = True  # until everything below is on disk
-        return self._make(self._schedule.take_in(persons, rows, periods), mark)
+        return self._make(self._schedule.take_in(people, rows, periods), mark)
 
     def flush(self) -> list[StreamRelease]:
         """Release what waits, at the end of the input: returns the new releases.

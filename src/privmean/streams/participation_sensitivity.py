@@ -66,7 +66,7 @@ def sensitivity(column: Floats, participation: Participation, steps: int | None 
     """The exact l2 sensitivity of C X for rows that move by at most 1.
 
     column: the first column of C, shape (p,), zero afterwards. steps: the number of steps n, or
-    None for a stream without end. Raises `Infeasible` where no exact value is known.
+    None for a stream without end. Raises `InfeasibleError` where no exact value is known.
     """
     c = np.asarray(column, dtype=np.float64)
     if steps is not None:

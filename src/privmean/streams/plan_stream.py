@@ -136,12 +136,12 @@ def plan(
         eight times that (at least 65 536) are left out.
 
     groups
-        For `MeanStreams`: a public guess of the number of groups, from which errors are predicted.
-        `steps` then counts the steps of all groups together.
+        For `GroupMeanStream`: a public guess of the number of groups, from which errors are
+        predicted. `steps` then counts the steps of all groups together.
 
     Raises
     ------
-    ArgumentError, Infeasible
+    ArgumentError, InfeasibleError
         Before anything is read.
 
     Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1; proofs/continual.md.

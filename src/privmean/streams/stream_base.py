@@ -37,7 +37,7 @@ class StreamBase(ABC, Generic[P]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise about all releases of this stream together, past and future."""
+        """The guarantee about all releases of this stream together, past and future."""
         return self.plan.guarantee
 
     def charge(self, ledger: Ledger | str | os.PathLike[str], *, label: str = "") -> None:

@@ -138,7 +138,7 @@ class WithholdRelease(Journaled[WithholdPlan]):
 
     @property
     def n(self) -> int:
-        """Persons who came so far, but for those beyond the planned number."""
+        """People who came so far, but for those beyond the planned number."""
         return len(self._used)
 
     @property
@@ -151,16 +151,16 @@ class WithholdRelease(Journaled[WithholdPlan]):
         return self.extend([person], [value])
 
     def extend(
-        self, persons: Sequence[object], values: Collection[object], mark: object = None
+        self, people: Sequence[object], values: Collection[object], mark: object = None
     ) -> list[StreamRelease]:
         """Many arrivals in order, durable together; one release an arrival, once there is a mean.
 
-        persons: ids (None is dropped before it counts). values: shape (m,) or (m, d). mark: a
+        people: ids (None is dropped before it counts). values: shape (m,) or (m, d). mark: a
         public note stored with the batch.
         """
         self._require_open()
-        rows = self._rows(persons, values)
-        names = [person_name(item) for item in persons]
+        rows = self._rows(people, values)
+        names = [person_name(item) for item in people]
         events = [(name, row) for name, row in zip(names, rows, strict=True) if name is not None]
         return self._durably(events, mark)
 

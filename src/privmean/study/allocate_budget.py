@@ -39,7 +39,7 @@ def allot(
     looking: bool = True,
 ) -> BudgetAllocation:
     """The best of the ways. looking: whether columns can be looked at (those of a table). Raises
-    Infeasible, saying what would do, if there is none."""
+    InfeasibleError, saying what would do, if there is none."""
     items = tuple(items)
     plain = AllocationTask(items, shapes, budget, remedy=lambda: _remedy(items, shapes, budget))
     every = plain.looks(1) if looking and can_share_location(budget) else {}

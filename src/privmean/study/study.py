@@ -145,7 +145,7 @@ class Study:
         """What each question gets, from public numbers alone; spends nothing.
 
         n: number of people, where it is public and known; else the column of people is counted
-        (under add-remove `n_guess` stands for it). Raises Infeasible for wishes that cannot be
+        (under add-remove `n_guess` stands for it). Raises InfeasibleError for wishes that cannot be
         had, with the least epsilon that would do.
         """
         items = self._asked()
@@ -220,12 +220,13 @@ class Study:
         analyst: str = "",
         draws: Callable[[str], AnswerStore] | None = None,
     ) -> StudyRelease:
-        """Charge once, run every question, and give all releases under one promise.
+        """Charge once, run every question, and give all releases under one guarantee.
 
         ledger, noise: as for every call. label, analyst: for the ledger's entry. draws: for every
         question, where its noisy answers are kept.
 
-        Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private
+        Raises ArgumentError, InfeasibleError or BudgetExceededError before anything is spent. A
+        private
         failure of a question is not an error: its release says so, and the others are there.
         """
         from privmean.study.run_study import run

@@ -36,7 +36,8 @@ def run_in(
 ) -> dict[str, Any]:
     """Run a study in a folder, or go on with the run that was begun there, or give its result.
 
-    Returns what release.json holds. Raises ArgumentError, Infeasible or BudgetExceeded before
+    Returns what release.json holds. Raises ArgumentError, InfeasibleError or BudgetExceededError
+    before
     anything is spent; `Gone` where a run was begun that cannot go on, saying why: its budget is
     spent then.
     """

@@ -137,9 +137,9 @@ class AnisotropicMean:
             validate.positive("scale_range", low, "give two standard deviations above 0")
 
     def plan(self, budget: Budget, shape: PublicShape) -> KnownPlan | UnknownPlan:
-        """Everything decided before data: radii, noise, the worst-case bill, the error.
+        """Everything decided before data: radii, noise, the worst-case accounting, the error.
 
-        Raises Infeasible from public numbers alone.
+        Raises InfeasibleError from public numbers alone.
         """
         d = shape.dimension
         if budget.epsilon is None or budget.delta <= 0:
@@ -173,12 +173,12 @@ class AnisotropicMean:
 
     @property
     def norm(self) -> str:
-        """In words, whose l2 error is minimised."""
+        """In words, whose l2 error is minimized."""
         return NORMS[self.scales]
 
     def spread(self, dimension: int) -> float:
         """What noise of variance 1 in every column, in its standard deviations, adds to the squared
-        error that is minimised, over the mean variance of a column in the same norm."""
+        error that is minimized, over the mean variance of a column in the same norm."""
         spectrum = spectrum_of(self.covariance, dimension, self.scales)
         return spectrum.inverse_trace
 

@@ -110,7 +110,7 @@ def calibrate(
 
     n_guess only steers utility: privacy holds for any number of people. most: of the people
     that may be taken off the count, so that a center bears some missing. influence and slip belong
-    to the filter (see `privacy.amplification`). Raises Infeasible from public numbers.
+    to the filter (see `privacy.amplification`). Raises InfeasibleError from public numbers.
     """
     inner = inner_epsilon(epsilon, relation, influence + slip)
     behind = (delta - (1 + math.exp(epsilon)) * slip) / delta_ratio(epsilon, inner)

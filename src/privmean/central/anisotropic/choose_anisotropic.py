@@ -231,7 +231,7 @@ class Candidates:
         )
 
     def best(self, plans: Iterable[KnownPlan]) -> KnownPlan:
-        """The plan with the least predicted error; Infeasible if none can work."""
+        """The plan with the least predicted error; InfeasibleError if none can work."""
         working = [plan for plan in plans if math.isfinite(plan.error)]
         if not working:
             raise infeasible(self.n_guess, self.epsilon, self.relation)

@@ -45,7 +45,7 @@ def plan_unknown(
     beta: float,
     scale_range: tuple[float, float] | None,
 ) -> UnknownPlan:
-    """The plan for an unknown covariance. Raises Infeasible from public numbers."""
+    """The plan for an unknown covariance. Raises InfeasibleError from public numbers."""
     if budget.neighbors != REPLACE_ONE:
         raise InfeasibleError(
             "an unknown covariance requires neighbors='replace-one'",

@@ -34,7 +34,7 @@ class RegionGroupMeans:
     means: GroupMeans
 
     def plan(self, budget: Budget, shape: PublicShape) -> RegionGroupPlan:
-        """Prices of its own stages. Infeasible without a public number of people."""
+        """Prices of its own stages. InfeasibleError without a public number of people."""
         if budget.neighbors != REPLACE_ONE or shape.n is None:
             raise InfeasibleError("means from a shared location require a public n", "")
         made = self.means.plan(budget, shape)

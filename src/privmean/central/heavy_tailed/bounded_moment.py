@@ -86,7 +86,7 @@ class BoundedMoment:
 
     Privacy
     -------
-    Accuracy rests on this assumption; privacy holds for any data.
+    Accuracy depends on this assumption; privacy holds for any data.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""`HeavyTailed`: the mean under a bounded moment, planned from public numbers.
+"""`HeavyTailedMean`: the mean under a bounded moment, planned from public numbers.
 
 Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman, "Private Mean Estimation with
 Person-Level Differential Privacy" (2024); constants, radii and shares are optimised numerically
@@ -37,7 +37,7 @@ class HeavyTailedMean:
     Parameters
     ----------
     moment : BoundedMoment
-        What accuracy and intervals rest on.
+        What accuracy and intervals assume.
     mode : {"calibrated", "certified"}, default "calibrated"
         Radii and intervals from the bias of the worst known law, or from a bound proved for every
         law (two to three times the error).
@@ -145,7 +145,7 @@ class HeavyTailedMean:
     def plan(self, budget: Budget, shape: PublicShape) -> Plan:
         """Everything decided before data are read.
 
-        Raises Infeasible, naming the number of people that would do.
+        Raises InfeasibleError, naming the number of people that would do.
         """
         relation, n, d = budget.neighbors, shape.number(), shape.dimension
         if relation != REPLACE_ONE and (self.split == "disjoint" or self.private_radius):

@@ -1,4 +1,4 @@
-"""The settings of `HeavyTailed` that planning reads, and the shares it deals out."""
+"""The settings of `HeavyTailedMean` that planning reads, and the shares it deals out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THRESHOLD_SHARE = 0.25  # of delta, for the thresholds of Gaussian histograms
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of `HeavyTailed` that planning reads."""
+    """The settings of `HeavyTailedMean` that planning reads."""
 
     split: Literal["together", "disjoint"]
     law: Literal["auto", "gaussian", "laplace", "k-norm"]

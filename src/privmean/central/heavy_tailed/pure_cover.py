@@ -2,8 +2,8 @@
 
 A candidate loses if, in some direction, enough people lie beyond it; its score is the number of
 people that would have to change for it to lose. Scores are computed on integers, where one person
-moves them by at most one. A reference method: for the same budget `HeavyTailed` with K-norm noise
-is usually at least as accurate and much cheaper.
+moves them by at most one. A reference method: for the same budget `HeavyTailedMean` with K-norm
+noise is usually at least as accurate and much cheaper.
 
 Source: Agarwal et al. (2024), Algorithms 5-8 and Theorem 5.9, in a simplified form with constants
 (one shell of directions, no median of means); docs/proofs/heavy-tails-cover.md.
@@ -160,7 +160,7 @@ class PureCover:
     Parameters
     ----------
     moment : BoundedMoment
-        What accuracy rests on; requires a public `range`.
+        What accuracy assumes; requires a public `range`.
     proof : bool, default False
         Use only settings that meet the conditions of the accuracy theorem (many more people).
     beta : float, default 0.01
@@ -211,7 +211,8 @@ class PureCover:
             raise ArgumentError("work", self.work, "is too large", f"give at most {MOST_WORK}")
 
     def plan(self, budget: Budget, shape: PublicShape) -> CoverPlan:
-        """Everything decided before data are read. Raises Infeasible (also for too much work)."""
+        """Everything decided before data are read. Raises InfeasibleError (also for too much
+        work)."""
         relation, d = budget.neighbors, shape.dimension
         if relation != REPLACE_ONE:
             raise ArgumentError(
@@ -253,7 +254,7 @@ class PureCover:
         return min(found, key=lambda item: item.error)
 
     def _fit(self, common: HeavyTailedNumbers, coarse: Coarse, epsilon: Fraction) -> CoverPlan:
-        """The plan after one coarse step; raises Infeasible if the cover is too large."""
+        """The plan after one coarse step; raises InfeasibleError if the cover is too large."""
         n, d, spread = common.n, common.dimension, common.spread
         accuracy = 0.7 * spread
         reach = coarse.offset / math.sqrt(d)

@@ -82,7 +82,7 @@ class RecordWeights:
         return max(self.least, min(self.max_records, round(moment.effective_records)))
 
     def noise_factor(self, moment: BoundedMoment) -> float:
-        """Noise relative to equal weights and radii, if everybody has the typical number."""
+        """Noise relative to equal weights and radii, if every person has the typical number."""
         scaled = self.weights(moment)
         reach = [w * moment.spread(m) for m, w in enumerate(scaled)]
         return max(reach) / reach[self.typical(moment)]

@@ -143,7 +143,8 @@ class Client:
         """The report for this round: made once, and the same bytes at every further call.
 
         point: in a round for a curve, the number of the design point (public, as in `randomize`).
-        None if the round asks another part of the clients. Raises BudgetExceeded when the ledger
+        None if the round asks another part of the clients. Raises BudgetExceededError when the
+        ledger
         would go above its limit, and ArgumentError for a new report after the round's deadline;
         nothing is spent then.
 
