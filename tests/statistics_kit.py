@@ -18,9 +18,9 @@ ALPHA = 1e-6
 Z = float(stats.norm.isf(ALPHA / 2))  # two-sided normal limit, 4.89
 
 
-def drawn_sums(mechanism, boxes, sums, noise, *, cap=None, far=None):
+def drawn_sums(mechanism, boxes, sums, noise, *, max_records=None, far=None):
     """What `ClippedSums` gives for these exact sums, without people or a bill."""
-    over = mechanism.over(boxes, cap=cap)
+    over = mechanism.over(boxes, max_records=max_records)
     return over.draw(over.exact(sums, far), noise)
 
 

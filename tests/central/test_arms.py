@@ -58,7 +58,7 @@ def test_an_effect_at_less_noise_than_that_of_two_means():
         assert release.effect.lower < 0.5 < release.effect.upper
         assert release.p_value < 1e-3
         assert release.status == "ok"
-        assert release.guarantee.relation == REPLACE_ONE
+        assert release.guarantee.neighbors == REPLACE_ONE
         assert sum(item.pure for item in release.guarantee.mechanisms) == 1
         stored = json.loads(json.dumps(release.to_dict(), allow_nan=False))
         assert stored["p_value"] == release.p_value
@@ -69,7 +69,7 @@ def test_an_effect_at_less_noise_than_that_of_two_means():
     assert change.effect.std_error < 0.7 * plain.effect.std_error
     assert change.columns == ("y - b: 1 - 0",)
     # of both arms by themselves, with the same part of the budget and the same limits
-    (low, high), left = plain.interval().region[0], plain.shares["signed sum and squares"]
+    (low, high), left = plain.interval().clip_bounds[0], plain.shares["signed sum and squares"]
     sizes = np.array(plain.diagnostics["persons by arm"])
     apart = (high - low) / 2 * math.sqrt(8 * (1 / sizes**2).sum()) / left
     assert plain.noise_sd[0] == pytest.approx(apart / math.sqrt(2), rel=0.05)
@@ -163,7 +163,7 @@ def test_a_replaced_person_moves_every_answer_by_what_is_billed(new, nulls):
     assert sum(item.pure for item in plan.events) == 2
     plan.run(Replayed())
     for (mechanism, exact), other in zip(first, second, strict=True):
-        assert all(share <= 1 for share in mechanism.moved(exact, other))
+        assert all(share <= 1 for share in mechanism.sensitivity_share(exact, other))
 
 
 def test_statuses_without_an_effect():

@@ -24,12 +24,12 @@ class OnlySums:
 
     def __init__(self, x):
         self.inner = ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
-        self.columns, self.cap = self.inner.columns, None
+        self.columns, self.max_records = self.inner.columns, None
 
     def size(self):
         return self.inner.size()
 
-    def box_sums(self, boxes):
+    def interval_sums(self, boxes):
         return self.inner.interval_sums(boxes)
 
 
@@ -49,7 +49,7 @@ def test_bounds_skip_the_location_and_leave_delta_unspent(relation):
     assert abs(float(release) - x.mean()) < 0.1
     interval = release.interval()
     assert interval.target == "mean within bounds"
-    assert interval.region == ((1.0, 5.0),)
+    assert interval.clip_bounds == ((1.0, 5.0),)
     with pytest.raises(ArgumentError):
         release.interval(target="mean")
 

@@ -48,7 +48,7 @@ def test_two_arms_have_an_effect_an_interval_and_a_p_value():
         assert re.search(
             r"^p [<=] \S+ for the null hypothesis of equal distributions", str(release), re.M
         )
-        assert release.guarantee.relation == "add-remove"
+        assert release.guarantee.neighbors == "add-remove"
     assert change.effect.std_error < 0.7 * plain.effect.std_error
     assert change.term == "y - b"
 

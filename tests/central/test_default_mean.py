@@ -216,7 +216,7 @@ class Spy:
 
     def __init__(self, inner, extra=0):
         self.inner, self.extra, self.asked = inner, extra, []
-        self.columns, self.cap = inner.columns, inner.max_records
+        self.columns, self.max_records = inner.columns, inner.max_records
 
     def size(self):
         self.asked.append("size")
@@ -229,13 +229,13 @@ class Spy:
     def missing(self, column):
         return self.inner.missing(column)
 
-    def box_sums(self, boxes):
-        self.asked.append("box_sums")
+    def interval_sums(self, boxes):
+        self.asked.append("interval_sums")
         return self.inner.interval_sums(boxes)
 
-    def beyond(self, column, lower, upper):
-        self.asked.append("beyond")
-        return self.inner.beyond(column, lower, upper)
+    def count_outside(self, column, lower, upper):
+        self.asked.append("count_outside")
+        return self.inner.count_outside(column, lower, upper)
 
 
 class Shifted(SimulatedNoise):
@@ -269,7 +269,7 @@ def test_add_remove_reads_the_number_of_persons_through_one_noisy_count():
     assert one.n == two.n
     assert one.n != len(draws(8))
     assert one.to_dict()["diagnostics"] == two.to_dict()["diagnostics"]
-    assert one.guarantee.relation == ADD_REMOVE
+    assert one.guarantee.neighbors == ADD_REMOVE
     assert "number of persons" not in one.guarantee.public
     with pytest.raises(ArgumentError, match="n_design"):
         plan.predict(1.0)
@@ -282,10 +282,10 @@ def test_each_stage_asks_at_most_two_aggregates():
     spy = Spy(people(draws(9)))
     plan.release(spy, SimulatedNoise(1))
     # the count beyond; the sums and the count far beyond
-    assert spy.asked.count("box_sums") == 1
-    assert spy.asked.count("beyond") == 2
+    assert spy.asked.count("interval_sums") == 1
+    assert spy.asked.count("count_outside") == 2
     assert spy.asked.count("log_counts") <= 4
-    assert set(spy.asked) <= {"size", "log_counts", "box_sums", "beyond"}
+    assert set(spy.asked) <= {"size", "log_counts", "interval_sums", "count_outside"}
 
 
 class Silent(SimulatedNoise):
@@ -478,7 +478,7 @@ def test_schedule_constants():
     assert RoundSchedule.of(10**6, Fraction(1)).share == pytest.approx(0.1)
     assert floor_epsilon(Fraction(1, 3)) <= Fraction(1, 3)
     with pytest.raises(AssertionError):
-        PureBudgetSpender(Fraction(1), "replace-one").take(Fraction(2))
+        PureBudgetSpender(Fraction(1), "replace-one").spend(Fraction(2))
 
 
 def test_rho_runs_at_the_pure_epsilon_inside_it():

@@ -86,7 +86,7 @@ def test_the_spread_of_a_ratio_is_read_from_the_release(relation):
     u, z = np.minimum(m, CAP) / CAP, (np.clip(x, -2, 5) - BOX.middle) / BOX.radius
     mechanism = ClippedSums("sums", relation, epsilon=Fraction(10**6), cross=True)
     (found,) = drawn_sums(
-        mechanism, [BOX], people(x, m).interval_sums([BOX]), SimulatedNoise(1), cap=CAP
+        mechanism, [BOX], people(x, m).interval_sums([BOX]), SimulatedNoise(1), max_records=CAP
     )
     for theta in (-0.9, 0.0, 0.4, 1.0):
         value, scales = found.spread(theta)

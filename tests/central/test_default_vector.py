@@ -141,7 +141,7 @@ def test_columns_spread_around_zero_are_found_by_a_second_look():
     assert found.diagnostics["looks"] >= 2
     assert np.abs(found.estimate).max() < 1
     # limits on one side of 0 leave out half of the persons: counted, and said
-    pairs = list(zip(found.statuses, found.interval().region, strict=True))
+    pairs = list(zip(found.statuses, found.interval().clip_bounds, strict=True))
     for status, (lower, upper) in pairs:
         one_sided = lower >= 0 or upper <= 0
         assert (status == "modified_target") == one_sided
@@ -232,12 +232,12 @@ def test_few_persons_name_the_clipped_mean_and_say_why():
     assert plan.tail_check is not None
     assert plan.tail_check.planned == "outliers_unchecked"
     release = plan.release(people, SimulatedNoise(1))
-    one = release.alone(3)
+    one = release.row_interval(3)
     assert (one.target, one.status) == ("clipped mean", "outliers_unchecked")
     assert 'target="mean"' in one.advice
     assert release.status == "outliers_unchecked"
     asked = planned(DefaultMean(target="mean"), BUDGET, persons=len(x), dimension=30)
-    assert asked.release(people, SimulatedNoise(1)).alone(3).target == "mean"
+    assert asked.release(people, SimulatedNoise(1)).row_interval(3).target == "mean"
 
 
 def test_a_column_with_a_far_group_is_named_and_the_others_stand():
@@ -248,7 +248,7 @@ def test_a_column_with_a_far_group_is_named_and_the_others_stand():
         people = ArrayPersonTable(x, tuple("abcdef"))
         plan = planned(DefaultMean(), BUDGET, persons=len(x), dimension=6)
         release = plan.release(people, SimulatedNoise(seed))
-        assert release.statuses[2] == release.alone(2).status == "outliers_clipped"
+        assert release.statuses[2] == release.row_interval(2).status == "outliers_clipped"
         assert [s for j, s in enumerate(release.statuses) if j != 2] == ["ok"] * 5
         assert release.status == release.statuses[2]
         cut = list(release.diagnostics["persons cut"].values())
@@ -267,7 +267,7 @@ def test_intervals_of_many_columns_hold_the_mean_alone_and_together(target):
         x = np.exp(0.8 * np.random.default_rng(run).normal(size=(n, d)))
         release = plan.release(ArrayPersonTable(x, tuple("abcdefghijkl")), SimulatedNoise(run))
         ends = release.conf_int()
-        assert {release.alone(j).target for j in range(d)} == {"mean"}
+        assert {release.row_interval(j).target for j in range(d)} == {"mean"}
         alone += int(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).sum())
         box = release.conf_int(simultaneous=True)
         together += bool(((box[:, 0] <= truth) & (truth <= box[:, 1])).all())

@@ -98,8 +98,8 @@ def test_one_person_moves_the_cells_by_mu(relation, most):
             ]
     made = [person(item) for item in everyone]
     others = made[:1] if relation == ADD_REMOVE else made
-    largest = max(step.moved(one, two)[0] for one in made for two in others)
+    largest = max(step.sensitivity_share(one, two)[0] for one in made for two in others)
     assert 0.99 < largest <= 1
     if most == 2:
         twin = replace(step, most=1)  # the deviation for a person of one group
-        assert max(twin.moved(one, two)[0] for one in made for two in others) > 1.5
+        assert max(twin.sensitivity_share(one, two)[0] for one in made for two in others) > 1.5

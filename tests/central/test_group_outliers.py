@@ -208,6 +208,6 @@ def test_a_count_of_pairs_where_masses_were_paid_for_is_found_out():
     units = CenteredSums((0, 1, 2), (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     step = NoisyCounts.at("beyond", Fraction(1, 2), ADD_REMOVE, pairs.weights.mass)
     mass = [as_counts(int(p.centered_counts(units).sum())) for p in (pairs, out)]
-    assert Fraction(99, 100) < step.moved(*mass)[0] <= 1
+    assert Fraction(99, 100) < step.sensitivity_share(*mass)[0] <= 1
     each = [as_counts(len(p.group) * pairs.weights.mass) for p in (pairs, out)]
-    assert step.moved(*each)[0] > 1
+    assert step.sensitivity_share(*each)[0] > 1

@@ -97,7 +97,7 @@ def test_the_same_whole_numbers_in_every_home(weights, public):
                     home.columns, home.members(), home.group_weights(),
                     *(home.log_counts(j, 1.0).tolist() for j in (0, 1)),
                     *(home.missing(j) for j in (0, 1)),
-                    *(home.beyond(j, 0.0, 5.0) for j in (0, 1)),
+                    *(home.count_outside(j, 0.0, 5.0) for j in (0, 1)),
                     *(home.group_sums(boxes, j) for j in (0, 1)),
                 ]
             )  # fmt: skip
@@ -156,7 +156,7 @@ def replayed(plan, one, two):
         def ask(self, mechanism, exact):
             known, answer = first[len(costs)]
             assert known == mechanism
-            costs.append(max(mechanism.moved(answer, exact)))
+            costs.append(max(mechanism.sensitivity_share(answer, exact)))
             return mechanism.draw(answer, Zero())
 
     plan.run(Recording(one, Zero()))

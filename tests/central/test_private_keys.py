@@ -75,12 +75,12 @@ def test_one_person_moves_common_keys_by_epsilon_and_own_keys_by_those_paid_for(
         new = person([f"k{g}" for g in range(count)], -1)
         one = together(others, mine)
         two = others if relation == ADD_REMOVE else together(others, new)
-        cost, own = step.moved(one, two)
+        cost, own = step.sensitivity_share(one, two)
         assert cost <= 1
         assert own == 0
         assert cost > Fraction(99, 100) or count in (1, 3)
         alone = person([f"own{g}" for g in range(count)], 1)
-        cost, own = step.moved(together(others, alone), others)
+        cost, own = step.sensitivity_share(together(others, alone), others)
         assert (cost, own) == (0, Fraction(count, 16))
         assert max(map(sum, alone.values())) <= unit
     assert step.scale == 2 * twice / step._cells.effective

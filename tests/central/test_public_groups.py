@@ -47,14 +47,14 @@ def test_a_replaced_person_moves_the_sums_by_what_is_billed(most):
         everyone = list(itertools.product((None, -1, 0, 1), repeat=groups))
         for one, two in itertools.product(everyone, everyone):
             a, b = (step.exact(sums_of(weights, item)) for item in (one, two))
-            largest = max(largest, step.moved(a, b)[0])
+            largest = max(largest, step.sensitivity_share(a, b)[0])
     assert Fraction(999, 1000) < largest <= 1
     # weights of usable values instead of public ones: a null moves the other groups
     twin_a = step.exact(sums_of(weights, (1, 1)))
     twin_b = step.exact(sums_of(weights, (-1,)))
     if most == 1:
-        assert step.moved(twin_a, twin_b)[0] > 1
-    assert replace(step, most=1).moved(twin_a, twin_b)[0] >= step.moved(twin_a, twin_b)[0]
+        assert step.sensitivity_share(twin_a, twin_b)[0] > 1
+    assert replace(step, most=1).sensitivity_share(twin_a, twin_b)[0] >= step.sensitivity_share(twin_a, twin_b)[0]
 
 
 def records(nulls=0):
@@ -96,7 +96,7 @@ def test_sizes_are_public_and_noise_is_less(said, nulls):
     release = pm.mean(
         records(nulls), "x", membership="public", **known, **said, noise=SimulatedNoise(1)
     )
-    assert release.guarantee.relation == "replace-one"
+    assert release.guarantee.neighbors == "replace-one"
     assert sum(item.pure for item in release.guarantee.mechanisms) == 2
     assert "persons by group" not in {item.name for item in release.guarantee.mechanisms}
     for row, truth in zip(release.rows(), (5.0, 5.3, 5.6), strict=True):

@@ -29,11 +29,11 @@ def people(rows):
 
 def test_parts_are_spent_once_and_no_more_than_there_is():
     parts = GdpBudgetSpender(0.5)
-    assert math.isclose(parts.take(0.25), 0.25)
-    assert math.isclose(parts.take(parts.left), 0.5 * math.sqrt(0.75))
+    assert math.isclose(parts.spend(0.25), 0.25)
+    assert math.isclose(parts.spend(parts.left), 0.5 * math.sqrt(0.75))
     assert parts.left == 0
     with pytest.raises(ValueError, match="not left"):
-        parts.take(1e-9)
+        parts.spend(1e-9)
 
 
 def test_a_replaced_person_moves_two_shells_by_one_and_the_bill_says_so():

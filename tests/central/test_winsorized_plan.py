@@ -81,8 +81,8 @@ def test_several_columns_stay_within_the_budget(estimator, d, relation):
         total, grid = None, {"value_discretization_interval": 1e-4}
         for loss in made.events:
             if isinstance(loss, Laplace):
-                one = pld.from_laplace_mechanism(float(loss.spread / loss.pure), **grid)
-                one = one.self_compose(loss.spread)
+                one = pld.from_laplace_mechanism(float(loss.cells_changed / loss.pure), **grid)
+                one = one.self_compose(loss.cells_changed)
             elif loss.pure:
                 pure_law = common.DifferentialPrivacyParameters(float(loss.pure), 0)
                 one = pld.from_privacy_parameters(pure_law, **grid)

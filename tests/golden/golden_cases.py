@@ -232,13 +232,13 @@ def assumed() -> Iterator[tuple[str, Case]]:
 def _asked(question: Any, table: Any, budget: Budget, relation: str) -> Case:
     """From the engine with one budget and relation, from memory with the others (it is faster)."""
     engine = (budget, relation) == (MIXED, REPLACE_ONE) or isinstance(
-        getattr(question, "related", None), pm.RandomEffects
+        getattr(question, "clustering", None), pm.RandomEffects
     )
     terms: dict[str, Any] = {"rho": budget.rho}
     if budget.rho is None:
         terms = {"epsilon": budget.epsilon, "delta": budget.delta}
     if relation == ADD_REMOVE:
-        terms["n_design"] = PERSONS
+        terms["n_guess"] = PERSONS
 
     def made() -> dict[str, Any]:
         people = table if engine else _in_memory(table, question.summary)
@@ -498,7 +498,7 @@ def estimated(make: Callable[[], Any]) -> dict[str, Any]:
         "interval": release.interval().to_dict(),
         "noise_interval": release.noise_interval().to_dict(),
         "guarantee": release.guarantee.to_dict(),
-        "plan": {"why": release.plan.rationale, **release.plan.describe()},
+        "plan": {"rationale": release.plan.rationale, **release.plan.describe()},
         "secure": release.secure,
         **release.findings(),
     }

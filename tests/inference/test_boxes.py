@@ -59,7 +59,7 @@ def test_box_holds_all_coordinates_together(law):
         separate += all(a <= 0 <= b for a, b in zip(one.lower, one.upper, strict=True))
     statistics_kit.assert_rate_at_least(hits, runs, 0.88)
     assert separate < hits - 0.05 * runs  # per-coordinate levels do not hold jointly
-    assert box.region == ((-1, 1),) * d
+    assert box.clip_bounds == ((-1, 1),) * d
 
 
 def test_ellipsoid_covers_and_its_shadow_is_simultaneous():

@@ -92,7 +92,7 @@ def test_an_interval_covers_sampling_and_noise():
 
 
 def test_groups_that_share_persons_are_compared_in_the_worst_way():
-    apart, shared = table([1.0, 2.0]), table([1.0, 2.0], related=True)
+    apart, shared = table([1.0, 2.0]), table([1.0, 2.0], clustering=True)
     weights = np.array([1.0, -1.0])
     wide, usual = shared.line(weights, 0.95), apart.line(weights, 0.95)
     assert wide.std_error**2 - usual.std_error**2 == pytest.approx(0.2**2 - 0.02)

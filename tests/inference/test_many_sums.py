@@ -208,7 +208,7 @@ def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
     values = np.random.default_rng(0).normal(50, 10, (2000, 8))
     more = {} if bounds is None else {"bounds": bounds}
     if neighbors == "add-remove":
-        more["n_design"] = 2000
+        more["n_guess"] = 2000
     made = pm.mean(values, epsilon=20, neighbors=neighbors, noise=pm.SimulatedNoise(3), **more)
     searched.clear()
     rows = made.rows()
@@ -216,5 +216,5 @@ def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
     noisy = sum(item.sums.ratio for item in made.intervals.columns)
     assert searched == [8, *[noisy] * 2 * (noisy > 0)] * 2  # each by itself, and all together
     for j, row in enumerate(rows):
-        alone = made.alone(j)
+        alone = made.row_interval(j)
         assert (row.lower, row.upper) == pytest.approx((alone.lower[0], alone.upper[0]), rel=1e-12)

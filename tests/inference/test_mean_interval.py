@@ -203,7 +203,7 @@ def test_statuses_and_targets():
     assert maker.interval(0.95, "clipped").target == "clipped mean"
     assert maker.interval(0.95, "clipped mean") == maker.interval(0.95, "clipped")
     inner, outer = maker.interval(0.95, "clipped"), maker.interval(0.95, "mean")
-    assert inner.parts.keys() < outer.parts.keys()
+    assert inner.half_widths.keys() < outer.half_widths.keys()
     seen = ColumnIntervals(
         sums, allowance=ClippingBiasBound(30.0, 6.0, 1.0), check=OutlierCheck(1000, 30.0, 6.0)
     )

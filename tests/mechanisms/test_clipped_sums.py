@@ -115,7 +115,7 @@ def test_released_sums_have_the_stated_noise(relation, cap, kind):
     mechanism = ClippedSums("sums", relation, 1, **loss)
     sums = data.interval_sums([BOX])
     noise = SimulatedNoise(3)
-    made = [drawn_sums(mechanism, [BOX], sums, noise, cap=cap)[0] for _ in range(1500)]
+    made = [drawn_sums(mechanism, [BOX], sums, noise, max_records=cap)[0] for _ in range(1500)]
     clipped = np.clip(np.array(rows[:4]), BOX.lower, BOX.upper)
     u = np.ones(4) if cap is None else np.minimum(records[:4], CAP) / CAP
     z = (clipped - BOX.middle) / BOX.radius

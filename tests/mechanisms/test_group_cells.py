@@ -31,7 +31,7 @@ BOXES = [
 def cells_for(boxes, weights, relation, epsilon=EPSILON):
     return GroupCells(
         "cells", relation, tuple(box.steps for box in boxes), weights.parts,
-        min(weights.most, len(boxes)), 3 * len(boxes), epsilon,
+        min(weights.max_groups, len(boxes)), 3 * len(boxes), epsilon,
     )  # fmt: skip
 
 
@@ -62,9 +62,9 @@ def most_moved(boxes, weights, relation, billed=None):
     everyone = [exact_of(step, boxes, weights, person) for person in persons(boxes, weights)]
     nobody = exact_of(step, boxes, weights, {})
     if relation == ADD_REMOVE:
-        return max(charged.moved(one, nobody)[0] for one in everyone)
+        return max(charged.sensitivity_share(one, nobody)[0] for one in everyone)
     few = everyone[:: max(1, len(everyone) // 30)] + everyone[-3:]
-    return max(charged.moved(one, two)[0] for one in few for two in everyone)
+    return max(charged.sensitivity_share(one, two)[0] for one in few for two in everyone)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_answers_that_are_coarsened_are_paid_for():
     assert step.place(steps).bits < 0
     unit = step.unit(steps)
     for before in (0, 2**70 + 12345):
-        moved = step.moved([(before + 30 * unit, before, before)], [(before, before, before)])
+        moved = step.sensitivity_share([(before + 30 * unit, before, before)], [(before, before, before)])
         assert Fraction(999, 1000) < moved[0] <= 1
     with pytest.raises(InfeasibleError):
         GroupCells("cells", ADD_REMOVE, (steps,), 256, 30, 2**14, Fraction(1, 2**40))

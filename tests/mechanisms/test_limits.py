@@ -135,7 +135,7 @@ class Plan:
     """A plan of one loss, the noise of which is drawn at the scale on its bill."""
 
     def __init__(self, *losses):
-        self.losses = stated(losses, REPLACE_ONE)
+        self.events = stated(losses, REPLACE_ONE)
 
 
 @pytest.mark.parametrize("wide", [LARGEST_SCALE, LARGEST_SCALE * 1.01])

@@ -54,8 +54,8 @@ CASES = {  # mechanism, exact, one person replaced, two persons replaced
 @pytest.mark.parametrize("name", CASES)
 def test_one_person_costs_no_more_than_the_loss_and_two_do(name):
     mechanism, exact, one, two = CASES[name]
-    shares = mechanism.moved(exact, one)
+    shares = mechanism.sensitivity_share(exact, one)
     assert len(shares) == len(mechanism.events)
     assert 0 < max(shares) <= 1
-    assert all(share == 0 for share in mechanism.moved(exact, exact))
-    assert max(mechanism.moved(exact, two)) > 1
+    assert all(share == 0 for share in mechanism.sensitivity_share(exact, exact))
+    assert max(mechanism.sensitivity_share(exact, two)) > 1

@@ -122,6 +122,6 @@ def test_empty_bins_are_not_taken_for_occupied_ones(cells):
 def test_neighbours_move_a_seen_argmax_by_its_whole_loss_at_most():
     mechanism = SeenArgmax(GaussianArgmax.of(0.4, 1, REPLACE_ONE))
     before, after = np.array([3, 4, 0]), np.array([2, 4, 1])
-    (share,) = mechanism.moved(before, after)
+    (share,) = mechanism.sensitivity_share(before, after)
     assert 1 - 1e-12 <= share <= 1
-    assert mechanism.moved(before, before) == (0,)
+    assert mechanism.sensitivity_share(before, before) == (0,)

@@ -44,7 +44,7 @@ def test_one_person_moves_at_most_two_counts_by_one(n):
 def test_loss_of_both_laws():
     bins = DyadicBins(-5, 5)
     (loss,) = PairScale.of(Fraction(1, 4), bins).events
-    assert (loss.pure, loss.spread) == (Fraction(1, 4), 2)
+    assert (loss.pure, loss.cells_changed) == (Fraction(1, 4), 2)
     (loss,) = PairScale.gaussian(0.3, bins, 6).events
     assert loss.mu == pytest.approx(0.3, rel=1e-12)
     assert loss.mu <= 0.3

@@ -35,7 +35,7 @@ def test_a_replaced_person_of_either_arm_moves_no_more_than_is_billed(sizes, ste
                 arms = [(own, *rest[0]) if arm == 0 else (0, *rest[0]), rest[1]]
                 arms[1] = (own, *rest[1]) if arm == 1 else (0, *rest[1])
                 tables.append(step.exact([sums_of(item, steps) for item in arms]))
-            (cost,) = step.moved(*tables)
+            (cost,) = step.sensitivity_share(*tables)
             (billed,) = step.events
             assert billed.pure == Fraction(1, 2)
             costs.append(cost)
@@ -48,7 +48,7 @@ def test_a_replaced_person_of_either_arm_moves_no_more_than_is_billed(sizes, ste
             step.exact([sums_of((own,) if arm == small else (0,), steps) for arm in (0, 1)])
             for own in (4, -4)
         )
-        assert wrong.moved(one, two)[0] > 1
+        assert wrong.sensitivity_share(one, two)[0] > 1
 
 
 def test_the_noise_of_the_difference_is_that_of_the_smaller_arm():

@@ -120,10 +120,10 @@ def test_losses_state_two_counts_and_the_threshold():
     histogram = StableHistogram.of(Fraction(1, 2), 1e-6, REPLACE_ONE)
     noise, threshold = histogram.events
     assert noise.pure == Fraction(1, 2)
-    assert noise.spread == 2
+    assert noise.cells_changed == 2
     assert threshold.added_delta == 1e-6
     single = StableHistogram.of(Fraction(1, 2), 1e-6, ADD_REMOVE).events[0]
-    assert (single.pure, single.spread, single.scale) == (Fraction(1, 2), 1, 2)
+    assert (single.pure, single.cells_changed, single.scale) == (Fraction(1, 2), 1, 2)
 
 
 @pytest.mark.parametrize("twin", [0, 2])

@@ -53,7 +53,7 @@ def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(radius
         slightly = sum(t * t for t in item.tails) < inner**2 / 4
         most = mechanism.cut.middle.steps if slightly else inner
         assert not any(item.tails) or sum(z * z for z in item.z) <= most**2
-    shares = [mechanism.moved(one, two)[0] for one, two in itertools.combinations(found, 2)]
+    shares = [mechanism.sensitivity_share(one, two)[0] for one, two in itertools.combinations(found, 2)]
     assert max(shares) <= 1
     assert any(any(item.tails) for item in found)
 
@@ -63,15 +63,15 @@ def test_the_loss_is_reached_and_a_twin_that_does_not_shorten_passes_it():
     mechanism = tails(1.0, 0.75, units=units)
     opposite = exact_of(mechanism, [-9.0, 0.0], units)
     whole = exact_of(mechanism, [0.999, 0.0], units)
-    assert mechanism.moved(whole, exact_of(mechanism, [-0.999, 0.0], units))[0] > 0.99
+    assert mechanism.sensitivity_share(whole, exact_of(mechanism, [-0.999, 0.0], units))[0] > 0.99
 
     def unshortened(item):
         longer = Fraction(mechanism.ball.steps, mechanism.cut.inner.steps)
         return tuple(int(z * longer) for z in item.z)
 
-    assert mechanism.moved(whole, opposite)[0] <= 1
+    assert mechanism.sensitivity_share(whole, opposite)[0] <= 1
     twin = replace(opposite, z=unshortened(opposite))
-    assert mechanism.moved(whole, twin)[0] > 1
+    assert mechanism.sensitivity_share(whole, twin)[0] > 1
 
 
 def test_weights_count_persons_beyond_and_in_long_rows():

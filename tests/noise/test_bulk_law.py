@@ -274,7 +274,7 @@ def rounding_modes():
     numbers = {
         "x86_64": (0, 0x400, 0x800, 0xC00), "AMD64": (0, 0x400, 0x800, 0xC00),
         "aarch64": (0, 0x800000, 0x400000, 0xC00000), "arm64": (0, 0x800000, 0x400000, 0xC00000),
-    }.get(platform.resources(), (0,))  # fmt: skip
+    }.get(platform.machine(), (0,))  # fmt: skip
     library = ctypes.util.find_library("m")
     if library is None:
         return [(lambda mode: None, 0)]

@@ -301,7 +301,7 @@ def test_interval_covers_the_population():
         release = plan.release(people(normal(rng, 500, sigma)), SimulatedNoise(k))
         box = release.interval(0.9)
         inside += bool(((np.array(box.lower) <= 3) & (np.array(box.upper) >= 3)).all())
-        assert set(box.parts) == {"noise", "sampling"}
+        assert set(box.half_widths) == {"noise", "sampling"}
     statistics_kit.assert_rate_at_least(inside, draws, 0.89)
 
 
@@ -474,7 +474,7 @@ def test_mean_with_a_covariance():
         n_guess=1000,
         noise=SimulatedNoise(1),
     )
-    assert private.guarantee.relation == ADD_REMOVE
+    assert private.guarantee.neighbors == ADD_REMOVE
     assert (
         privmean.mean(
             np.vstack([x] * 8),

@@ -89,7 +89,7 @@ def test_bill_error_and_release(name, relation):
     assert within(plan.events, budget)
     release = plan.release(people(n, d), SimulatedNoise(1))
     assert release.guarantee.verify()
-    assert release.guarantee.relation == relation
+    assert release.guarantee.neighbors == relation
     # a run that did not stop early costs what was planned, entry by entry
     spent, planned = release.guarantee.mechanisms, plan.events
     assert sorted(x.pure for x in spent) == sorted(x.pure for x in planned)

@@ -169,7 +169,7 @@ def test_bills_state_the_strength():
     assert loss.scale >= 2**20
     (bill,) = joint("k-norm").events
     assert isinstance(bill, Pure)
-    assert (bill.epsilon, bill.relation) == (Fraction(1, 2), "replace-one")
+    assert (bill.epsilon, bill.neighbors) == (Fraction(1, 2), "replace-one")
     (first,) = WeightSum("gaussian", 0.01, "add-remove").events
     assert first.mu == pytest.approx(0.01, rel=1e-12)
     values = [
