@@ -167,7 +167,7 @@ def find_region(
             if window.held < max(PART * there(), clear):
                 break
             first = around if rounds == 1 else first
-            origin = passed.sensitivity_share(around, window, origin, there(), schedule.doubt)
+            origin = passed.moved(around, window, origin, there(), schedule.doubt)
             least = NEVER_ENDS * there() if rounds == schedule.rounds else 0.0
             start = passed.start(origin, least, moved_cells / float(wallet.left * Fraction(part)))
             if start is not None:

@@ -88,7 +88,7 @@ class OverlookedGroupCheck:
     away: tuple[float, float] | None = None
     scale: float = 0.0
 
-    def sensitivity_share(
+    def moved(
         self, around: Histogram, window: Window, origin: float, there: float, doubt: float
     ) -> float:
         """After a round that saw `window` from `origin`: the next origin. there: people with a

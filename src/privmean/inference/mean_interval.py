@@ -37,7 +37,7 @@ class NoisySums:
     count with Laplace scale `count_scale` (people without a value left out), or with
     `partition` a noisy count from the three cells of the add-remove release, each with scale
     `value_scale`. value_scale, square_scale: Laplace scales, or standard deviations if law is
-    "gaussian". absent: the z of people without a value. doubt: the part of all people that may
+    "gaussian". missing: the z of people without a value. undetected: the part of all people that may
     have none although `persons` counts them: the mean of the others lies that much farther from
     there, in proportion.
     """
@@ -55,7 +55,7 @@ class NoisySums:
 
     @property
     def farther(self) -> tuple[float, float]:
-        """What `doubt` adds below and above: only at the end away from `absent`."""
+        """What `undetected` adds below and above: only at the end away from `missing`."""
         away = self.mean - self.missing
         size = self.undetected * abs(away)
         return (size, 0.0) if away < 0 else (0.0, size)

@@ -43,7 +43,7 @@ class CoarseNeeds:
     wide: bool = False
 
     @property
-    def sensitivity_share(self) -> int:
+    def cells_changed(self) -> int:
         """Counts of one column that a neighbor changes."""
         return moved_counts(self.relation)
 
@@ -94,7 +94,7 @@ class CoarseNeeds:
             slack = 2 * math.sqrt(math.log(4 * self.dimension / self.beta) / (2 * self.n))
             persons = self.n * max(1 / 3 - slack, 1e-9)
         need = (
-            self.sensitivity_share
+            self.cells_changed
             * math.log((2 if self.wide else 1) * self.cells / self.beta)
             / persons
         )
@@ -108,7 +108,7 @@ class CoarseNeeds:
         shown = (math.log(d / delta) + math.log(d / self.beta)) / (KEPT * self.n - 1)
         right = math.log(self.n * d / self.beta) / (MARGIN * self.n)
         return self._of(
-            "stable", epsilon=_share(self.sensitivity_share * max(shown, right)), delta=delta
+            "stable", epsilon=_share(self.cells_changed * max(shown, right)), delta=delta
         )
 
     def gaussian(self) -> Coarse | None:
@@ -117,7 +117,7 @@ class CoarseNeeds:
             return None
         deviation = MARGIN / 2 * self.n / math.sqrt(2 * math.log(self.cells / self.beta))
         return self._of(
-            "gaussian", mu=math.sqrt(self.sensitivity_share * self.dimension) / deviation
+            "gaussian", mu=math.sqrt(self.cells_changed * self.dimension) / deviation
         )
 
     def gaussian_stable(self, delta: float) -> Coarse | None:
@@ -128,5 +128,5 @@ class CoarseNeeds:
         hidden = -float(ndtri(delta / d)) + math.sqrt(2 * math.log(d / self.beta))
         deviation = (KEPT * self.n - 1) / hidden
         return self._of(
-            "gaussian stable", mu=math.sqrt(self.sensitivity_share * d) / deviation, delta=delta
+            "gaussian stable", mu=math.sqrt(self.cells_changed * d) / deviation, delta=delta
         )
