@@ -99,7 +99,7 @@ def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch,
     class Recorded(files.Engine):
         def __init__(self, **machine):
             super().__init__(**machine)
-            made.append((machine, Path(self.spill).parent))
+            made.append((machine, Path(self.temp_directory).parent))
 
     monkeypatch.setattr(tables, "Engine", Recorded)
     limits = ["--memory-limit", "300MB", "--threads", "1", "--temp-directory", str(tmp_path)]
@@ -176,8 +176,8 @@ def test_mean_of_persons_in_groups(schools, capsys):
     assert "40 groups (effectively 40)" in capsys.readouterr().out
     for more, word in (
         (["--group", "school"], "--clustering"),
-        ([*GROUP, "--bounds", "0", "20"], "related"),
-        ([*GROUP, "--method", "default"], "related"),
+        ([*GROUP, "--bounds", "0", "20"], "--clustering"),
+        ([*GROUP, "--method", "default"], "--clustering"),
         (["--clustering", "random-effects group=school group_sd=0.5"], "within_sd"),
     ):
         assert run(["mean", "no.csv", *MEAN, *more]) == 2
@@ -215,10 +215,10 @@ def test_limits_of_coefficients_a_term(table, capsys):
     asked = ["regress", table, *REGRESS[:-1], "8"]
     assert run([*asked, "--assume", "-9,9;-3,3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["interval"]["region"] == [[-9.0, 9.0], [-3.0, 3.0]]
+    assert told["interval"]["clip_bounds"] == [[-9.0, 9.0], [-3.0, 3.0]]
     assert run([*asked, "--assume", "-9,9;-3,3;0,1"]) == 2
     assert "3 pairs for 2 terms" in capsys.readouterr().err
-    errors = "errors residual_sd=1 between_sd=0.5,0.2 range=-9,9;-3,3"
+    errors = "errors residual_sd=1 between_sd=0.5,0.2 coefficient_bounds=-9,9;-3,3"
     assert run([*asked, "--assume", errors, "--json"]) == 0
     assert run([*asked, "--assume", "1,2;three"]) == 2
 
