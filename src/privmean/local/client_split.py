@@ -11,10 +11,16 @@ from privmean.errors import ArgumentError
 
 @dataclass(frozen=True)
 class ClientSplit:
-    """Which clients answer a round: those whose public hash falls into share `index`.
+    """The clients that answer a round: those whose public hash falls into one share.
 
-    shares: whole numbers, for example (20, 80). Rounds of one protocol have the same seed and
-    shares and different indices, so that every client answers exactly one of them.
+    Parameters
+    ----------
+    seed : bytes
+        Public seed; rounds of one protocol have the same seed and shares.
+    shares : tuple of int
+        Parts of the clients, such as (20, 80).
+    index : int
+        The share that answers this round.
     """
 
     seed: bytes

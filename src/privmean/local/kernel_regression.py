@@ -68,10 +68,21 @@ class Curve:
 
 
 def bandwidth(round_: Round, persons: int, *, sigma: float) -> float:
-    """The rate-optimal bandwidth for a Lipschitz curve on [0, 1]: ((sigma^2 + v)/people)^(1/3).
+    """Return the rate-optimal bandwidth of a Lipschitz curve on [0, 1].
 
-    sigma: public upper bound of the spread of a response around the curve. v: the variance that
-    the weakest level's privacy adds.
+    Parameters
+    ----------
+    round_ : Round
+        The round; its weakest level adds the variance v.
+    persons : int
+        Public n.
+    sigma : float
+        Public upper bound of the standard deviation of a response around the curve.
+
+    Returns
+    -------
+    float
+        ((sigma^2 + v)/n)^(1/3), in units of the design points.
     """
     half = (round_.upper[0] - round_.lower[0]) / 2
     noise = scalar_law(round_, 0).noise * half**2
@@ -134,27 +145,43 @@ def curve(
     lipschitz: float | None = None,
     weights: str = TESTED,
 ) -> Curve:
-    """Smooth reports of a one-coordinate mean round at the points `at`.
+    """Return a smoothed curve from reports of a one-coordinate mean round.
 
-    reports: the tally of a round with design points (then `design` is left out, and `at` is the
-    round's points unless given), or single reports with `design`: the public point of each, in
-    their order. weights: an Epanechnikov kernel times what each level's reports tell ("minimax"),
-    the kernel alone ("uniform", which holds however epsilon and response are related), or the
-    first unless the levels' curves disagree at some point ("tested", as in `estimate`). NaN where
-    no report is near, or so few that the standard error is half the range or more.
+    Parameters
+    ----------
+    reports : Tally or Batch
+        The tally of a round with design points, or single reports with `design`.
+    design : array, optional
+        The public point of each report, in their order.
+    at : array, optional
+        Points of the curve. Default: those of the round.
+    bandwidth : float
+        Bandwidth of the Epanechnikov kernel, in units of the points.
+    lipschitz : float, optional
+        Public Lipschitz constant, which bounds the bias.
+    weights : {"tested", "minimax", "uniform"}, default "tested"
+        The kernel times minimax weights, or the kernel alone; tested as in `estimate`.
 
-    Guarantees. Post-processing of private reports, for any number of bandwidths and points.
+    Returns
+    -------
+    Curve
+        Values and standard errors; NaN where reports are too few.
 
-    Example:
-        >>> import numpy as np
-        >>> from privmean.local import curve, mean_round, tally_many
-        >>> points = [k / 10 for k in range(11)]
-        >>> round_ = mean_round(0, 1, epsilon=2, persons=5500, points=points)
-        >>> place = np.arange(5500) % 11
-        >>> tally = tally_many(round_, np.array(points)[place], epsilon=2, points=place)
-        >>> found = curve(tally, bandwidth=0.15)
-        >>> found.value.shape, bool(abs(found.value[5] - 0.5) < 0.3)
-        ((11,), True)
+    Privacy
+    -------
+    Post-processing of private reports, at no further charge for any bandwidths and points.
+
+    Examples
+    --------
+    import numpy as np
+    from privmean.local import curve, mean_round, tally_many
+
+    points = [k / 10 for k in range(11)]
+    round_ = mean_round(0, 1, epsilon=2, persons=5500, points=points)
+    place = np.arange(5500) % 11
+    tally = tally_many(round_, np.array(points)[place], epsilon=2, points=place)
+    found = curve(tally, bandwidth=0.15)
+    assert found.value.shape == (11,) and abs(found.value[5] - 0.5) < 0.3
     """
     validate.choice("weights", weights, list(CHOICES))
     round_ = reports.round

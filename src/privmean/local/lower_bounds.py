@@ -37,15 +37,30 @@ class Limit:
 
 
 def lower_bound(round_: Round, epsilons: Sequence[object]) -> Limit:
-    """The limit for the round's question, answered by people with these epsilons.
+    """Return the smallest error of any local protocol for the question of a round.
 
-    epsilons: one a person, or pairs (epsilon, people).
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    epsilons : list of float or list of (float, int)
+        One epsilon per person, or pairs (epsilon, n).
 
-    Example:
-        >>> from privmean.local import lower_bound, mean_round
-        >>> question = mean_round(-1, 1, epsilon=1, persons=10_000)
-        >>> round(lower_bound(question, [(1, 10_000)]).rmse, 4)
-        0.0214
+    Returns
+    -------
+    Limit
+        Root mean square error and radius, in the unit of the value; 0 if nothing is proved.
+
+    Notes
+    -----
+    Source: docs/proofs/local-limits.md.
+
+    Examples
+    --------
+    from privmean.local import lower_bound, mean_round
+
+    question = mean_round(-1, 1, epsilon=1, persons=10_000)
+    assert round(lower_bound(question, [(1, 10_000)]).rmse, 4) == 0.0214
     """
     pairs = [item if isinstance(item, tuple) else (item, 1) for item in epsilons]
     if not pairs:

@@ -49,7 +49,13 @@ _NAMES = {code: name for name, code in CODES.items()}
 
 
 class ReportError(PrivmeanError):
-    """A report that cannot be taken. `reason` is the word under which it is counted."""
+    """A report that cannot be accepted.
+
+    Attributes
+    ----------
+    reason : str
+        The word under which it is counted.
+    """
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -58,7 +64,21 @@ class ReportError(PrivmeanError):
 
 @dataclass(frozen=True)
 class Report:
-    """One report, in parts. `mac` is empty unless the round issues its nonces."""
+    """One report in parts.
+
+    Attributes
+    ----------
+    mechanism : int
+        Code of the mechanism.
+    round_id, nonce : bytes
+        Id of the round, and the nonce.
+    level : int
+        Index of the epsilon level.
+    payload : bytes
+        The randomized answer.
+    mac : bytes
+        Authentication code, if the round issues its nonces.
+    """
 
     mechanism: int
     round_id: bytes
@@ -210,7 +230,17 @@ def split(stream: bytes, round_: Round) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Ticket:
-    """The right to send one report: a nonce, a registered level, and the key that proves both."""
+    """The right to send one report.
+
+    Attributes
+    ----------
+    round_id, nonce : bytes
+        Id of the round, and the nonce.
+    level : int
+        Registered index of the epsilon level.
+    key : bytes
+        Key that proves both.
+    """
 
     round_id: bytes
     nonce: bytes

@@ -48,29 +48,57 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round of locally private reports.
+    """One round of locally private reports; usually made by `mean_round` and the like.
 
-    mechanism: one of `CODES`. menu: the public epsilon levels, rising. persons: how many reports
-    are planned for (public; bounds and checks read it). beta: the failure probability of the
-    radius. seed: 32 public random bytes, drawn before the data.
-
-    Scalar mechanisms: `lower` and `upper` hold one bound a coordinate; with more than one
-    coordinate every client reports one of them, chosen by its nonce. Ball mechanisms: `radius`
-    and `dimension`. Item mechanisms: `items` (0 to items-1) and optionally `other`, the item that
-    stands for everything unknown; or `lower`, `upper` and `bins`, and then the item is the bin of
-    a real value. Sketch and Hadamard: `rows` (a power of two), and whether the row is `assigned`
-    by the nonce or `chosen` by the client (never where nonces are issued). "closest": `candidates`
-    directions a report, of which so many are `favoured` at each level.
-
-    step: the menu is a ladder from its first to its last level, so that a client's own epsilon is
-    used as it is (to a step). sigma: public spread of the values, one a coordinate, which the
-    server's weights read. points: for a curve, the public design points, rising (scalar mechanisms
-    with one pair of bounds); every report says in public at which of them its value was observed.
-
-    issued: nonces are tickets of the server and reports carry a 32-byte authentication code.
-    closes: deadline in seconds since 1970. part: which clients answer. messages: how many rounds
-    of one protocol the same client answers, this one included; each may spend that part of what
-    the client allows, so that all of them together spend no more.
+    Parameters
+    ----------
+    mechanism : str
+        One of `CODES`.
+    menu : tuple of Fraction
+        Public epsilon levels, increasing.
+    persons : int
+        Planned number of reports, public.
+    seed : bytes
+        32 public random bytes, drawn before the data.
+    title : str, optional
+        Title of the round.
+    beta : float, default 0.05
+        Failure probability of the radius.
+    lower, upper : tuple of float, optional
+        Bounds, one per coordinate; with several, the nonce chooses the coordinate a client reports.
+    radius, dimension : float and int, optional
+        L2 ball of the vectors.
+    items : int, optional
+        Items 0 to items-1.
+    other : int, optional
+        The item that stands for everything unknown.
+    bins : int, optional
+        With `lower` and `upper`: the item is the bin of a real value.
+    rows : int, optional
+        Rows of Sketch and Hadamard, a power of two.
+    row_choice : {"assigned", "chosen"}, default "assigned"
+        Whether the nonce or the client chooses the row; "assigned" if nonces are issued.
+    grid_bits : int, default 12
+        Bits of the grid of values.
+    caps : tuple of float, optional
+        Caps of PrivUnit, one per level.
+    sigma : tuple of float, optional
+        Public standard deviation of the values, one per coordinate, which sets weights.
+    step : Fraction, optional
+        The menu is a ladder of this step: clients use their own epsilon, up to a step.
+    candidates, favoured : int and tuple of int, optional
+        Public directions of "closest" per report, and how many are favored at each level.
+    issued : bool, default False
+        Whether nonces are tickets of the server; reports then carry a 32-byte code.
+    closes : int, optional
+        Deadline, in seconds since 1970.
+    part : ClientSplit, optional
+        The clients that answer.
+    messages : int, default 1
+        Rounds of one protocol that the same client answers; each may cost that share of its
+        epsilon.
+    points : tuple of float, optional
+        For a curve: public design points, increasing. Each report names its point in public.
     """
 
     mechanism: str

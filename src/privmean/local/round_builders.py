@@ -124,14 +124,40 @@ def mean_round(
     sigma: object | None = None,
     **options: Unpack[Options],
 ) -> Round:
-    """A round for the mean of values in [lower, upper] (numbers, or one bound a coordinate).
+    """Make a round for the mean of bounded values.
 
-    epsilon: one level or a list of levels; with `step` the least and the most of a ladder, on
-    which clients use their own epsilon as it is. sigma: public bound on the standard deviation of
-    the values (one, or one a coordinate): mechanism and weights then suit that spread. mechanism:
-    "auto" (default: least variance at worst, `choosing`), or "one-bit" (best if the values may lie
-    at both ends), "hybrid", "piecewise" (spread below the range), "laplace".
-    points: for a curve, the public design points, rising; see `curve`.
+    Parameters
+    ----------
+    lower, upper : float or list of float
+        Public bounds, one per coordinate.
+    epsilon : float or list of float
+        Levels; with `step` the smallest and largest level of a ladder.
+    persons : int
+        Planned number of reports, public.
+    sigma : float or list of float, optional
+        Public bound of the standard deviation, to which mechanism and weights are adapted.
+    mechanism : {"auto", "one-bit", "hybrid", "piecewise", "laplace"}, default "auto"
+        "auto" has the least worst-case variance, "one-bit" is best for values at both bounds.
+    seed, title, beta, other, rows, row_choice, grid_bits, caps, step, candidates, favoured
+        As for `Round`.
+    issued, closes, part, messages, points
+        As for `Round`.
+
+    Returns
+    -------
+    Round
+        The public description of the round.
+
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
+
+    Examples
+    --------
+    from privmean.local import mean_round
+
+    round_ = mean_round(0, 24, epsilon=[0.5, 1, 2], persons=10_000)
     """
     question: dict[str, Any] = dict(
         menu=levels_of(epsilon), persons=persons, **_range(lower, upper), **options
@@ -148,12 +174,41 @@ def mean_round(
 def ball_round(
     radius: float, dimension: int, *, epsilon: object, persons: int, **options: Unpack[Options]
 ) -> Round:
-    """A round for the mean of vectors of norm at most `radius`.
+    """Make a round for the mean of vectors in an L2 ball.
 
-    mechanism: "auto" (default: least variance at worst among those with exact coins), or "closest"
-    (the number of one of `candidates` public directions), "ball-bit" (one bit; the direction
-    follows from the nonce), "ball" (the client draws the direction and sends it), "priv-unit"
-    (idealised: its caps are drawn with floating-point numbers).
+    Parameters
+    ----------
+    radius : float
+        Public bound of the norm.
+    dimension : int
+        Number of coordinates.
+    epsilon : float or list of float
+        Levels; with `step` the smallest and largest level of a ladder.
+    persons : int
+        Planned number of reports, public.
+    mechanism : {"auto", "closest", "ball-bit", "ball", "priv-unit"}, default "auto"
+        "auto" has the least worst-case variance with exact coins. "closest" sends the number of a
+        public direction, "ball-bit" one bit, "ball" a direction; "priv-unit" is not exact.
+    seed, title, beta, other, rows, row_choice, grid_bits, caps, step, candidates, favoured
+        As for `Round`.
+    issued, closes, part, messages, points
+        As for `Round`.
+
+    Returns
+    -------
+    Round
+        The public description of the round.
+
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
+
+    Examples
+    --------
+    from privmean.local import ball_round
+
+    round_ = ball_round(1.0, 8, epsilon=2, persons=10_000)
     """
     menu, given = levels_of(epsilon), options.get("candidates")
     dimension = validate.whole("dimension", dimension, least=1)
@@ -189,12 +244,41 @@ def _geometry(
 def items_round(
     items: int, *, epsilon: object, persons: int, oversize: float = 4.0, **options: Unpack[Options]
 ) -> Round:
-    """A round for the frequencies of `items` items.
+    """Make a round for the frequencies of items.
 
-    mechanism: "auto" (default: least variance, of reports up to 4096 bytes), "subset" (a set of
-    items, best at every epsilon, items/8 bytes), "hadamard" (one bit, no bias), "sketch" (one bit,
-    for huge domains; its rows are `oversize` times the planned sum of tanh^2(epsilon/2)), "unary"
-    (optimized unary encoding), or "histogram" (every bit by randomized response at epsilon/2).
+    Parameters
+    ----------
+    items : int
+        Number of items.
+    epsilon : float or list of float
+        Levels; with `step` the smallest and largest level of a ladder.
+    persons : int
+        Planned number of reports, public.
+    oversize : float, default 4.0
+        Rows of a sketch, relative to the planned sum of tanh^2(epsilon/2).
+    mechanism : {"auto", "subset", "hadamard", "sketch", "unary", "histogram"}, default "auto"
+        "auto" has the least variance with reports up to 4,096 bytes. "subset" is best and sends
+        items/8 bytes, "hadamard" and "sketch" (huge domains, small bias) one bit.
+    seed, title, beta, other, rows, row_choice, grid_bits, caps, step, candidates, favoured
+        As for `Round`.
+    issued, closes, part, messages, points
+        As for `Round`.
+
+    Returns
+    -------
+    Round
+        The public description of the round.
+
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
+
+    Examples
+    --------
+    from privmean.local import items_round
+
+    round_ = items_round(16, epsilon=2, persons=10_000)
     """
     menu = levels_of(epsilon)
     items = validate.whole("items", items, least=1)
@@ -229,10 +313,40 @@ def vote_round(
     persons: int,
     **options: Unpack[Options],
 ) -> Round:
-    """A round in which every client votes for the bin that holds its value.
+    """Make a round in which every client votes for the bin of its value.
 
-    `bins` bins of equal width cover [lower, upper]; the end bins take everything beyond.
-    mechanism: "auto" (default), "subset", "hadamard", "unary" or "histogram", as for items.
+    Parameters
+    ----------
+    lower, upper : float or list of float
+        Public range that the bins cover; values outside count in the end bins.
+    bins : int
+        Number of bins of equal width.
+    epsilon : float or list of float
+        Levels; with `step` the smallest and largest level of a ladder.
+    persons : int
+        Planned number of reports, public.
+    mechanism : {"auto", "subset", "hadamard", "unary", "histogram"}, default "auto"
+        As for `items_round`.
+    seed, title, beta, other, rows, row_choice, grid_bits, caps, step, candidates, favoured
+        As for `Round`.
+    issued, closes, part, messages, points
+        As for `Round`.
+
+    Returns
+    -------
+    Round
+        The public description of the round.
+
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
+
+    Examples
+    --------
+    from privmean.local import vote_round
+
+    round_ = vote_round(-10, 10, 5, epsilon=2, persons=100_000)
     """
     bins = validate.whole("bins", bins, least=2)
     question: dict[str, Any] = dict(

@@ -102,15 +102,30 @@ def choice_of(round_: Round, *, mix: Sequence[float] | None = None) -> Choice:
 
 
 def plan_round(round_: Round, *, mix: Sequence[float] | None = None) -> RoundPlan:
-    """The plan of a round. Reads public numbers only and spends nothing.
+    """Plan a round from public numbers.
 
-    mix: the part of the people expected at each level of the menu (equal parts by default).
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    mix : list of float, optional
+        Expected share of people at each level. Default: equal shares.
 
-    Example:
-        >>> from privmean.local import items_round, plan_round
-        >>> plan = plan_round(items_round(16, epsilon=2, persons=10_000))
-        >>> plan.mechanism, plan.bytes
-        ('subset', 44)
+    Returns
+    -------
+    RoundPlan
+        Mechanism, report size and predicted errors.
+
+    Privacy
+    -------
+    Reads no data and charges nothing.
+
+    Examples
+    --------
+    from privmean.local import items_round, plan_round
+
+    plan = plan_round(items_round(16, epsilon=2, persons=10_000))
+    assert (plan.mechanism, plan.bytes) == ("subset", 44)
     """
     levels, parts = level_shares(round_, mix)
     menu = [round_.menu[k] for k in levels]

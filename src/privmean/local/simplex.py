@@ -8,11 +8,22 @@ from privmean.array_types import Floats
 
 
 def project_to_simplex(raw: Floats) -> tuple[Floats, float]:
-    """The nearest distribution in l2, max(raw - tau, 0) with sum 1, and tau.
+    """Return the nearest distribution in L2, max(raw - tau, 0) with sum 1, and tau.
 
-    If every entry of `raw` is within t of a distribution p, then |tau| <= t and the projection is
-    within t + |tau| of p. It is not always nearer in the largest error: docs/proofs/local-items.md
-    has an example that doubles it.
+    Parameters
+    ----------
+    raw : array (items,)
+        Noisy frequencies.
+
+    Returns
+    -------
+    array (items,), float
+        The distribution, and tau.
+
+    Notes
+    -----
+    If every entry of `raw` is within t of a distribution p, the projection is within t + |tau| of
+    p, and |tau| <= t. The largest error can double: see docs/proofs/local-items.md.
     """
     raw = np.asarray(raw, dtype=float)
     falling = np.sort(raw)[::-1]

@@ -58,17 +58,40 @@ class Location:
 
 @dataclass(frozen=True, kw_only=True)
 class WinsorizedRounds:
-    """The two-round protocol for values known to lie roughly in [lower, upper].
+    """Two-round protocol for values that lie roughly in a public range.
 
-    tau: with high probability every value lies within tau of a common point (see `radii`); too
-    small clips, too large adds noise, neither costs privacy. half_width: half the width of a bin
-    (tau by default). reach: half the width of the window (tau + 2 half_width by default, which
-    holds every value if the bin is right). shares: parts of the clients that vote and that
-    measure, or None: everybody does both, and the published rounds say that each may spend half
-    of what a client allows. unclear: without a clear winner,
-    measure on the whole "range" (default) or around the "winner" all the same. sigma: public bound
-    on the standard deviation of the values (tau by default, which is one): mechanism and weights
-    of the second round suit it.
+    Parameters
+    ----------
+    lower, upper : tuple of float
+        Public range, one bound per coordinate.
+    tau : tuple of float
+        Radius around a common point that holds every value, such as of `tau_sub_gaussian`. A small
+        radius clips and a large one adds noise; privacy does not depend on it.
+    epsilon : tuple of Fraction
+        Levels.
+    persons : int
+        Planned number of people, public.
+    half_width : tuple of float, optional
+        Half width of a bin. Default: tau.
+    reach : tuple of float, optional
+        Half width of the window. Default: tau + 2 half_width.
+    shares : (int, int) or None, default (20, 80)
+        Parts of the clients that vote and that measure. None: each client does both, at half of its
+        epsilon each.
+    vote_mechanism, mean_mechanism : str, default "auto"
+        Mechanisms of the two rounds.
+    unclear : {"range", "winner"}, default "range"
+        Where to measure without a clear winner.
+    beta : float, default 0.05
+        Failure probability of the radius.
+    sigma : tuple of float, optional
+        Public bound of the standard deviation of the values. Default: tau.
+    seed : bytes, optional
+        32 public random bytes. Default: system entropy.
+
+    Notes
+    -----
+    Source: Roth and Avella-Medina (2025), Section 4; docs/proofs/local-rounds.md.
     """
 
     lower: tuple[float, ...]

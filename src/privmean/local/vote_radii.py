@@ -24,7 +24,28 @@ def _limit(persons: int, gamma: float, dimension: int) -> float:
 def tau_sub_gaussian(
     sigma: float, persons: int, *, gamma: float = 0.05, dimension: int = 1
 ) -> float:
-    """Values with sub-Gaussian scale `sigma` (for a Gaussian its standard deviation)."""
+    """Return a radius that holds all sub-Gaussian values with probability 1 - gamma.
+
+    Parameters
+    ----------
+    sigma : float
+        Sub-Gaussian scale; for normal values the standard deviation.
+    persons : int
+        Public n.
+    gamma : float, default 0.05
+        Probability that any value lies outside.
+    dimension : int, default 1
+        Number of coordinates.
+
+    Returns
+    -------
+    float
+        The radius, in the unit of the value. A wrong radius costs accuracy, never privacy.
+
+    Notes
+    -----
+    Source: Roth and Avella-Medina (2025), Section 4.
+    """
     return validate.positive("sigma", sigma) * math.sqrt(2 * _limit(persons, gamma, dimension))
 
 
@@ -37,11 +58,31 @@ def tau_random_effects(
     gamma: float = 0.05,
     dimension: int = 1,
 ) -> float:
-    """Person means of `records` records each: standard deviation `between` people and `within`.
+    """Return a radius that holds all person means with probability 1 - gamma.
 
-    The part between people does not shrink with the number of records; leaving it out clips
-    almost everybody. Dependent records: put the square root of the largest eigenvalue of their
-    covariance for `within`.
+    Parameters
+    ----------
+    between, within : float
+        Standard deviation between people, and of records within a person. If records are dependent:
+        root of the largest eigenvalue of their covariance.
+    records : int
+        Records per person, public.
+    persons : int
+        Public n.
+    gamma : float, default 0.05
+        Probability that any value lies outside.
+    dimension : int, default 1
+        Number of coordinates.
+
+    Returns
+    -------
+    float
+        The radius, in the unit of the value. A wrong radius costs accuracy, never privacy.
+
+    Notes
+    -----
+    Without the part between people, which no number of records shrinks, most values are clipped.
+    Source: Roth and Avella-Medina (2025), Section 4.
     """
     validate.whole("records", records, least=1)
     variance = validate.nonnegative("between", between) ** 2
@@ -52,7 +93,30 @@ def tau_random_effects(
 def tau_bounded_records(
     between: float, lower: float, upper: float, records: int, persons: int, *, gamma: float = 0.05
 ) -> float:
-    """Person means of records in [lower, upper], independent given the person."""
+    """Return a radius that holds all person means of bounded independent records.
+
+    Parameters
+    ----------
+    between : float
+        Standard deviation between people.
+    lower, upper : float
+        Public bounds of the records, which are independent given the person.
+    records : int
+        Records per person, public.
+    persons : int
+        Public n.
+    gamma : float, default 0.05
+        Probability that any value lies outside.
+
+    Returns
+    -------
+    float
+        The radius, in the unit of the value. A wrong radius costs accuracy, never privacy.
+
+    Notes
+    -----
+    Source: Roth and Avella-Medina (2025), Section 4.
+    """
     low, high = validate.bounds("bounds", (lower, upper))
     validate.whole("records", records, least=1)
     limit = _limit(2 * persons, gamma, 1)

@@ -44,9 +44,20 @@ class Buffers(Strategy):
 
 @dataclass(frozen=True)
 class Buffered(Buffers, LowerToeplitz):
-    """c_0 = 1, c_i = sum_m weights[m] decays[m]^(i-1).
+    """Strategy with few buffers: c_0 = 1, c_i = sum_m weights[m] decays[m]^(i-1).
 
-    weights: shape (M,), non-negative, at most 1 together. decays: shape (M,), in [0, 1), distinct.
+    Parameters
+    ----------
+    weights : tuple of float
+        Shape (M,), non-negative, with a sum of at most 1.
+    decays : tuple of float
+        Shape (M,), distinct, from 0 (included) to 1 (excluded).
+    label : str, optional
+        Name of the strategy.
+
+    Notes
+    -----
+    Source: Dvijotham et al. (2024).
     """
 
     label: str = field(default="", compare=False)

@@ -24,9 +24,16 @@ from privmean.streams.power_series import Floats
 
 @dataclass(frozen=True)
 class ColumnNorms:
-    """d_s = (1 + j/pace)^(-decline) with j = min((s-1) // width, blocks-1).
+    """Column norms d_s = (1 + j/pace)^(-decline) with j = min((s-1) // width, blocks-1).
 
-    decline >= 0: without it d could grow, and the worst person would be another one.
+    Parameters
+    ----------
+    decline : float
+        Exponent, at least 0: norms must not grow.
+    pace : float
+        Number of blocks in which the norms start to fall.
+    width, blocks : int
+        Steps per block, and number of blocks.
     """
 
     decline: float

@@ -35,37 +35,45 @@ class _Group:
 
 
 class GroupMeanStream(Journaled[StreamPlan]):
-    """The private means of several groups of records that arrive one by one.
+    """Private means of several groups of records that arrive one by one.
 
-    Each group has steps and noise of its own, so that a group of n records is as accurate as a
-    stream of n records. `max_participations` bounds a person over all groups together;
-    `min_separation` holds within a group. Groups need not be known beforehand: the group of a
-    record is public, like its person and its place.
-
-    groups
-        A public guess of their number; it only helps to choose the strategy.
-    state
-        Path of a state file. It keeps every record and every draw, and a restart replays them.
-    Everything else: as for `MeanStream` and `continual.plan`; the region has to be public.
-
-    Example:
-        stream = pm.GroupMeanStream(
-            groups=2, epsilon=1, delta=1e-6, max_participations=4, min_separation=2, bounds=(0, 5)
-        )
-        for person in range(8):
-            for release in stream.update(person, "even" if person % 2 == 0 else "odd", 3.5):
-                print(release.group, release.step, float(release))
-        stream.close()
-
-    Guarantees
+    Parameters
     ----------
-    See `StreamPlan`: one accounting for all groups together. Besides ids, order and number of
-    arrivals,
-    the group of each is public: values alone are protected. Columns of different groups are
-    orthogonal, so that a person costs most with all participations in one group
-    (docs/proofs/continual.md, section 10).
+    groups : int
+        Public guess of the number of groups, which chooses the strategy.
+    state : path, optional
+        State file, which keeps every record and draw. Default: in memory, no restart.
+    noise, history, moved, clamp, first_release, level, sd, icc
+        As for `MeanStream`.
+    settings : float, int or str
+        The parameters of `streams.plan`; the bounds must be public.
 
-    Source: `MeanStream` on a block-diagonal strategy.
+    Raises
+    ------
+    ArgumentError, InfeasibleError
+        Before anything is read.
+
+    Privacy
+    -------
+    See `StreamPlan`: one privacy accounting for all groups together. The group of each record is
+    public, as are ids, order and number of arrivals; only values are protected. A person costs most
+    with all participations in one group (docs/proofs/continual.md, section 10).
+
+    Notes
+    -----
+    `max_participations` bounds a person over all groups together; `min_separation` holds within a
+    group. Each group has its own steps and noise. Source: `MeanStream` on a block-diagonal
+    strategy.
+
+    Examples
+    --------
+    stream = pm.GroupMeanStream(
+        groups=2, epsilon=1, delta=1e-6, max_participations=4, min_separation=2, bounds=(0, 5)
+    )
+    for person in range(8):
+        for release in stream.update(person, "even" if person % 2 == 0 else "odd", 3.5):
+            print(release.group, release.step, float(release))
+    stream.close()
     """
 
     def __init__(

@@ -24,56 +24,60 @@ from privmean.streams.stream_release import Opening, StreamRelease, View, apart
 
 
 class MeanStream(StreamBase[StreamPlan]):
-    """The private mean of records that arrive one by one: running, of a window, of periods.
+    """Private mean of records that arrive one by one: running, of a window, or of periods.
 
-    Give the arguments of `continual.plan`, or a finished plan to `from_plan`. Every record is
-    clipped to the public region, waits until its person may take part again, takes one step, and
-    the mean of all records that took a step so far is released: `update` and `extend` return the
-    new releases. A record without a usable value takes its step as the center of the region.
-
-    state
-        Path of a state file. Without it the stream lives in memory only and must not be restarted.
-        With it every batch is on disk before its releases are returned; opening the same path again
-        continues exactly, and `releases()` gives back all releases so far, bit for bit.
-    moved
-        Your word that a state file from another place is the newest, and its original never used.
-    clamp
-        Project estimates on the clipping region (free; never worsens an estimate of a mean in it).
-    first_release
-        Show nothing before this step: the first steps carry noise larger than the region.
-    level
-        Of the intervals shown with each release (for one step at a time).
-    sd
-        A public upper limit of the standard deviation of one row around its own expectation, people
-        included, for a normal population interval. If it is too small, so is the interval. Without
-        it that interval only uses that rows lie in the region.
-    icc
-        Goes with `sd`: a public upper limit of the correlation of two rows of one person, the same
-        for any two, in [0, 1]. Without it rows of one person may depend in any way.
-    history
-        Keep all releases for `releases()`; otherwise only the latest one.
-    noise
-        None for exact noise from the operating system's entropy.
-
-    Example:
-        stream = pm.MeanStream(
-            epsilon=1, delta=1e-6, max_participations=4, min_separation=8, bounds=(0, 5), steps=64
-        )
-        for i in range(16):
-            for release in stream.update(f"person {i % 8}", 3.5):
-                print(release.step, float(release), release.noise_sd)
-        stream.close()
-
-    Guarantees
+    Parameters
     ----------
-    See `StreamPlan`. The guarantee is about values at fixed public times: ids, order and number of
-    arrivals are public, and so is everything that decides who waits. The limit of participations,
-    the separation, the horizon and clipping are enforced here, nothing is owed by the caller but
-    that an old copy of a state file is never used again: copies are noticed by their place, and old
-    ones by the number of entries noted beside the file, but not when both were put back alike.
-    A stream belongs to the process that made it; in a fork of it, it raises.
+    state : path, optional
+        State file, which keeps every record and draw. Batches are on disk before their releases are
+        returned, and opening the file again continues exactly. Default: in memory, no restart.
+    noise : SimulatedNoise, optional
+        For tests only. Default: exact noise from system entropy.
+    clamp : bool, default True
+        Project estimates on the clipping bounds, at no further charge.
+    first_release : int, default 1
+        First step that is shown. The noise of the first steps can exceed the bounds.
+    level : float, default 0.95
+        Confidence level of the intervals, per step.
+    history : bool, default True
+        Keep all releases for `releases()`; otherwise only the latest.
+    moved : bool, default False
+        You state that a copied state file is the newest, and that its original is never used again.
+    sd : float, optional
+        Public upper bound of the standard deviation of one row, for a normal population interval.
+        Default: that interval uses the clipping bounds only.
+    icc : float, optional
+        With `sd`: public upper bound of the correlation of two rows of one person, from 0 to 1.
+        Default: any dependence.
+    settings : float, int or str
+        The parameters of `streams.plan`. For a finished plan use `from_plan`.
 
+    Raises
+    ------
+    ArgumentError, InfeasibleError
+        Before anything is read.
+
+    Privacy
+    -------
+    See `StreamPlan`: values at fixed public times. Ids, order and number of arrivals are public.
+    The stream enforces participations, separation, horizon and clipping. Never use an old copy of a
+    state file: the stream detects most copies, but not one restored with its notes beside it.
+
+    Notes
+    -----
+    A record waits until its person may take part again, then takes one step. A record without a
+    usable value counts as the center. A stream belongs to its process and refuses to run in a fork.
     Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1, on integers.
+
+    Examples
+    --------
+    stream = pm.MeanStream(
+        epsilon=1, delta=1e-6, max_participations=4, min_separation=8, bounds=(0, 5), steps=64
+    )
+    for i in range(16):
+        for release in stream.update(f"person {i % 8}", 3.5):
+            print(release.step, float(release), release.noise_sd)
+    stream.close()
     """
 
     def __init__(

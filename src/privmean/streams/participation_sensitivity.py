@@ -29,9 +29,14 @@ MOST = 10**6  # participations: fits count them one by one
 
 @dataclass(frozen=True)
 class Participation:
-    """How often one person may take part: at most `most` steps, any two `separation` apart.
+    """How often one person may take part.
 
-    `separation` b means that between two steps of one person lie at least b - 1 other steps.
+    Parameters
+    ----------
+    most : int
+        The most steps of one person.
+    separation : int, default 1
+        Smallest difference between two steps of one person.
     """
 
     most: int

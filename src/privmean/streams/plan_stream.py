@@ -89,62 +89,84 @@ def plan(
     n_per_period: int | None = None,
     groups: int | None = None,
 ) -> StreamPlan:
-    """Plan a private mean over a stream: running, of the last steps, decayed, of calendar periods.
+    """Plan a private mean over a stream: running, windowed, decayed, or of calendar periods.
 
     Parameters
     ----------
-    max_participations, min_separation
-        At most K steps a person, any two at least b steps apart; enforced by the stream.
-    epsilon, delta, rho
-        The budget of all releases together: (epsilon, delta) with delta > 0, or zCDP rho.
-    steps
-        The horizon: the stream refuses to go beyond. None for a stream without known end.
-    design_steps
-        How long a run the strategy is chosen for when `steps` is None.
-    goal, from_step, times
-        What matters: "shown", the mean squared error over all steps from `from_step` on of
-        releases clamped to the region; "rmse", the same without clamping; "final" (the last step),
-        or "times" (the listed steps).
-    last_within
-        With "shown": the noise of the last step may be at most so many times the least possible.
-    strategy
-        A strategy object instead of the choice by predicted error.
-    bounds, or clip_radius and center
-        The public region: values of one column between two limits, or rows within an l2 ball. With
-        neither, a radius around 0 is found privately from the first records of `search_persons`
-        people, for a tenth of epsilon; nothing is released before.
-    neighbors
-        "replace-one" (values replaced by any others) or "zero-out" (replaced by the center, at
-        half the noise).
-    release_every
-        Release after every this many arrivals; the rows of one step are then summed.
-    filler
-        Whether a step without any row is taken when nobody may pass, so that time goes on.
-    memory
-        Most numbers a coordinate that the strategy may keep.
-    window
-        Release the mean of the last so many steps instead of all.
-    half_life
-        Release the decayed mean: the weight of a row halves every so many steps.
-    period
-        "hour", "day", "week" or "month": a step is one such period (with arrivals) of public times,
-        and is taken when the next one begins. A person's row is the mean of what that person gave
-        in the period; who may not take part in it is left out of it. With window=1 (usual here)
-        each period's mean, with window=7 that of the last seven.
-    n_per_period
-        A public guess of the people in a period, from which errors are predicted; people beyond
-        eight times that (at least 65 536) are left out.
+    max_participations, min_separation : int
+        The most steps of a person, and the smallest difference between two of them; enforced by the
+        stream.
+    epsilon, delta, rho : float
+        Budget of all releases together: (epsilon, delta) with delta > 0, or zCDP rho.
+    steps : int, optional
+        Horizon, beyond which the stream refuses to run. Default: no known end.
+    design_steps : int, optional
+        Length of the run for which the strategy is chosen, if `steps` is not given.
+    goal : {"shown", "rmse", "final", "times"}, default "shown"
+        Error that matters: of clamped releases, of the noise, at the last step, or at `times`.
+    from_step : int, default 1
+        First step of "shown" and "rmse", which are root mean squares.
+    times : list of int, optional
+        The steps of "times".
+    last_within : float, default 1.75
+        With "shown": largest noise of the last step, relative to the least possible.
+    strategy : Strategy, optional
+        Default: the least predicted error.
+    dimension : int, default 1
+        Number of columns.
+    bounds : (float, float), optional
+        Public bounds of the values of one column, in their unit.
+    clip_radius, center : float
+        Public L2 ball of the rows, instead of bounds. The default center is 0.0.
+    search_persons : int, optional
+        Without bounds: a tenth of epsilon finds a radius from the first records of so many people,
+        before any release.
+    neighbors : {"replace-one", "zero-out"}, default "replace-one"
+        Values replaced by any others, or by the center at half the noise.
+    release_every : int, default 1
+        Arrivals per release; the rows of one step are summed.
+    filler : bool, default False
+        Take a step without a row if nobody may pass, so that time goes on.
+    memory : int, default 256
+        The most numbers per coordinate that the strategy may keep.
+    window : int, optional
+        Release the mean of the last steps, so many, instead of all.
+    half_life : float, optional
+        Release a decayed mean; the weight of a row halves every so many steps.
+    period : {"hour", "day", "week", "month"}, optional
+        A step is one such period of public times, and is taken when the next one begins. The row of
+        a person is the mean of the person's records in it.
+    n_per_period : int, optional
+        Public guess of n in a period. People beyond eight times that (at least 65,536) are
+        excluded.
+    groups : int, optional
+        For `GroupMeanStream`: public guess of the number of groups; `steps` counts all groups.
 
-    groups
-        For `GroupMeanStream`: a public guess of the number of groups, from which errors are
-        predicted. `steps` then counts the steps of all groups together.
+    Returns
+    -------
+    StreamPlan
+        Strategy, noise, predicted error and privacy guarantee.
 
     Raises
     ------
     ArgumentError, InfeasibleError
         Before anything is read.
 
-    Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1; proofs/continual.md.
+    Privacy
+    -------
+    Reads no data and charges nothing.
+
+    Notes
+    -----
+    Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1; docs/proofs/continual.md.
+
+    Examples
+    --------
+    from privmean.streams import plan
+
+    budget = dict(epsilon=1, delta=1e-6)
+    made = plan(max_participations=4, min_separation=8, bounds=(0, 5), steps=64, **budget)
+    print(made.rationale)
     """
     participation = Participation(max_participations, min_separation)
     target, kind, every_guess = _aim(window, half_life, period, n_per_period)

@@ -46,9 +46,16 @@ def _first_order(decay: float, rows: Floats, start: float = 0.0) -> Floats:
 
 @dataclass(frozen=True)
 class ScaledBuffered(Buffers):
-    """diag(t^-exponent) H diag(s^exponent q_s d_s) with buffers (weights, decays) in H.
+    """Strategy diag(t^-exponent) H diag(s^exponent q_s d_s) with buffers in H.
 
-    loading: the column norms d_s; None if all are 1.
+    Parameters
+    ----------
+    weights, decays : tuple of float
+        The buffers of H, as for `Buffered`.
+    exponent : float
+        Exponent of the scaling.
+    loading : ColumnNorms, optional
+        The column norms d_s. Default: 1.
     """
 
     exponent: float

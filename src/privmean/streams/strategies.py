@@ -104,7 +104,7 @@ class LowerToeplitz(Strategy):
 
 @dataclass(frozen=True)
 class Identity(LowerToeplitz):
-    """C = I: independent noise on every row, the sums are summed noise."""
+    """Strategy C = I: independent noise on every row."""
 
     name = "identity"
     taps = 1
@@ -119,7 +119,12 @@ class Identity(LowerToeplitz):
 
 @dataclass(frozen=True)
 class PrefixRoot(LowerToeplitz):
-    """The square root of the prefix-sum matrix: c_i = binomial(2i, i)/4^i."""
+    """Square root of the prefix-sum matrix: c_i = binomial(2i, i)/4^i.
+
+    Notes
+    -----
+    Source: Fichtenberger, Henzinger and Upadhyay (2023).
+    """
 
     name = "prefix root"
 
@@ -133,7 +138,12 @@ class PrefixRoot(LowerToeplitz):
 
 @dataclass(frozen=True)
 class MeanToeplitz(LowerToeplitz):
-    """c_i = 1/(i+1), made for running means; its inverse holds the Gregory coefficients."""
+    """Strategy for running means: c_i = 1/(i+1).
+
+    Notes
+    -----
+    Source: Kalinin, Najar, Roth and Lampert (2026).
+    """
 
     name = "mean Toeplitz"
 
@@ -143,7 +153,13 @@ class MeanToeplitz(LowerToeplitz):
 
 @dataclass(frozen=True)
 class DampedToeplitz(LowerToeplitz):
-    """c_0 = 1, c_i = a/(i+1): the mean Toeplitz with a weaker memory."""
+    """Mean Toeplitz strategy with damped columns: c_0 = 1, c_i = a/(i+1).
+
+    Parameters
+    ----------
+    a : float, default 0.7
+        Damping factor.
+    """
 
     a: float = 0.7
 
@@ -163,7 +179,17 @@ class DampedToeplitz(LowerToeplitz):
 
 @dataclass(frozen=True)
 class Decaying(LowerToeplitz):
-    """The prefix root with a decay: c_i = binomial(2i, i)/4^i (1-nu)^i (nu-DP-FTRL)."""
+    """Prefix root with a decay: c_i = binomial(2i, i)/4^i (1-nu)^i.
+
+    Parameters
+    ----------
+    nu : float
+        Decay per step.
+
+    Notes
+    -----
+    Source: nu-DP-FTRL, Choquette-Choo et al. (2024).
+    """
 
     nu: float
 
@@ -187,7 +213,15 @@ class Decaying(LowerToeplitz):
 
 @dataclass(frozen=True)
 class Toeplitz(LowerToeplitz):
-    """Any first column, given entry by entry (the first must be 1); zero after the last."""
+    """Strategy with a given first column; zero after its last entry.
+
+    Parameters
+    ----------
+    entries : tuple of float
+        The first column, which starts with 1.
+    label : str, default "Toeplitz"
+        Name of the strategy.
+    """
 
     entries: tuple[float, ...] = field(repr=False)
     label: str = "Toeplitz"
@@ -259,7 +293,15 @@ class _Cut(LowerToeplitz):
 
 @dataclass(frozen=True)
 class Banded(_Cut):
-    """The first p entries of another strategy's column, zero afterwards."""
+    """First p entries of another strategy's column; zero afterwards.
+
+    Parameters
+    ----------
+    base : LowerToeplitz
+        The other strategy.
+    p : int
+        Number of entries.
+    """
 
     @property
     def name(self) -> str:
@@ -275,9 +317,18 @@ class Banded(_Cut):
 
 @dataclass(frozen=True)
 class BandedInverse(_Cut):
-    """The inverse column of another strategy cut to its first p entries, and C its inverse.
+    """Strategy whose inverse has the first p entries of another strategy's inverse.
 
-    Cut inverses of the mean Toeplitz and of the prefix root are decreasing (checked when used).
+    Parameters
+    ----------
+    base : LowerToeplitz
+        The other strategy.
+    p : int
+        Number of entries.
+
+    Notes
+    -----
+    Truncated inverses of the mean Toeplitz and of the prefix root decrease (checked when used).
     """
 
     @property

@@ -24,9 +24,16 @@ GOALS = ("shown", "rmse", "final", "times")
 
 @dataclass(frozen=True)
 class ErrorGoal:
-    """Which steps matter: all from `first` on (root mean square), or only the given `times`.
+    """The steps whose error matters.
 
-    shown: judge the error after clamping, instead of that of the noise.
+    Parameters
+    ----------
+    first : int, default 1
+        Root mean square over all steps from this one on.
+    times : tuple of int, optional
+        Only these steps.
+    shown : ClampedError, optional
+        Use the error after clamping instead of that of the noise.
     """
 
     first: int = 1

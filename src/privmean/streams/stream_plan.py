@@ -27,7 +27,7 @@ from privmean.streams.strategy_error import RMSE
 PUBLIC = (
     "who arrives when: person ids, their order and number",
     "the number of steps, of records in the mean and of records that wait",
-    "the clipping region (unless it is on the bill)",
+    "the clipping region (unless the accounting has it)",
 )
 NOTE = (
     "protects the values of one person's records at fixed public times; it does not hide that, "
@@ -66,15 +66,51 @@ class StreamForecast:
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """Everything about a stream that is fixed before the first record. Reads no data.
+    """All that is fixed before the first record of a stream; reads no data.
 
-    Guarantees
+    Attributes
     ----------
-    unit: one person with all records. neighbours: same arrivals (ids, order, number); the values of
-    one person are replaced by any others ("replace-one") or by the center ("zero-out"). All
-    releases of the stream together are within the budget, also if later records depend on earlier
-    releases. Nothing is assumed about the values. groups: a public guess of the number of groups of
-    a keyed stream, 0 for none; horizon: its limit of steps in all groups together.
+    mechanism : PrefixMechanism
+        Strategy and noise scale.
+    budget : Budget
+        Budget of all releases together.
+    relation : {"replace-one", "zero-out"}
+        Neighbors.
+    center : tuple of float
+        Center of the clipping bounds.
+    clip_radius : float, optional
+        L2 clipping radius; None if it is found privately.
+    search : RadiusSearch, optional
+        The private search for the radius.
+    events : tuple of PrivacyEvent
+        The mechanism calls.
+    every : int
+        Arrivals per step.
+    filler : bool
+        Whether a step without a row is taken if nobody may pass.
+    rationale : str
+        Why the strategy was chosen.
+    design_steps : int
+        Steps for which the strategy was chosen.
+    target : AveragingTarget
+        What is averaged: all rows, a window, or with decay.
+    period : str
+        Calendar period of a step.
+    most_a_step : int
+        The most rows of a step.
+    groups : int
+        Public guess of the number of groups; 0 for none.
+    horizon : int, optional
+        The most steps of all groups together.
+    found : tuple of Candidate
+        The strategies that were compared.
+
+    Privacy
+    -------
+    The unit is one person with all records. Neighbors have the same arrivals (ids, order, number);
+    the values of one person are replaced by any others ("replace-one") or by the center
+    ("zero-out"). All releases together are within the budget, for any values, also if later records
+    depend on earlier releases.
     """
 
     mechanism: PrefixMechanism

@@ -26,16 +26,36 @@ FADED = 1e-280  # squares of weights below this are no longer exact
 
 @dataclass(frozen=True, eq=False)
 class StreamRelease(HasOutput):
-    """The released running mean after one step.
+    """The released mean after one step.
 
-    step: number of the step, from 1. arrivals: records that had arrived (public). records: records
-    in the mean (public; with a half-life: all so far). waiting: accepted records that wait for
-    their turn. estimate: shape (d,). noise_sd: standard deviation of the noise of one coordinate
-    before clamping. half_width: with probability `level` the estimate is at most this far (l2) from
-    the mean of the same clipped records; says nothing about the population or about clipping.
-    population: the same for the mean of the population, under what `assumes` says; records of one
-    person may depend in any way. period: the calendar period that the step stands for; group: of a
-    keyed stream.
+    Attributes
+    ----------
+    step : int
+        Number of the step, from 1.
+    arrivals : int
+        Records that had arrived (public).
+    records : int
+        Records in the mean (public); with a half-life all records so far.
+    waiting : int
+        Accepted records that wait for their turn.
+    estimate : array (d,)
+        The mean, in the unit of the value.
+    noise_sd : float
+        Standard deviation of the noise of one coordinate before clamping.
+    half_width : float
+        Half width (L2) of the noise-only interval, for the mean of the same clipped records.
+    level : float
+        Confidence level of the intervals.
+    secure : bool
+        False for simulated noise.
+    population : float
+        Half width of the confidence interval for the population mean, under `assumes`.
+    period : str
+        Calendar period of the step.
+    group : str, optional
+        Group of the step.
+    assumes : str
+        What the confidence interval assumes.
     """
 
     step: int

@@ -71,27 +71,47 @@ class _OpenLevel:
 
 
 class WithholdRelease(Journaled[WithholdPlan]):
-    """The private running mean by exponentially growing blocks of each person's records.
+    """Private running mean by exponentially growing blocks of each person's records.
 
-    The average of a person's records 2^(l-1)+1 .. 2^l is withheld until the last of them has come
-    and then added to the noisy sums of level l. At any time at least about half of the records are
-    in the released mean. No separation between records of one person is needed, noise of early
-    steps grows with the root of the number of levels only; `MeanStream` is better at late steps.
-
-    Arguments: those of `levels.plan_levels` (or a finished plan, for studies), and state, moved,
-    noise, level and history as for `MeanStream`. The state file keeps every record and every draw,
-    and a restart replays them.
-
-    Example:
-        stream = pm.WithholdRelease(max_records=16, bounds=(0, 1), epsilon=1, delta=1e-6)
-        for i in range(16):
-            stream.update(f"person {i % 4}", 0.5)
-        stream.close()
-
-    Guarantees
+    Parameters
     ----------
-    See `WithholdPlan`: values at fixed public times, not participation. One paid attempt at a
-    private interval a level; if it fails the public bounds serve.
+    state : path, optional
+        State file, which keeps every record and draw. Default: in memory, no restart.
+    noise : SimulatedNoise, optional
+        For tests only. Default: exact noise from system entropy.
+    level : float, default 0.95
+        Confidence level of the intervals.
+    history : bool, default True
+        Keep all releases; otherwise only the latest.
+    plan : WithholdPlan, optional
+        A finished plan, instead of settings.
+    moved : bool, default False
+        You state that a copied state file is the newest, and that its original is never used again.
+    settings : float, int or str
+        The parameters of `plan_levels`.
+
+    Raises
+    ------
+    ArgumentError, InfeasibleError
+        Before anything is read.
+
+    Privacy
+    -------
+    See `WithholdPlan`: values at fixed public times, not participation. Each level has one charged
+    attempt at a private interval; if it fails, the public bounds serve.
+
+    Notes
+    -----
+    The average of a person's records 2^(l-1)+1 .. 2^l is withheld until the last of them, then
+    added to level l. Records of one person need no separation. `MeanStream` is better at late
+    steps. Source: Kalinin, Najar, Roth and Lampert (2026), Algorithms 2 to 4.
+
+    Examples
+    --------
+    stream = pm.WithholdRelease(max_records=16, bounds=(0, 1), epsilon=1, delta=1e-6)
+    for i in range(16):
+        stream.update(f"person {i % 4}", 0.5)
+    stream.close()
     """
 
     def __init__(

@@ -36,12 +36,30 @@ def aggregate_files(
     now: float | None = None,
     bucket_bytes: int = 1 << 24,
 ) -> tuple[Tally, int]:
-    """The tally of all reports in the files, and the number of repeated reports.
+    """Return the tally of all reports in files, and the number of repeated reports.
 
-    A file holds binary reports, JSON lines (its first byte is a brace), or a tally made before;
-    tallies are added as they are and must be of other reports. The first report of a nonce counts,
-    in the order of the files; the same bytes again are duplicates, others are refused as
-    "conflict".
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    paths : iterable of path
+        Binary reports, JSON lines (the first byte is a brace), or tallies of other reports.
+    secret : bytes or tuple of bytes, optional
+        Secret that proves tickets.
+    now : float, optional
+        Time in seconds since 1970, for the deadline. Default: the clock.
+    bucket_bytes : int, default 2**24
+        Memory of one pass, in bytes.
+
+    Returns
+    -------
+    Tally, int
+        The tally, and the number of duplicates.
+
+    Notes
+    -----
+    The first report of a nonce counts, in the order of the files. The same bytes again are
+    duplicates; others are refused as "conflict".
     """
     files = [Path(item) for item in paths]
     total = Tally.empty(round_)

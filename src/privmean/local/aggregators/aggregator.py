@@ -29,11 +29,30 @@ class Receipt:
 
 
 class Aggregator:
-    """One round's reports, in memory: each nonce counts once, and its first report stays.
+    """Reports of one round in memory; each nonce counts once.
 
-    The same bytes again are a duplicate (a client's retry: nothing happens); other bytes under a
-    nonce that was used are a conflict, which is refused and counted. Remembers 32 bytes a report;
-    for more reports than fit use `aggregate_files` or the collector.
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    secret : bytes, optional
+        Secret that proves tickets, if the round issues its nonces.
+
+    Notes
+    -----
+    The first report of a nonce stays. The same bytes again are a duplicate; other bytes are a
+    conflict, which is refused and counted. Needs 32 bytes per report: for more reports use
+    `aggregate_files` or the collector.
+
+    Examples
+    --------
+    from privmean.local import Aggregator, estimate, mean_round, randomize
+
+    round_ = mean_round(0, 24, epsilon=1, persons=100)
+    server = Aggregator(round_)
+    for _ in range(100):
+        server.add(randomize(round_, 7.5, epsilon=1))
+    print(estimate(server.tally).value)
     """
 
     def __init__(self, round_: Round, *, secret: bytes | None = None) -> None:

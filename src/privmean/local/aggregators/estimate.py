@@ -36,24 +36,65 @@ SHOWN = 10  # numbers that a print lists
 class Estimate(HasOutput):
     """An estimate from private reports, with a radius that holds at every epsilon.
 
-    value: shape (coordinates,), (dimension,) or (coordinates, items). radius: with probability at
-    least 1 - beta over clients and coins, the error is at most this, in the given `norm`:
-    "absolute" (each coordinate, all at once), "l2", or "sup" (all items at once). target: what the
-    radius is about. radii: one a coordinate or item where they differ. raw: the unbiased estimate
-    before anything was cut or projected, and raw_radius its radius. spread: its approximate
-    standard error, shaped like `raw`; noise: its standard error about the plain mean of the very
-    people who reported; freedom: the degrees of freedom of both. effective: the effective number
-    of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence: how far one report can
-    move the estimate (in the norm). trivial: the radius says no more than
-    the public range, and the value is its center. weights: as asked for; used: "minimax" or
-    "uniform", as the reports were weighted. heterogeneity: the test that all levels agree, and
-    `relation` in words. unseen: a relation of epsilon and value that moves the answer by so much
-    is found nine times in ten (0 with equal weights, which none can bias). candidates: how many
-    answers radius and intervals must hold for, because the test chose one of them.
-    persons: of a protocol of several rounds, how many people spent which epsilon in all of them.
-    messages: how many reports the protocol asks of each person. jump: the width of what one report
-    does, for intervals (largest_influence by default). proved: the proved radius of each single
-    number at a failure probability, which no interval exceeds.
+    Attributes
+    ----------
+    value : array
+        Shape (coordinates,), (dimension,) or (coordinates, items).
+    radius : float
+        With probability at least 1 - beta the error is at most this, in `norm`.
+    norm : {"absolute", "l2", "sup"}
+        Each coordinate at once, L2, or all items at once.
+    beta : float
+        Failure probability of the radius.
+    mechanism, target : str
+        The mechanism, and what the radius is about.
+    raw, raw_radius : array, float
+        Unbiased estimate before clipping and projection, and its radius.
+    radii : array
+        Radii per coordinate or item, if they differ.
+    spread : array
+        Approximate standard error, shaped like `raw`.
+    noise : array
+        Standard error about the mean of the people who reported.
+    effective : float
+        Effective number of reports: sum of tanh^2(epsilon/2), or 1/(sum w^2 v).
+    reports : int
+        Number of reports.
+    rejected : dict
+        Refused reports by reason.
+    levels : tuple of Level
+        The epsilon levels with their weights.
+    largest_influence : float
+        How far one report can move the estimate, in `norm`.
+    heterogeneity : Heterogeneity
+        Test that all levels agree, and `relation` in words.
+    weights : str
+        The weights that were asked.
+    trivial : bool
+        Whether the radius is at least the public range, and the value is its center.
+    secure : bool
+        False for simulated noise.
+    notes : tuple of str
+        Remarks.
+    details : dict
+        Further numbers of the mechanism.
+    persons : dict, optional
+        Of a protocol of several rounds: n by total epsilon.
+    freedom : float
+        Degrees of freedom of `spread` and `noise`.
+    messages : int
+        Reports that the protocol asks of each person.
+    used : {"minimax", "uniform"}
+        The weights that were used.
+    unseen : float
+        A relation of epsilon and value that moves the answer by this much is found nine times in
+        ten; 0 for equal weights.
+    candidates : int
+        Number of answers for which radius and intervals hold, since the test chose one.
+    jump : float
+        Width of what one report does, for intervals. Default: `largest_influence`.
+    proved : callable, optional
+        Proved radius of each number at a failure probability, which no interval exceeds.
     """
 
     value: Floats

@@ -28,22 +28,46 @@ def estimate(
     epsilon_cap: object | None = None,
     project: bool = True,
 ) -> Estimate:
-    """The estimate from all reports of a tally.
+    """Return the estimate from all reports of a tally.
 
-    beta: the radius fails with at most this probability (the round's by default). weights, where
-    more than one level reported: "tested" (default: by what each level's reports tell, unless
-    Cochran's test at level 0.05 finds that the levels disagree, then equal; radius and intervals
-    pay for both), "uniform" (equal: the only choice that holds however epsilon and value are
-    related), "minimax" (by what each level's reports tell, untested), or "published" (as the
-    source prints them, `published_weights`). epsilon_cap: weights are
-    computed as if no epsilon were larger, which limits poisoning by claimed levels. project:
-    return distributions projected to the simplex (`raw` keeps the unbiased numbers).
+    Parameters
+    ----------
+    tally : Tally
+        The reports.
+    beta : float, optional
+        Failure probability of the radius. Default: that of the round.
+    weights : {"tested", "uniform", "minimax", "published"}, default "tested"
+        Weights of several levels: minimax unless Cochran's test (level 0.05) finds that levels
+        disagree, equal, minimax without a test, or as the source prints them.
+    epsilon_cap : float, optional
+        Compute weights as if no epsilon were larger, against poisoning by claimed levels.
+    project : bool, default True
+        Project distributions to the simplex; `raw` keeps the unbiased numbers.
 
-    Guarantees. Post-processing of private reports: it cannot weaken anybody's privacy. The radius
-    holds with probability 1 - beta if people are independent, all clients are honest (what others
-    can do is `poisoning`), and epsilon is not related to the value. Equal weights do not need the
-    last; tested ones fail besides with the probability that the test misses a relation, and
-    `unseen` says how large one it may well miss.
+    Returns
+    -------
+    Estimate
+        Value, radius and standard error.
+
+    Privacy
+    -------
+    Post-processing of private reports, at no further charge.
+
+    Notes
+    -----
+    The radius assumes that people are independent, clients are honest, and epsilon is unrelated to
+    the value. Equal weights need no unrelated epsilon. With tested weights the test may miss a
+    relation; `unseen` says how large.
+
+    Examples
+    --------
+    import numpy as np
+    from privmean.local import estimate, mean_round, tally_many
+
+    round_ = mean_round(0, 1, epsilon=2, persons=2000)
+    tally = tally_many(round_, np.full(2000, 0.5), epsilon=2)
+    found = estimate(tally)
+    found.value, found.radius
     """
     failure = tally.round.beta if beta is None else validate.fraction("beta", beta)
     validate.choice("weights", weights, [*CHOICES, PUBLISHED])
@@ -77,11 +101,22 @@ def _tested(tally: Tally, beta: float, cap: object | None, project: bool) -> Est
 def item_oracle(
     reports: Tally | Batch, *, weights: str = TESTED, coordinate: int = 0
 ) -> ItemOracle | ReportOracle:
-    """Single items' shares on demand, from a Hadamard or sketch round of any size.
+    """Return an oracle for the shares of single items, from a Hadamard or sketch round.
 
-    reports: a tally (an item then costs a pass over the rows), or the reports themselves (a pass
-    over the reports: for more rows than reports, where a sketch has next to no bias). weights: as
-    in `estimate`; "tested" tests each item that is asked for.
+    Parameters
+    ----------
+    reports : Tally or Batch
+        A tally (an item costs a pass over the rows), or the reports (a pass over the reports). The
+        reports suit sketches with more rows than reports.
+    weights : {"tested", "uniform", "minimax", "published"}, default "tested"
+        As for `estimate`; "tested" tests each item.
+    coordinate : int, default 0
+        The coordinate.
+
+    Returns
+    -------
+    ItemOracle or ReportOracle
+        Gives the share of an item.
     """
     validate.choice("weights", weights, list(CHOICES))
     round_ = reports.round

@@ -37,13 +37,26 @@ def squared(round_: Round) -> bool:
 
 @dataclass
 class Tally:
-    """The integer state of one round. Two tallies of disjoint reports add up.
+    """Integer state of one round; tallies of disjoint reports add up.
 
-    counts: reports a cell. sums: shape (cells, width). squares: sums of squared payloads a cell
-    (scalar mechanisms). moments: sums of squares a coordinate, shape (cells, width), where the
-    law of a report leaves them open (caps of a ball); None for tallies kept before. rejected:
-    refused reports by reason. fingerprint: the sum of all nonces modulo 2^128, so that two tallies
-    can be compared. secure: False once a simulated report is in.
+    Attributes
+    ----------
+    round : Round
+        The round.
+    counts : array (cells,)
+        Reports per cell.
+    sums : array (cells, width)
+        Sums of payloads per cell.
+    squares : list of int
+        Sums of squared payloads per cell (scalar mechanisms).
+    rejected : Counter
+        Refused reports by reason.
+    fingerprint : int
+        Sum of all nonces modulo 2^128, to compare tallies.
+    secure : bool
+        False after a simulated report.
+    moments : array (cells, width), optional
+        Sums of squares per coordinate, for caps of a ball.
     """
 
     round: Round
@@ -177,7 +190,20 @@ def is_tally(data: bytes) -> bool:
 
 
 def merge_all(round_: Round, tallies: Iterable[Tally]) -> Tally:
-    """The tally of all; an empty one for none."""
+    """Return the sum of tallies.
+
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    tallies : iterable of Tally
+        Tallies of disjoint reports; the sum of none is empty.
+
+    Returns
+    -------
+    Tally
+        The sum.
+    """
     total = Tally.empty(round_)
     for tally in tallies:
         total = total.merge(tally)

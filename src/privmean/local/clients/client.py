@@ -75,19 +75,43 @@ def randomize(
     entropy: Entropy | None = None,
     point: int | None = None,
 ) -> bytes:
-    """One report on `value`, ready to be sent. Each call spends epsilon again: see `Client`.
+    """Return one report on a value, ready to be sent.
 
-    value: a number, a vector or an item, as the round asks; anything else counts as missing, and
-    a missing value sends a report too. epsilon: what the client allows for its reports of one
-    protocol; this one uses the largest level of the round's menu that is no larger (than its
-    share of it, where the round is one of several that each client answers). entropy: the
-    operating system's unless given; anything seeded is for simulation only. point: in a round
-    for a curve, the number of the design point at which the value was observed; it is public.
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    value : float, list of float or int
+        A number, a vector or an item. Anything else counts as missing, and is reported too.
+    epsilon : float
+        What the client allows for its reports of one protocol. The report uses the largest level of
+        the menu that is within it, or within its share of several rounds.
+    nonce : bytes, optional
+        Default: random.
+    ticket : Ticket, optional
+        The right to report, if the round issues its nonces.
+    entropy : callable, optional
+        For simulations only. Default: system entropy.
+    point : int, optional
+        In a round for a curve: public number of the design point of the value.
 
-    Guarantees. Unit: this one report, whatever the value was, all records of the person behind
-    it. The law of the bytes changes by a factor of at most e^epsilon between any two values
-    (exactly, by integer coins; PrivUnit is idealised). Public: the round, the level, the nonce,
-    that a report was sent, and the design point. Nothing about the data is assumed.
+    Returns
+    -------
+    bytes
+        The report.
+
+    Privacy
+    -------
+    The unit is this report, with all records behind it. The distribution of the bytes changes by a
+    factor of at most e^epsilon between any two values. That is exact, except for PrivUnit. Public
+    are the round, level, nonce and design point, and that a report was sent. Each call costs
+    epsilon again: see `Client`.
+
+    Examples
+    --------
+    from privmean.local import mean_round, randomize
+
+    report = randomize(mean_round(0, 24, epsilon=1, persons=100), 7.5, epsilon=1)
     """
     level = _level(round_, epsilon, ticket)
     before = _place(round_, point)
@@ -107,12 +131,31 @@ def randomize(
 
 
 class Client:
-    """One person's side: an epsilon of its own, and a ledger that never spends it twice.
+    """One person's device, with an epsilon and a ledger that never charges it twice.
 
-    epsilon: the most that one measurement may spend: one report, or the reports of all rounds of
-    one protocol that asks each client more than once (`Round.messages`). ledger: remembers what
-    was sent, and the total that this person allows. identity: a public name, needed only for
-    rounds that ask a part of the clients.
+    Parameters
+    ----------
+    epsilon : float
+        The most that one measurement may cost: one report, or all rounds of one protocol
+        (`Round.messages`).
+    ledger : Ledger
+        Remembers the reports and the total that this person allows.
+    identity : str, optional
+        Public name, required for rounds that ask a part of the clients.
+    entropy : callable, optional
+        For simulations only. Default: system entropy.
+
+    Privacy
+    -------
+    Each report is epsilon-DP for the value of this person; see `randomize`.
+
+    Examples
+    --------
+    from privmean.local import Client, Ledger, mean_round
+
+    round_ = mean_round(0, 24, epsilon=1, persons=10_000)
+    client = Client(epsilon=1, ledger=Ledger(":memory:", limit=4))
+    client.report(round_, 7.5)
     """
 
     def __init__(

@@ -28,21 +28,36 @@ Reports = dict[bytes, _Sent]
 
 
 class Ledger:
-    """The reports of one client and their total epsilon, in a small append-only file.
+    """Reports of one client and their total epsilon, in a small append-only file.
 
-    path: the file (":memory:" for tests), made if there is none, for its owner alone. limit: the
-    most that all reports together may spend. moved: your word that the file, which is a copy or
-    comes from another disk, is the newest one and that the original is never used again; without it
-    such a file is refused, and one of several names (hard links).
+    Parameters
+    ----------
+    path : path
+        The file, made for its owner alone; ":memory:" for tests.
+    limit : float
+        The most that all reports together may cost.
+    moved : bool, default False
+        You state that a copied file is the newest, and that its original is never used again.
+        Without it a copy and a hard link are refused.
 
-    The report is stored and synchronised to disk before it is handed out, so that neither a crash
-    nor a loss of power makes the client draw again; several processes and threads may use the
-    file. A copy of it made at any moment holds all that was handed out until then; an old copy put
-    back forgets what came later, and is refused where `FILE.seen` beside it tells. It holds only
-    what was or may be sent, never the values; keep it all the same, because who reads the reports
-    of many rounds learns what the rounds tell.
+    Raises
+    ------
+    PrivmeanError
+        If the file cannot be used; nothing is sent then.
 
-    Raises PrivmeanError if the file cannot be used; nothing is sent then.
+    Privacy
+    -------
+    A report is on disk before it is returned, so that no crash makes the client draw again. An
+    older copy forgets later reports, and is refused where `FILE.seen` shows it. The file never
+    holds values. Keep it secret: reports of many rounds reveal what the rounds reveal.
+
+    Examples
+    --------
+    from privmean.local import Client, Ledger, mean_round
+
+    round_ = mean_round(0, 24, epsilon=1, persons=10_000)
+    client = Client(epsilon=1, ledger=Ledger("my-reports.db", limit=4))
+    client.report(round_, 7.5)
     """
 
     def __init__(self, path: str | os.PathLike[str], *, limit: object, moved: bool = False) -> None:

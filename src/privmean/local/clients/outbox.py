@@ -17,22 +17,32 @@ PATIENCE = 60.0  # seconds to wait for another process
 
 
 class Outbox:
-    """A queue of reports for any number of servers and rounds, in an SQLite file.
+    """Queue of reports for any number of servers and rounds, in an SQLite file.
 
-    path: the file, made for its owner alone if there is none. Several processes may use it. What
-    lies here is private already. To send it twice is harmless, because a server counts it once;
-    to lose it, too, because the ledger makes the same bytes again.
+    Parameters
+    ----------
+    path : path
+        The file, made for its owner alone. Several processes may use it.
 
-    Raises PrivmeanError if the file cannot be used.
+    Raises
+    ------
+    PrivmeanError
+        If the file cannot be used.
 
-    Example:
-        from privmean.local import Client, Ledger, Outbox, mean_round
+    Privacy
+    -------
+    Holds private reports only. A server counts a repeated report once, and the ledger returns the
+    same bytes for a lost one.
 
-        round_ = mean_round(0, 24, epsilon=1, persons=10_000)
-        client = Client(epsilon=1, ledger=Ledger("my-reports.db", limit=4))
-        outbox = Outbox("to-send.db")
-        outbox.put("http://127.0.0.1:8000", round_, client.report(round_, 7.5))
-        outbox.flush(attempts=1)  # {"accepted": ..., "waiting": ..., "problems": [...], ...}
+    Examples
+    --------
+    from privmean.local import Client, Ledger, Outbox, mean_round
+
+    round_ = mean_round(0, 24, epsilon=1, persons=10_000)
+    client = Client(epsilon=1, ledger=Ledger("my-reports.db", limit=4))
+    outbox = Outbox("to-send.db")
+    outbox.put("http://127.0.0.1:8000", round_, client.report(round_, 7.5))
+    outbox.flush(attempts=1)  # {"accepted": ..., "waiting": ..., "problems": [...], ...}
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

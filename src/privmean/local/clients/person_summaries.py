@@ -12,10 +12,17 @@ LARGEST = 1.7976931348623157e308
 
 
 def person_mean(records: Iterable[object] | None) -> float:
-    """The mean of one person's records; NaN (a null, which is reported as such) without any.
+    """Return the mean of one person's records.
 
-    Missing records are left out; infinite ones count as the largest float. What cannot be listed
-    (None, say) holds no record.
+    Parameters
+    ----------
+    records : list of float
+        Missing records are excluded; infinite records count as the largest float.
+
+    Returns
+    -------
+    float
+        The mean; NaN, which is reported as missing, without records.
     """
     clean = [min(max(x, -LARGEST), LARGEST) for x in _numbers(records) if not math.isnan(x)]
     if not clean:
@@ -45,11 +52,19 @@ def _rows(covariates: object) -> list[list[float]]:
 
 
 def slope(covariates: Iterable[Iterable[object]], responses: Iterable[object]) -> list[float]:
-    """One person's least-squares coefficients; all NaN where they are not determined.
+    """Return one person's least-squares coefficients.
 
-    covariates: one row a record (put a 1 in each row for an intercept). Rows with anything
-    missing or infinite are left out. Solved by elimination with complete pivoting; a pivot below
-    1e-9 of the first one counts as not determined.
+    Parameters
+    ----------
+    covariates : list of list of float
+        One row per record, with a 1 for an intercept.
+    responses : list of float
+        One per record. Rows with missing or infinite numbers are excluded.
+
+    Returns
+    -------
+    list of float
+        The coefficients; all NaN if a pivot is below 1e-9 of the first (complete pivoting).
     """
     rows, ys = _rows(covariates), _numbers(responses)
     width = max((len(row) for row in rows), default=0)

@@ -88,14 +88,37 @@ def randomize_many(
     noise: Noise | None = None,
     points: object = None,
 ) -> Batch:
-    """One report a client, as arrays (`to_bytes` gives the wire format).
+    """Return one report per client, as arrays.
 
-    values: shape (n,) or (n, coordinates or dimension). epsilon: what each client allows, one
-    number or shape (n,). Values outside their range, infinite or missing ones are handled as by
-    `randomize`. points: of a curve, the number of each client's design point, shape (n,). Only the
-    shape and the points, which are public, can be wrong.
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    values : array (n,) or (n, coordinates)
+        One value per client. Values that are missing, infinite or outside are handled by
+        `randomize`'s rules.
+    epsilon : float or array (n,)
+        What each client allows.
+    noise : SimulatedNoise, optional
+        For tests only.
+    points : array (n,), optional
+        Of a curve: number of each client's design point.
 
-    Guarantees. As `randomize`, for each row on its own. Public: n, the levels, the nonces.
+    Returns
+    -------
+    Batch
+        The reports; `to_bytes` gives the wire format.
+
+    Privacy
+    -------
+    As for `randomize`, for each row alone. Public are n, the levels, the nonces and the points.
+
+    Examples
+    --------
+    import numpy as np
+    from privmean.local import mean_round, randomize_many
+
+    batch = randomize_many(mean_round(0, 1, epsilon=2, persons=50), np.full(50, 0.5), epsilon=2)
     """
     source: Noise = ExactNoise() if noise is None else noise
     number = len(values)
@@ -117,7 +140,39 @@ def tally_many(
     chunk: int = 1 << 15,
     points: Any = None,
 ) -> Tally:
-    """Randomize and count at once, in chunks: bounded memory however many clients."""
+    """Randomize and count reports in chunks, with bounded memory.
+
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    values : array (n,) or (n, coordinates)
+        One value per client.
+    epsilon : float or array (n,)
+        What each client allows.
+    noise : SimulatedNoise, optional
+        For tests only.
+    chunk : int, default 32768
+        Clients per chunk.
+    points : array (n,), optional
+        Of a curve: number of each client's design point.
+
+    Returns
+    -------
+    Tally
+        Counts of all reports.
+
+    Privacy
+    -------
+    As for `randomize_many`.
+
+    Examples
+    --------
+    import numpy as np
+    from privmean.local import mean_round, tally_many
+
+    tally = tally_many(mean_round(0, 1, epsilon=2, persons=50), np.full(50, 0.5), epsilon=2)
+    """
     total = Tally.empty(round_)
     own = _allowed(epsilon)
     if not hasattr(values, "__len__"):
