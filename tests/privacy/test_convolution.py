@@ -36,8 +36,8 @@ def test_the_grid_is_a_pair_of_laws_above_the_exact_one(name, step):
     pieces = PIECES[name]
     found, law = convolved(pieces, step), law_of(pieces)
     assert math.isclose(found.masses.sum(), 1, rel_tol=1e-12)
-    assert math.isclose(np.sum(found.masses * np.exp(-found.events)), 1, rel_tol=1e-10)
-    assert np.allclose(found.events / step, np.round(found.events / step), atol=1e-9)
+    assert math.isclose(np.sum(found.masses * np.exp(-found.losses)), 1, rel_tol=1e-10)
+    assert np.allclose(found.losses / step, np.round(found.losses / step), atol=1e-9)
     for epsilon in np.linspace(-2, 4, 61):
         truth = max(exact.delta_of(law, epsilon), 0.0)
         claim = found.with_gaussian(0.0, epsilon)
@@ -65,7 +65,7 @@ def test_the_twin_that_rounds_losses_otherwise_falls_below(rounded, monkeypatch)
 def test_gaussian_noise_besides_has_no_grid(mu):
     """Against quadrature with forty digits over the law that is on the grid."""
     found = convolved(PIECES["two kinds"], 0.03)
-    law = found.events, found.masses
+    law = found.losses, found.masses
     for epsilon in (-0.5, 0.0, 0.7, 2.5, 5.0):
         truth = exact.delta_with_gaussian(law, mu, epsilon)
         claim = found.with_gaussian(mu, epsilon)
@@ -76,10 +76,10 @@ def test_mass_beyond_the_window_is_small_and_counted():
     """Many pieces: the window is shorter than the sum of their losses, by Chernoff's bound."""
     pieces = {(Fraction(3), 1): 1000}
     found = convolved(pieces, 0.01)
-    assert found.events.max() < 1000 / 3
+    assert found.losses.max() < 1000 / 3
     rate = 1 / 3
     p = 1 / (1 + math.exp(-rate))  # responses: a binomial law
-    beyond = [k for k in range(1001) if (2 * k - 1000) * rate > found.events.max()]
+    beyond = [k for k in range(1001) if (2 * k - 1000) * rate > found.losses.max()]
     logs = [
         math.lgamma(1001) - math.lgamma(k + 1) - math.lgamma(1001 - k)
         + k * math.log(p) + (1000 - k) * math.log1p(-p)
@@ -110,7 +110,7 @@ def test_rounding_of_transforms_is_within_what_is_added():
         one = convolution._cells(scale, shift, 0.05, cells)
         for _ in range(times):
             total = sum(one[k] * np.roll(total, k) for k in np.flatnonzero(one))
-    at = (found.events / 0.05).round().astype(int) % cells
+    at = (found.losses / 0.05).round().astype(int) % cells
     assert np.abs(found.masses - total[at]).sum() < found.infinite / 10
 
 

@@ -462,7 +462,7 @@ def test_a_charge_that_cannot_be_written_is_not_made(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", broken)
-        with pytest.raises(PrivmeanError, match=r"no space.*nothing was released"):
+        with pytest.raises(PrivmeanError, match=r"no space.*Nothing was released"):
             charge(ledger)
     assert len(ledger.entries) <= 1  # it may have reached the disk; it is never counted twice
     left = ledger.left().epsilon

@@ -56,7 +56,8 @@ def test_a_command_on_a_full_disk_names_the_ledger_and_says_that_nothing_counted
     done = limited(COMMAND, *map(str, words), "--label", label, "--ledger", str(book))
     assert done.returncode == 2
     assert done.stdout == ""
-    for said in (str(book), "the disk is full", "does not count", "nothing was released", "room"):
+    told = ("the disk is full", "does not count", "Nothing was released", "Make room")
+    for said in (str(book), *told):
         assert said in done.stderr, done.stderr
     assert book.read_bytes() == whole
     charge(Ledger(book), "two")  # the disk has room again
@@ -74,7 +75,7 @@ def test_a_full_disk_in_python_is_an_error_of_the_library(book):
         "    print(error, ledger.left().describe())\n",
         str(book),
     )
-    assert f"{book}: the disk is full; this charge does not count" in done.stdout, done.stderr
+    assert f"{book}: the disk is full. This charge does not count" in done.stdout, done.stderr
     assert "epsilon=0.9" in done.stdout
     assert book.read_bytes() == whole
 
@@ -84,7 +85,7 @@ def test_a_ledger_that_a_full_disk_cannot_hold_is_not_made(tmp_path):
     limits = [word for k in range(20) for word in ("--limit", f"analyst {k}/month=0.1")]
     done = limited(COMMAND, "ledger", "create", str(place), "--epsilon", "1", *limits)
     assert done.returncode == 2
-    assert "cannot be made: the disk is full; make room" in done.stderr
+    assert "cannot be made: the disk is full. Make room" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -117,7 +118,7 @@ def test_what_a_failed_write_left_is_taken_back(book, monkeypatch, part):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(journal, "_write", failing)
-    with pytest.raises(PrivmeanError, match="Input/output error; this charge does not count"):
+    with pytest.raises(PrivmeanError, match=r"Input/output error\. This charge does not count"):
         charge(ledger, "lost")
     assert book.read_bytes() == whole
     monkeypatch.undo()
@@ -237,7 +238,7 @@ def test_what_is_no_regular_file_is_refused_before_anything_is_read(tmp_path):
         for text in said:
             assert f"{os.path.basename(place)}'" in text
             assert f"is {kind}" in text, text
-            assert "name a regular file" in text
+            assert "Name a regular file" in text
 
 
 def test_a_link_to_a_free_name_is_a_place_for_a_ledger(tmp_path):

@@ -308,7 +308,7 @@ class Regression(QuestionDefaults):
                 "range",
                 None,
                 "or a delta is required beside an assumption",
-                "pass delta=1e-6, WorkingErrors(..., range=(-1, 1)) or "
+                "pass delta=1e-6, WorkingErrors(..., coefficient_bounds=(-1, 1)) or "
                 "method=WinsorizedMean(..., range=(-1, 1))",
             )
         return WinsorizedMean(assume, range=limits, design_effect=effect)
