@@ -1,25 +1,91 @@
-"""User pages use the standard terms of the glossary."""
+"""Texts for users have the standard terms of the glossary, short sentences and lines, whole."""
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import pytest
 
-from doc_pages import DOCS, prose
+import privmean
+from doc_pages import DOCS, pages, prose
 from plain_words import RETIRED, retired_terms
-from test_page_sizes import LIMITS, LOCAL
+from privmean.output import WIDTH
+from test_page_sizes import LIMITS, LOCAL, SENTENCE, sentences
+from user_texts import docstrings, help_texts, prints, releases, status_texts
 
-PAGES = [*LIMITS, *LOCAL, "../README"]
+TRUST = ("accuracy", "verification", "limits", "statuses", "api")
+GUIDES = [*LIMITS, *LOCAL, *TRUST, "../README"]
+SOURCES = {"help": help_texts, "docstrings": docstrings, "prints": prints, "statuses": status_texts}
+WRITES = {"warn", "warning", "info", "echo", "wrong"}
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_user_pages_have_no_retired_term(name):
-    text = re.sub(r"`[^`]+`", "code", prose(DOCS / f"{name}.md"))
-    assert retired_terms([(name, " ".join(text.split()))]) == []
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_pages_have_no_retired_term(page):
+    text = re.sub(r"`[^`]+`", "code", prose(page))
+    assert retired_terms([(page.stem, _flat(text))]) == []
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_sentences_of_guides_are_short(name):
+    assert _long(sentences(DOCS / f"{name}.md")) == []
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_texts_have_no_retired_term(kind):
+    texts = SOURCES[kind]()
+    assert len(texts) > 10
+    assert retired_terms((name, _flat(text)) for name, text in texts) == []
+
+
+def test_messages_have_no_retired_term():
+    assert retired_terms(_messages()) == []
+
+
+@pytest.mark.parametrize("kind", ["help", "statuses"])
+def test_sentences_of_texts_are_short(kind):
+    said = [_flat(text) for _, text in SOURCES[kind]()]
+    assert _long(sentence for text in said for sentence in re.split(r"(?<=[.!?])\s", text)) == []
+
+
+def test_prints_have_at_most_the_width():
+    wide = [(name, line) for name, text in prints() for line in text.splitlines()]
+    assert [(name, line) for name, line in wide if len(line) > WIDTH] == []
+
+
+def test_assumptions_are_whole():
+    cut = [(name, text) for name, release in releases() for text in release.assumptions]
+    assert len(cut) > len(releases())
+    assert [(name, text) for name, text in cut if "…" in text or "..." in text] == []
 
 
 def test_retired_terms_names_place_and_replacement():
     (found,) = retired_terms([("page", "4711 persons"), ("other", "4,711 people")])
     assert found.startswith("page: 'persons'")
     assert found.endswith(RETIRED[r"\bpersons\b"])
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _long(found):
+    return [sentence for sentence in found if len(sentence.split()) > SENTENCE]
+
+
+def _messages():
+    """Texts that are raised, warned of, logged or written, with their place; the local model
+    keeps the names of its wire format."""
+    folder = Path(privmean.__file__).parent
+    for path in sorted({*folder.rglob("*.py")} - {*(folder / "local").rglob("*.py")}):
+        for node in ast.walk(ast.parse(path.read_text())):
+            raised = isinstance(node, ast.Raise)
+            if raised or (isinstance(node, ast.Call) and _called(node) in WRITES):
+                parts = [item.value for item in ast.walk(node) if isinstance(item, ast.Constant)]
+                text = " ".join(part for part in parts if isinstance(part, str))
+                yield f"{path.relative_to(folder)}:{node.lineno}", text
+
+
+def _called(node: ast.Call) -> str:
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))

@@ -253,7 +253,7 @@ def test_engines_and_charges_are_stated(tmp_path):
     moved[NAME]["ledger"] = {"number": 1, "digest": ledger.entries[0].digest}
     moved[NAME]["digest"] = digest_of(moved)
     assert verify(moved)
-    assert "less than its promise" in verify(moved, ledger=ledger).problems[0]
+    assert "less than its guarantee" in verify(moved, ledger=ledger).problems[0]
 
 
 # --- what was changed ----------------------------------------------------------------------------
@@ -412,9 +412,7 @@ def test_a_simulated_release_is_private_for_nobody():
     release = _mean(bounds=(-10, 20), noise=pm.SimulatedNoise(1))
     assert release.interval().to_dict()["secure"] is False
     assert release.noise_interval().to_dict()["secure"] is False
-    assert verify(release).problems == (
-        "the noise was simulated: the release is private for nobody",
-    )
+    assert verify(release).problems == ("the noise was simulated: the release protects no person",)
 
 
 # --- files that are none -------------------------------------------------------------------------

@@ -164,7 +164,7 @@ def test_a_file_cannot_print_lines_of_its_own():
 
 # --- genuine releases ----------------------------------------------------------------------------
 
-SIMULATED = "the noise was simulated: the release is private for nobody"
+SIMULATED = "the noise was simulated: the release protects no person"
 RNG = np.random.default_rng(3)
 SIZE = 400
 TABLE = {

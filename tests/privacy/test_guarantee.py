@@ -281,7 +281,7 @@ def problem_of(values):
 def test_an_empty_bill_is_no_bill():
     empty = Guarantee("replace-one", (), 1.0)
     assert not empty.verify()
-    assert "the bill is empty" in empty.problems()[0]
+    assert "the accounting is empty" in empty.problems()[0]
     with pytest.raises(PrivmeanError, match="empty"):
         empty.require()
     assert "empty" in problem_of(resealed({**stored(made()), "mechanisms": []}))
@@ -308,7 +308,7 @@ def test_a_bill_relabelled_for_other_neighbours_is_noticed(made_for):
     values = stored(Guarantee.of(PROMISE, made_for, bill).require())
     relabelled = {**values, "neighbors": other}
     assert "digest does not fit" in str(Guarantee.from_dict(relabelled).problems())
-    assert f"does not hold for {other} neighbours" in problem_of(resealed(relabelled))
+    assert f"does not hold for {other} neighbors" in problem_of(resealed(relabelled))
     for index in range(2):
         half = json.loads(json.dumps(relabelled))
         half["mechanisms"][index]["neighbors"] = other
@@ -321,7 +321,7 @@ def test_entries_that_name_no_neighbours_stand_on_no_bill():
         assert "'nameless'" in guarantee.problems()[0]
     values = stored(made())
     values["mechanisms"][0]["neighbors"] = None
-    assert "no neighbours are named for 'histogram'" in problem_of(resealed(values))
+    assert "no neighbors are named for 'histogram'" in problem_of(resealed(values))
     values["mechanisms"][0]["neighbors"] = "neighbours"
     with pytest.raises(ArgumentError, match="neighboring relation"):
         Guarantee.from_dict(values)
@@ -349,7 +349,7 @@ def test_a_guarantee_of_an_older_privmean_is_read_but_not_verified():
     assert guarantee.spent() == 1.0
     assert not guarantee.verify()
     assert "an older privmean" in guarantee.problems()[0]
-    assert "no neighbours are named for 'sum', 'parts', 'a'" in guarantee.problems()[1]
+    assert "no neighbors are named for 'sum', 'parts', 'a'" in guarantee.problems()[1]
 
 
 def test_a_doubtful_guarantee_is_not_made_good_by_storing_it_again():

@@ -75,10 +75,10 @@ def test_a_stored_guarantee_for_another_relation_is_found_out(loss):
     assert Guarantee.from_dict(stored).verify()
     forged = Guarantee.from_dict(resealed({**stored, "neighbors": "add-remove"}))
     assert not forged.verify()
-    with pytest.raises(PrivmeanError, match="add-remove neighbours"):
+    with pytest.raises(PrivmeanError, match="add-remove neighbors"):
         forged.require()
     for ledger in (Ledger(epsilon=100.0, delta=0.1), Ledger(rho=50.0)):
-        with pytest.raises(PrivmeanError, match="neighbours"):
+        with pytest.raises(PrivmeanError, match="neighbors"):
             ledger.charge(forged)
         with pytest.raises(ArgumentError, match="neighbors"):
             ledger.charge([loss], "add-remove")

@@ -87,7 +87,7 @@ def test_every_pair_of_questions_verifies(pair, budget):
 
 
 # --- forged twins of a table by group beside a mean ----------------------------------------------
-UNCOVERED = "two: its release has a bill that its lines of the study do not cover"
+UNCOVERED = "two: its release has an accounting that its lines of the study do not cover"
 
 
 def line(stored):
@@ -110,7 +110,7 @@ def bill(stored):
 
 
 def looked(stored):
-    (look,) = stored["looks"]
+    (look,) = stored["shared_locations"]
     return len(look["lines"])
 
 
@@ -138,7 +138,7 @@ def text(budget):
 def test_a_table_beside_a_look_keeps_its_one_line(budget, name):
     stored = json.loads(text(budget))
     assert wrong(stored) == []
-    assert stored["questions"][1]["looks"] == ["y"]
+    assert stored["questions"][1]["shared_locations"] == ["y"]
     FORGERIES[name](stored)
     assert UNCOVERED in wrong(stored)
 
@@ -161,7 +161,7 @@ def test_a_promise_beyond_line_and_looks_is_refused():
 def test_the_look_is_no_part_of_the_line_of_either_question():
     """Given to one of them, its lines are missing in the other, and the line is not enough."""
     stored = json.loads(text("pure"))
-    stored["questions"][1]["looks"] = []
+    stored["questions"][1]["shared_locations"] = []
     assert UNCOVERED in wrong(stored)
-    stored["questions"][1]["looks"] = ["y", "y"]
-    assert "two: it names a look that the study does not have" in wrong(stored)
+    stored["questions"][1]["shared_locations"] = ["y", "y"]
+    assert "two: it names a shared location query that the study does not have" in wrong(stored)

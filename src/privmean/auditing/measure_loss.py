@@ -1,4 +1,4 @@
-"""Draws tried with fixed noise: what a mechanism does, whatever it says of itself.
+"""Draws tried with fixed noise: what a mechanism does, whatever self-declared.
 
 Trials of recorded answers, none of which uses `moved`:
 
@@ -82,7 +82,7 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     laws = {item.law for item in requests}
     billed = any(isinstance(loss, Laplace | Gaussian) for loss in mechanism.events)
     if billed and laws - set(ADDITIVE):
-        yield "noise is made of words, where the bill says Laplace or Gaussian"
+        yield "noise is made of words, where the accounting says Laplace or Gaussian"
     yield from _narrow(mechanism, requests)
     hidden = any(loss.added_delta for loss in mechanism.events) and not isinstance(
         step, FilteredMean
@@ -138,7 +138,7 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
             pairs = [(first, getattr(loss, "count_scale", 0))]
             pairs += [(item, getattr(loss, "mean_scale", 0)) for item in rest]
             if step.noisy is None and any(item.scale < scale for item, scale in pairs if item.size):
-                yield "the noise is narrower than the bill says"
+                yield "the noise is narrower than the accounting says"
         return
     elif isinstance(step, JointSums) and step.law == "k-norm":
         added, least = [item for item in added if item.size > 1], step.coordinate_scale
@@ -151,7 +151,7 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
         if len(scales) == 1 and len({item.scale for item in added}) == 1:
             (least,) = scales
     if any(item.scale < least for item in added):
-        yield "the noise is narrower than the bill says"
+        yield "the noise is narrower than the accounting says"
 
 
 def numbers(value: object) -> Iterator[Fraction]:
@@ -210,13 +210,13 @@ def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
             scales = float(3 * low / scale)
             tail = three_laplace_tail(scales)
             if scales > (1 + ROUNDING) * (loss.threshold - 1) / float(loss.scale):
-                yield "the noise is narrower than the bill says"
+                yield "the noise is narrower than the accounting says"
         elif not isinstance(loss, Threshold):
             continue
         elif law == "gaussian":
             tail = tail_above(low, float(scale))
         if Fraction(tail) * loss.cells > loss.delta:
-            yield "a person alone is shown more often than the bill says"
+            yield "a person alone is shown more often than the accounting says"
 
 
 def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
@@ -230,7 +230,7 @@ def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
     scores = np.array([0, gap])
     low = _least(lambda word: np.ravel(one.draw(scores, Proposing(word)))[0] != 0, 2**64 - 1)
     if 2**64 * math.exp(-float(one.epsilon) * gap / change * (1 + ROUNDING)) > low:
-        yield "a choice is sharper than the bill says"
+        yield "a choice is sharper than the accounting says"
 
 
 def _least(enough: Callable[[int], bool], most: int) -> int:

@@ -27,7 +27,7 @@ def measured(
         mechanism.runs += 1
         words = [f": {paid.trouble}"] if paid.trouble else []
         if not item.mechanism.events and changed:
-            words.append(" tells neighbours apart without a loss for it")
+            words.append(" tells neighbors apart without a loss for it")
         said = max(shares or (), default=Fraction(0))
         most = said
         if paid.share is not None:

@@ -34,10 +34,10 @@ def plan(
 ) -> None:
     """List strategies with their error, best first, without any data.
 
-    rmse is sensitivity times the normalized Frobenius norm (noise 1 a unit of sensitivity). With a
-    budget, further columns show the error of the estimate in the unit of the values: of what is
-    shown (clamped), of the noise (l2), at the last step, and the first step from which on the noise
-    stays below a tenth of the region.
+    rmse is sensitivity times the normalized Frobenius norm (noise 1 per unit of sensitivity). With
+    a budget, further columns show errors in the unit of the values: of the shown (clamped) estimate,
+    of the noise (l2) and at the last step. The last column is the first step from which on the
+    noise stays below a tenth of the region.
     """
     import json
 

@@ -37,9 +37,9 @@ class NoisySums:
     count with Laplace scale `count_scale` (people without a value left out), or with
     `partition` a noisy count from the three cells of the add-remove release, each with scale
     `value_scale`. value_scale, square_scale: Laplace scales, or standard deviations if law is
-    "gaussian". missing: the z of people without a value. undetected: the part of all people that may
-    have none although `persons` counts them: the mean of the others lies that much farther from
-    there, in proportion.
+    "gaussian". missing: the z of people without a value. undetected: the part of all people that
+    may have none although `persons` counts them: the mean of the others lies that much farther
+    from there, in proportion.
     """
 
     value: float

@@ -54,13 +54,13 @@ class Answers:
     def __post_init__(self) -> None:
         tail = max(self.jumps) > 0
         if self.absent and (self.max_records is not None or self.relation != REPLACE_ONE):
-            raise ValueError("persons without a value stand at 0 unless all count alike")
+            raise ValueError("people without a value stand at 0 unless all count alike")
         if abs(self.absent) >= 1:
-            raise ValueError("persons without a value stand inside of the limits")
+            raise ValueError("people without a value stand inside of the limits")
         if (self.max_records is not None or self.cross) and (tail or self.apart):
-            raise ValueError("tails are told for the mean over persons only")
+            raise ValueError("tails are told for the mean over people only")
         if tail and (self.apart or self.relation != REPLACE_ONE):
-            raise ValueError("a tail share goes with replace-one, and without persons set apart")
+            raise ValueError("a tail share goes with replace-one, and without people set apart")
 
     @property
     def multiples(self) -> Whole:

@@ -43,7 +43,7 @@ class Pooled(PooledSettings):
             best = min(plans, key=lambda item: item.needed)
             raise InfeasibleError(
                 f"n={n} is too small for {count_noun(p, 'coefficient')} with {budget.describe()}",
-                f"about {math.ceil(n * best.needed)} persons, "
+                f"about {math.ceil(n * best.needed)} people, "
                 f"{math.ceil(100 * best.needed) / 100:.3g} times the epsilon, "
                 + ("a delta such as 1e-6, " if budget.is_pure else "")
                 + "fewer terms, or public scales of the variables",

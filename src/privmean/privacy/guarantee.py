@@ -168,14 +168,14 @@ class Guarantee:
         if self.unit not in UNITS:
             found.append(f"the unit {self.unit!r} is none that privmean protects ({_list(UNITS)})")
         if not self.mechanisms:
-            found.append("the bill is empty: a number was released and no mechanism call is on it")
+            found.append("the accounting is empty: a number was released without a mechanism call")
         unsaid = unstated(self.mechanisms)
         if unsaid:
-            found.append(f"no neighbours are named for {_list(dict.fromkeys(unsaid))} on the bill")
+            found.append(f"no neighbors are named for {_list(dict.fromkeys(unsaid))}")
         if not holds_under(self.mechanisms, self.neighbors):
-            found.append(f"the bill does not hold for {self.neighbors} neighbours")
+            found.append(f"the accounting does not hold for {self.neighbors} neighbors")
         if self.mechanisms and not within(self.mechanisms, self.budget()):
-            found.append(f"the bill composes to more than {self.describe()}")
+            found.append(f"the accounting composes to more than {self.describe()}")
         return tuple(found)
 
     def require(self) -> Guarantee:
@@ -259,7 +259,7 @@ class Guarantee:
         if schema < 2:
             return (
                 "the guarantee has no schema number: an older privmean stored it, or the number "
-                "was removed; such a bill does not say for which neighbours it holds",
+                "was removed; such an accounting does not say for which neighbors it holds",
             )
         rest = {name: value for name, value in values.items() if name != "digest"}
         try:
@@ -273,8 +273,8 @@ class Guarantee:
             )
         if not all(map(says_its_loss, self.mechanisms, values["mechanisms"])):
             return (
-                "an entry of the bill states a loss or a change that does not follow from its "
-                "numbers",
+                "an entry of the accounting states a loss or a change that does not follow from "
+                "its numbers",
             )
         return ()
 

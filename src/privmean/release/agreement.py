@@ -100,7 +100,7 @@ def row_numbers(stored: Stored) -> Problems:
         if error is not None and error < 0:
             yield f"the row {name} has a negative standard error"
         if persons is not None and persons > MOST_PERSONS:
-            yield f"the row {name} has more persons than there can be"
+            yield f"the row {name} has more people than there can be"
         if estimate is None:
             if status == OK:
                 yield f"the row {name} has no estimate, and says that all is well"
@@ -192,18 +192,18 @@ def row_persons(stored: Stored) -> Problems:
     """The number of people of the rows, where it is that of the release."""
     persons, rows = number(stored.get("n")), items(stored.get("rows"))
     if persons is not None and persons > MOST_PERSONS:
-        yield "persons: more than there can be"
+        yield "n: more than there can be"
     extra = [] if "deviation" in stored else _compared(stored)
     if any(row["n"] is not None for row in extra):
-        yield "a comparison has a number of persons"
+        yield "a comparison has a number of people"
     counts = [number(row["n"]) for row in rows]
     if _tables(stored) or "curve" in stored or "distribution" in stored:
         if persons is None and any(item is not None for item in counts):
-            yield "the rows have persons, and the release has none"
+            yield "the rows have n, and the release has none"
         return
     for row, count in zip(rows, counts, strict=True):
         if not same(count, persons):
-            yield f"the row {_name(row)!r} has another number of persons than the release"
+            yield f"the row {_name(row)!r} has another number of people than the release"
 
 
 def _compared(stored: Stored) -> list[Stored]:
@@ -304,9 +304,9 @@ def plan_account(stored: Stored, guarantee: Guarantee | None) -> Problems:
     planned, persons = plan.get("n"), number(stored.get("n"))
     public = guarantee is not None and guarantee.neighbors == "replace-one"
     if public and type(planned) is int and persons is not None and planned != persons:
-        yield "the plan was made for another number of persons"
+        yield "the plan was made for another number of people"
     if "neighbors" in plan and guarantee is not None and plan["neighbors"] != guarantee.neighbors:
-        yield "the plan was made for other neighbours"
+        yield "the plan was made for other neighbors"
     if "columns" in plan and plan["columns"] != len(items(stored.get("columns"))):
         yield "the plan was made for another number of columns"
     if "mechanisms" not in plan:
@@ -318,7 +318,7 @@ def plan_account(stored: Stored, guarantee: Guarantee | None) -> Problems:
             yield "an entry of the plan's account states a loss that does not follow"
             return
         if guarantee is not None and entry.neighbors != guarantee.neighbors:
-            yield "an entry of the plan's account is for other neighbours"
+            yield "an entry of the plan's account is for other neighbors"
             return
     adaptive = "shared_locations" in plan or stored.get("estimator") in POOLED
     if adaptive or guarantee is None or guarantee.parent_run:
@@ -374,7 +374,7 @@ def group_rows(stored: Stored) -> Problems:
                 yield f"the group {text(group['key'])!r} says something else than its row"
             yield from _noisy_persons(group)
         if len({number(group["n_std_error"]) for group in groups}) > 1:
-            yield "the persons of groups have different noise"
+            yield "the people of groups have different noise"
         for row, item in zip(asked, contrasts, strict=True):
             if row["group"] != item["contrast"] or not _told(row, item):
                 yield f"the comparison {text(item['contrast'])!r} says something else than its row"
@@ -389,17 +389,17 @@ def _noisy_persons(group: Stored) -> Problems:
     low, high = numbers(group["n_interval"])
     persons, error = number(group["n"]), number(group["n_std_error"])
     if error is not None and error < 0:
-        yield f"the persons of group {group['key']!r} have a negative standard error"
+        yield f"the people of group {group['key']!r} have a negative standard error"
     if (persons is None) != (low is None) or (persons is None) != (high is None):
-        yield f"the persons of group {group['key']!r} have no whole interval"
+        yield f"the people of group {group['key']!r} have no whole interval"
     if persons is None or low is None or high is None:
         return
     if low < 0:
-        yield f"the persons of group {group['key']!r} can be negative"
+        yield f"the people of group {group['key']!r} can be negative"
     if not within(max(persons, 0.0), low, high):
-        yield f"the persons of group {group['key']!r} lie outside of their interval"
+        yield f"the people of group {group['key']!r} lie outside of their interval"
     elif low > 0 and not about(persons - low, high - persons, persons):
-        yield f"the persons of group {group['key']!r} are not in the middle of their interval"
+        yield f"the people of group {group['key']!r} are not in the middle of their interval"
 
 
 def _comparisons(own: Sequence[Stored], asked: Sequence[Stored]) -> Problems:
@@ -465,7 +465,7 @@ def distribution_points(stored: Stored) -> Problems:
     q = numbers(stored.get("q"))
     columns = [text(item) for item in items(stored.get("columns"))]
     if len(q) != len(columns) or any(item is None or not 0 < item < 1 for item in q):
-        yield "the quantiles are not one part of the persons a column"
+        yield "the quantiles are not one part of the people per column"
     elif any(not name.endswith(f" at {item:g}") for name, item in zip(columns, q, strict=True)):
         yield "a column names another quantile"
     planned = mapped(stored.get("plan")).get("quantiles", q)
@@ -481,7 +481,7 @@ def distribution_points(stored: Stored) -> Problems:
     if any(a[1] > b[1] + SAME for a, b in pairwise(points)):
         yield "the distribution falls"
     if any(not -SAME <= low <= part <= high <= 1 + SAME for _, part, low, high in points):
-        yield "a part of the persons lies outside of its limits, or of 0 to 1"
+        yield "a part of the people lies outside of its limits, or of 0 to 1"
     yield from _quantiles(numbers(stored.get("estimate")), q, points)
 
 
@@ -606,7 +606,7 @@ AGREEMENTS: tuple[tuple[Check, str, str], ...] = (
     (row_numbers, "", "each estimate and its own intervals"),
     (row_columns, "", "rows, columns and estimates"),
     (row_intervals, "", "rows and the intervals of the release"),
-    (row_persons, "", "the persons of rows and release"),
+    (row_persons, "", "the n of rows and release"),
     (row_statuses, "", "statuses of release, columns and rows"),
     (interval_words, "", "levels, kinds and limits of the intervals"),
     (shares, "", "shares of the budget"),

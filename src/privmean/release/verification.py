@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from privmean.release.release import Release
 
 CANNOT = (
-    "that the records were those of the persons named, and that noise was drawn as the bill says: "
-    "that is the releaser's word",
-    "that these persons were in no other release: that is what a ledger adds up",
+    "that the records were those of the people named, and that noise was drawn as the accounting "
+    "says: only the releaser knows",
+    "that these people were in no other release: a ledger adds up all charges",
 )
 # numbers are bounded where they are read; should some yet be beyond arithmetic, that is a finding
 BEYOND = (ArithmeticError, ValueError, TypeError, MemoryError, RecursionError)
 MOST_LINES = 2**53  # of a ledger
-BEYOND_ARITHMETIC = "the bill cannot be composed: it has numbers that no mechanism has"
+BEYOND_ARITHMETIC = "the accounting cannot be composed: it has numbers that no mechanism has"
 UNSIGNED = (
     "who made the digest: the file is not signed, and who changes a file can compute its digest "
     "again; compare it with one that was published elsewhere, or ask for a signed release"
@@ -161,7 +161,7 @@ def verify(
     if not isinstance(provenance, Mapping) or not provenance:
         look.wrong(
             "there is no provenance: this is no release, or an older privmean stored it; such a "
-            "release is not bound to its bill"
+            "release is not bound to its accounting"
         )
         provenance = {}
     elif own is not None:
@@ -239,8 +239,8 @@ def _promise(stored: Mapping[str, Any], look: NumberChecks) -> Guarantee | None:
     if not problems:
         calls = len(guarantee.mechanisms)
         look.right(
-            f"the bill: {count_noun(calls, 'mechanism call')}, every one counted for "
-            f"{guarantee.neighbors} neighbours (unit: one {guarantee.unit}); "
+            f"accounting: {count_noun(calls, 'mechanism call')}, every one counted for "
+            f"{guarantee.neighbors} neighbors (unit: one {guarantee.unit}); "
             f"{_composed(guarantee)}"
         )
     return guarantee
@@ -290,8 +290,8 @@ def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: NumberC
     if len(look.problems) == before:
         count = len(stored["questions"])
         look.right(
-            f"{count_noun(count, 'question')}: every release keeps its own lines of the bill, "
-            "and no line is left over; each is checked as a release, and says again what its "
+            f"{count_noun(count, 'question')}: every release keeps its own lines of the "
+            "accounting, and no line is left over; each is checked as a release, and says again what its "
             "question says"
         )
         look.left += [f"in its releases: {item}" for item in left]
@@ -337,7 +337,7 @@ def _made(provenance: Mapping[str, object], look: NumberChecks) -> None:
             else "charged to no ledger"
         )
         look.right(
-            f"it says of itself: {provenance['time']}, privmean {versions['privmean']}, OpenDP "
+            f"self-declared: {provenance['time']}, privmean {versions['privmean']}, OpenDP "
             f"{versions['opendp']}, engine {engine['name']}{version}, {charged}"
         )
 
@@ -411,9 +411,9 @@ def _charge(
     if guarantee is None:
         return
     if (entry.relation, entry.unit) != (guarantee.neighbors, guarantee.unit):
-        look.wrong("it was charged for other neighbours or another unit")
+        look.wrong("it was charged for other neighbors or another unit")
     elif not entry.amount.covers(book.price(guarantee)):
-        look.wrong(f"it was charged at {entry.amount.describe()}, less than its promise")
+        look.wrong(f"it was charged at {entry.amount.describe()}, less than its guarantee")
     else:
         look.right(
             f"line {entry.number} of the ledger is its charge ({entry.amount.describe()}, "

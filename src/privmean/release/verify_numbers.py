@@ -69,18 +69,18 @@ def check_numbers(
         )
     persons, plan = stored.get("n"), stored.get("plan")
     if persons is not None and (type(persons) is not int or persons < 0):
-        look.wrong(f"persons={shown(persons)} is no number of persons")
+        look.wrong(f"n={shown(persons)} is not a number of people")
     planned = plan.get("n") if isinstance(plan, Mapping) else None
     weighted = (
         type(planned) is int and "groups" not in stored
     )  # one who counts in part is no person
     unsaid = persons is None and not weighted
     if guarantee is not None and guarantee.neighbors == REPLACE_ONE and unsaid:
-        look.wrong("the number of persons, which is public under replace-one, is not stated")
+        look.wrong("n, which is public under replace-one, is not stated")
     secure = stored.get("secure")
     if secure is not True:
         look.wrong(
-            "the noise was simulated: the release is private for nobody"
+            "the noise was simulated: the release protects no person"
             if secure is False
             else "whether the noise was real is not stated"
         )
@@ -93,10 +93,12 @@ def check_numbers(
         promise = guarantee.budget().to_dict()
         same = {name: allowed.get(name) for name in promise if name != "delta"}
         if same != {name: value for name, value in promise.items() if name != "delta"}:
-            look.wrong(f"the plan's budget {shown(dict(allowed))} is not the promise {promise}")
+            look.wrong(
+                f"the plan's budget {shown(dict(allowed))} is not that of the guarantee {promise}"
+            )
     if len(look.problems) > before:
         return
-    look.right("estimate, columns, persons, intervals, budget and the kind of noise are stated")
+    look.right("estimate, columns, n, intervals, budget and the kind of noise are stated")
     if schema != 2:
         _agreement(stored, guarantee, look)
     else:

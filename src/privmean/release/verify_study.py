@@ -33,7 +33,7 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
             f"the schema number is {shown(stored.get('schema'))}; this version knows {SCHEMA}"
         )
     if stored.get("secure") is not True:
-        found.append("the noise was simulated: the study is private for nobody")
+        found.append("the noise was simulated: the study protects no person")
     found += _said(stored, promise)
     questions = stored.get("questions")
     if not isinstance(questions, list) or not questions:
@@ -58,10 +58,10 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
             _shared(question.get("shared_locations", []), looks),
         )
         if own is None:
-            found.append(f"{name}: its lines are not lines of the bill with its name")
+            found.append(f"{name}: its lines are not lines of the accounting with its name")
             continue
         if shared is None:
-            found.append(f"{name}: it names a look that the study does not have")
+            found.append(f"{name}: it names a shared location query that the study does not have")
             continue
         paid = [promise.mechanisms[at] for at in shared]
         assert isinstance(lines, list)
@@ -76,7 +76,9 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
     if len(set(names)) != len(names):
         found.append("two questions have one name")
     if sorted(taken) != list(range(len(promise.mechanisms))):
-        found.append("the bill is not parted among the questions: a line has no question, or two")
+        found.append(
+            "the accounting is not parted among the questions: a line has no question, or two"
+        )
     return found
 
 
@@ -94,9 +96,9 @@ def _said(stored: Mapping[str, Any], promise: Guarantee) -> list[str]:
     if isinstance(allowed, Mapping) and any(  # pure parts leave its delta unused
         allowed.get(name) != value for name, value in kept.items() if name != "delta"
     ):
-        found.append("the plan's budget is not the promise")
+        found.append("the plan's budget is not that of the guarantee")
     if plan.get("neighbors", promise.neighbors) != promise.neighbors:
-        found.append("the plan was made for other neighbours")
+        found.append("the plan was made for other neighbors")
     return found
 
 
@@ -130,7 +132,7 @@ def _again(question: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
         more = [promise.get("delta", 0.0), budget.get("delta", 0.0)]
         numbers = all(isinstance(item, int | float) for item in more)
         if kept or not numbers or not more[0] <= more[1] < 0.5:
-            found.append("its budget is not the promise of its release")
+            found.append("its budget is not that of its release")
     else:
         found.append("its budget is missing")
     weight = question.get("weight")
@@ -153,9 +155,11 @@ def _looks(
         column = look.get("column") if isinstance(look, Mapping) else None
         at = look.get("lines") if isinstance(look, Mapping) else None
         if not isinstance(column, str) or column in lines:
-            return lines, ["a look has no column, or two have one"]
+            return lines, ["a shared location query has no column, or two have one"]
         if _own(promise, f"{LOOK}: {column}", at) is None:
-            return lines, [f"look at {column}: its lines are not lines of the bill with its name"]
+            return lines, [
+                f"look at {column}: its lines are not lines of the accounting with its name"
+            ]
         assert isinstance(at, list)
         assert isinstance(look, Mapping)
         if look.get("serves") != [
@@ -214,12 +218,12 @@ def _question(
     except PrivmeanError:
         return found  # said above
     if made.neighbors != promise.neighbors or made.unit != promise.unit:
-        found.append("its release is for other neighbours or another unit than the study")
+        found.append("its release is for other neighbors or another unit than the study")
     whole = f", run {run}"
     if run is not None and not made.parent_run.endswith(whole):
         found.append("its release does not say that it is part of this run: it could be charged")
     if not _kept(made, own, paid, str(question["name"])):
-        found.append("its release has a bill that its lines of the study do not cover")
+        found.append("its release has an accounting that its lines of the study do not cover")
     return found
 
 

@@ -127,10 +127,11 @@ def svg(
 def title(path: Sequence[StreamRelease], promise: str) -> str:
     """One line above the picture."""
     if not path:
-        return f"nothing released yet; promise {promise} for one person"
+        return f"nothing released yet; guarantee {promise} for one person"
     shown = f"{path[-1].step} steps, {path[-1].records} records"
     mark = "" if path[-1].secure else "SIMULATED NOISE, not private; "
-    return f"{mark}{shown}; band: {path[-1].level:.0%} for noise alone, a step; promise {promise}"
+    band = f"band: {path[-1].level:.0%} for privacy noise, pointwise"
+    return f"{mark}{shown}; {band}; guarantee {promise}"
 
 
 def limits(path: Sequence[StreamRelease]) -> tuple[float, float]:

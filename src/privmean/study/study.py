@@ -240,7 +240,7 @@ class Study:
 
     def _asked(self) -> tuple[StudyQuestion, ...]:
         if not self._items:
-            raise ArgumentError("questions", (), "are required", "add one: study.add(name, ...)")
+            raise ArgumentError("questions", None, "are required", "add one: study.add(name, ...)")
         return tuple(self._items.values())
 
     def _prepared(self, items: Sequence[StudyQuestion]) -> tuple[StudyQuestion, ...]:

@@ -129,7 +129,7 @@ class StudyPlan(HasOutput):
             self.budget.neighbors,
             self.events,
             public=(*public, "the questions"),
-            note="one promise for all questions together; no question has one that adds to it",
+            note="one guarantee for all questions together; no question has one that adds to it",
         ).require()
 
     @property

@@ -27,14 +27,14 @@ from privmean.release.result_rows import Row
 
 SIDE_CHANNELS = (
     "how long the run took, its use of memory and the sizes of its temporary files",
-    "the machine and its operating system: whoever can read the table can read it without privmean",
-    "the choice of questions, columns, weights and budget, if it was made after a look at the data",
+    "the machine and its operating system: a reader of the table can read it without privmean",
+    "the choice of questions, columns, weights and budget, if it depended on the data",
 )
 LIMITS = (
-    "it hides one person with all records; what holds for many people together, or can be told of "
-    "somebody from other, related people, is not hidden",
-    "other releases about the same persons add to the loss: a ledger adds them up",
-    "accuracy rests on what is stated with each number; privacy rests on none of it",
+    "it hides one person with all records; facts about many people together, or about a person "
+    "that clustered people reveal, are not hidden",
+    "other releases about the same people add to the loss: a ledger adds them up",
+    "accuracy assumes what is stated with each number; privacy assumes none of it",
 )
 SLIM = 32  # letters of a name that is not broken into lines
 SHORT = 12  # rows of a question that is kept on one page
@@ -239,7 +239,7 @@ def _card(
         ("State of the data", said.get("date") or unknown),
         ("Holder of the data", said.get("holder") or unknown),
         ("Asked by", analyst or unknown),
-        ("Who sees the outputs", said.get("audience") or "whoever is given this page"),
+        ("Who sees the outputs", said.get("audience") or "readers of this page"),
         ("Contact", said.get("contact") or unknown),
         ("Unit of protection", f"one {promise.unit} with all records"),
         ("Neighbours", f"{promise.neighbors}: {RELATION_WORDS[promise.neighbors]}"),
@@ -258,9 +258,9 @@ def _card(
             "Noise",
             "exact discrete samplers (OpenDP), entropy of the system; sums are integers"
             if stored["secure"]
-            else "SIMULATED: private for nobody",
+            else "SIMULATED: protects no person",
         ),
-        ("Choices from the data", "none outside the mechanisms on the bill"),
+        ("Choices from the data", "none outside the mechanisms of the accounting"),
         ("Software", versions),
         ("Engine", " ".join(filter(None, (engine["name"], engine["version"])))),
         ("Run", f"{stored['run']}, {made['time']}"),

@@ -1,0 +1,119 @@
+"""Texts that users read: prints of every estimator and question, statuses, help and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+from typer.main import get_command
+
+import privmean as pm
+from privmean.cli.app import _of
+from privmean.data.array_table import ArrayPersonTable
+from privmean.inference.status import STATUSES
+from registry import REGISTRY, Entry
+from statistics_kit import planned
+
+PEOPLE = 600
+YEARS = [1968, 1975, 1982, 1989]
+Texts = list[tuple[str, str]]
+
+
+@cache
+def releases() -> tuple[tuple[str, Any], ...]:
+    """One release of every estimator of the registry and of every public question."""
+    return (*_of_registry(), *_of_questions())
+
+
+def prints() -> Texts:
+    """What is printed of these releases, of plans and of a study."""
+    made = [(name, str(release)) for name, release in releases()]
+    plans = [("plan", pm.plan(pm.Mean("x"), n=4000, epsilon=1))]
+    plans += [("plan of groups", pm.plan(pm.Mean("x", by="g", keys=["a"]), n=4000, epsilon=1))]
+    return [*made, *((name, str(plan)) for name, plan in [*plans, *_of_study()])]
+
+
+def status_texts() -> Texts:
+    """Label, message and remedy of every status."""
+    return [(row.code, f"{row.label}. {row.text()}") for row in STATUSES]
+
+
+def help_texts() -> Texts:
+    """The help of every command and of each of its options."""
+    return list(_help(get_command(_of([""])), "privmean"))
+
+
+def docstrings() -> Texts:
+    """Those of every public name, of its methods and properties."""
+    found = []
+    for name in sorted(set(pm.__all__) - {"__version__"}):
+        public = getattr(pm, name)
+        found.append((name, public.__doc__))
+        if inspect.isclass(public):
+            found += [(f"{name}.{member}", text) for member, text in _members(public)]
+    return [(name, inspect.cleandoc(text)) for name, text in found if text]
+
+
+def _of_registry() -> Iterator[tuple[str, Any]]:
+    for entry in REGISTRY:
+        relation, dimension = entry.relations[0], entry.dimensions[0]
+        shape = {"count": PEOPLE, "dimension": dimension, "relation": relation}
+        plan = planned(entry.make(1.0), entry.budgets[0], **shape)
+        yield entry.name, plan.release(_people(entry, dimension), pm.SimulatedNoise(1))
+
+
+def _people(entry: Entry, dimension: int) -> Any:
+    values = np.random.default_rng(0).normal(3.0, 1.0, (PEOPLE, dimension))
+    if entry.people is not None:
+        return entry.people(values)
+    return ArrayPersonTable(values, tuple(f"c{j}" for j in range(dimension)))
+
+
+def _of_questions() -> Iterator[tuple[str, Any]]:
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    terms: dict[str, Any] = {"epsilon": 1, "noise": pm.SimulatedNoise(1)}
+    groups = {"by": "ind_code", "keys": [4, 6, 7, 99], "contrasts": ["7 - 6"]}
+    few = {"epsilon": 0.035, "noise": pm.SimulatedNoise(1)}
+    yield "mean", pm.mean(table, "ln_wage", **terms)
+    yield "mean of few", pm.mean(table, "ln_wage", **few)
+    yield "mean at a bound", pm.mean(table, "ln_wage", assume=(5, 9), **terms)
+    yield "groups", pm.mean(table, "ln_wage", **groups, **terms)
+    yield "groups of two values", pm.mean(table, ["ln_wage", "tenure"], **groups, **terms)
+    yield "comparison", pm.compare(table, "ln_wage", arms="union", **terms)
+    yield "curve", pm.curve(table, "ln_wage", time="year", bins=YEARS, bounds=(0, 4), **terms)
+    yield "quantiles", pm.quantile(table, "ln_wage", [0.25, 0.5], **terms)
+    yield "variance", pm.variance(table, "ln_wage", **terms)
+    for effect in ("pooled", "within", "per_person"):
+        made = pm.regress(
+            table, "ln_wage ~ tenure + union", effect=effect, **terms | {"epsilon": 3}
+        )
+        yield f"regression, {effect}", made
+
+
+def _of_study() -> Iterator[tuple[str, Any]]:
+    study = pm.Study(pm.Table(pm.example("wages"), person="id"), epsilon=2, name="wages")
+    study.add("level", pm.Mean("ln_wage"), weight=2)
+    study.add("hours", pm.Mean("hours", assume=(0, 100)), error=0.5, guess_sd=8)
+    study.add("trend", pm.Curve("ln_wage", "year", bins=YEARS, assume=(-3, 6)))
+    study.add("quartiles", pm.Quantile("ln_wage"))
+    yield "study plan", study.plan(4000)
+    yield "study", study.release(noise=pm.SimulatedNoise(1))
+
+
+def _help(command: Any, path: str) -> Iterator[tuple[str, str]]:
+    yield path, command.help or ""
+    for option in command.params:
+        yield f"{path} {option.name}", getattr(option, "help", "") or ""
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from _help(command.get_command(None, name), f"{path} {name}")
+
+
+def _members(public: type) -> Iterator[tuple[str, str | None]]:
+    for name in dir(public):
+        member = inspect.getattr_static(public, name)
+        code = getattr(member, "fget", None) or getattr(member, "__func__", member)
+        if not name.startswith("_") and getattr(code, "__module__", "").startswith("privmean"):
+            yield name, code.__doc__
