@@ -35,9 +35,9 @@ def plan(
     """List strategies with their error, best first, without any data.
 
     rmse is sensitivity times the normalized Frobenius norm (noise 1 per unit of sensitivity). With
-    a budget, further columns show errors in the unit of the values: of the shown (clamped) estimate,
-    of the noise (l2) and at the last step. The last column is the first step from which on the
-    noise stays below a tenth of the region.
+    a budget, further columns show errors in the unit of the values: of the shown (clamped)
+    estimate, of the noise (l2) and at the last step. The last column is the first step from which
+    on the noise stays below a tenth of the region.
     """
     import json
 

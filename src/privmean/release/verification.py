@@ -291,8 +291,8 @@ def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: NumberC
         count = len(stored["questions"])
         look.right(
             f"{count_noun(count, 'question')}: every release keeps its own lines of the "
-            "accounting, and no line is left over; each is checked as a release, and says again what its "
-            "question says"
+            "accounting, and no line is left over; each is checked as a release, and says again "
+            "what its question says"
         )
         look.left += [f"in its releases: {item}" for item in left]
         look.left.append(
