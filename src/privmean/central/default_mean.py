@@ -131,7 +131,7 @@ class DefaultMean:
         return self.alone(budget, shape, epsilon)
 
     def alone(self, budget: Budget, shape: PublicShape, epsilon: Fraction) -> DefaultMeanPlan:
-        """The plan that locates columns one by one, at `epsilon` a column."""
+        """The plan that locates columns one by one, at `epsilon` per column."""
         asked: dict[str, Any] = {
             "budget": budget,
             "shape": shape,
@@ -144,7 +144,7 @@ class DefaultMean:
         return SelectedMeanPlan(near=self.near or 1.0, complete=self.complete, **asked)
 
     def check_alone(self, epsilon: Fraction, shape: PublicShape) -> None:
-        """Raise InfeasibleError if columns cannot be located one by one at `epsilon` a column."""
+        """Raise InfeasibleError if columns cannot be located singly, at `epsilon` per column."""
         persons, dimension = shape.n, shape.dimension
         each = " per column" if dimension > 1 else ""
         require_epsilon(epsilon, each)

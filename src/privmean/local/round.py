@@ -279,7 +279,7 @@ class Round:
 
     @property
     def sites(self) -> int:
-        """How many means a round asks for: one a coordinate, or one a design point."""
+        """Number of means a round asks for: one per coordinate or design point."""
         return len(self.points) or self.coordinates
 
     @property
@@ -317,10 +317,10 @@ class Round:
         return (self.selector(nonce) & 0xFFFFFFFF) % self.coordinates
 
     def level(self, epsilon: object) -> int:
-        """The largest level of the menu that a client allowing `epsilon` can answer at.
+        """The largest level of the menu for a client that allows `epsilon`.
 
-        epsilon: for everything that the client sends in the protocol of this round. With more
-        than one message each may spend its share of it: a level is at most epsilon/messages.
+        epsilon: for all reports of the client in the protocol of this round. With several messages
+        a level is at most epsilon/messages.
         """
         return level_within(self.menu, epsilon, self.messages)
 

@@ -91,7 +91,7 @@ class WinsorizedRounds:
 
     Notes
     -----
-    Source: Roth and Avella-Medina (2025), Section 4; docs/proofs/local-rounds.md.
+    Source: Roth and Avella-Medina (2025), Section 6; docs/proofs/local-rounds.md.
     """
 
     lower: tuple[float, ...]
@@ -120,7 +120,7 @@ class WinsorizedRounds:
         persons: int,
         **options: Any,
     ) -> WinsorizedRounds:
-        """The protocol from plain numbers: one bound and one tau, or one a coordinate."""
+        """The protocol from plain numbers: one bound and one tau, or one per coordinate."""
         for name in ("half_width", "reach", "sigma"):
             if name in options:
                 options[name] = per_coordinate(name, options[name])
@@ -188,7 +188,7 @@ class WinsorizedRounds:
         return max(1, round(self.persons * self.shares[index] / sum(self.shares)))
 
     def vote(self) -> Round:
-        """The first round, ready to be published. The end bins take everything beyond."""
+        """The first round, ready to be published. The end bins count all values outside."""
         number = self._bins()
         middle = [(low + high) / 2 for low, high in zip(self.lower, self.upper, strict=True)]
         return vote_round(
@@ -229,7 +229,7 @@ class WinsorizedRounds:
     def mean(self, location: Location) -> Round:
         """The second round: values clipped to the window around each winning bin.
 
-        Whatever the location is, right, wrong or hostile, the promise to the clients is the same.
+        The privacy guarantee of the clients is the same for any location, right, wrong or hostile.
         """
         lower, upper = [], []
         for j, reach in enumerate(self.reach):
@@ -304,10 +304,10 @@ class WinsorizedRounds:
         identities: Sequence[str] | None = None,
         noise: Noise | None = None,
     ) -> Estimate:
-        """Both rounds over values at hand: shape (n,) or (n, coordinates); missing is NaN.
+        """Run both rounds over values of shape (n,) or (n, coordinates); missing is NaN.
 
-        epsilon: what each client allows for everything it sends, one number or shape (n,).
-        identities: public names that the split reads (the row numbers by default), one a person.
+        epsilon: what each client allows for all its reports, one number or shape (n,). identities:
+        public names that the split reads, one per person (by default the row numbers).
         """
         table = table_of(values, len(values), len(self.lower))
         own = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (len(table),))

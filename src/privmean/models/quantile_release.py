@@ -62,8 +62,10 @@ class QuantileRelease(Release):
         return ""
 
     def distribution(self, level: float | None = None) -> Band:
-        """The distribution function of people's values at some points, with limits that hold at
-        all of them together: free beside the quantiles."""
+        """The distribution function of people's values at some points, with a simultaneous band.
+
+        It costs nothing beside the quantiles.
+        """
         return self._law.band(validate.level("level", self.level if level is None else level))
 
     def facts(self) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class RandomEffects(FromDeviations):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Public numbers of people a group, once they are known."""
+        """Public n of each group, once known."""
         if self.group_sizes is None:
             raise ArgumentError(
                 "group_sizes", None, "are required here", "give them, or ask with a table"
@@ -109,7 +109,7 @@ class RandomEffects(FromDeviations):
 
     @property
     def icc(self) -> float:
-        """Correlation of the means of two people of a group."""
+        """Correlation of the means of two people in a group."""
         return (self.group_sd / self.sd) ** 2
 
     @property
@@ -127,8 +127,8 @@ class RandomEffects(FromDeviations):
     def interval_factor(self) -> float:
         """Variance of the mean over (expected sample variance)/n.
 
-        The sample misses what people of a group share: its expected variance is
-        sd^2 (1 - (design effect)/n).
+        The sample misses what people in a group share: its expected variance is sd^2 (1 - (design
+        effect)/n).
         """
         n = sum(self.sizes)
         effect = self.design_effect

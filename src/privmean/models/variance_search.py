@@ -141,7 +141,7 @@ class VarianceSearch(Deviations):
 
     @property
     def scope(self) -> Scope:
-        """Where the search looks."""
+        """Range of the search."""
         return Scope(self.smallest, self.largest, self.center or 0.0, self.gamma)
 
     @property

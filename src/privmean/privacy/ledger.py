@@ -158,11 +158,11 @@ class Ledger:
 
     @property
     def cut_off(self) -> int:
-        """Bytes of a last entry that is cut off, 0 for none. It does not count.
+        """Bytes of an incomplete last entry, 0 for none. It does not count.
 
-        A process that stops while it writes a charge leaves this, and nothing was released for it;
-        a file that was cut later looks the same. It is also said with a `PrivmeanWarning`, and the
-        next charge removes it.
+        A process that stops during a charge leaves it, and nothing was released for it. A file that
+        was truncated later cannot be distinguished. A `PrivmeanWarning` reports it, and the next
+        charge removes it.
         """
         if self._journal is None:
             return 0
@@ -174,7 +174,7 @@ class Ledger:
         return self._sum(self.entries)
 
     def left(self) -> LedgerAmount:
-        """What may still be spent."""
+        """The budget left."""
         return self._limit - self.spent()
 
     def charge(
@@ -186,20 +186,18 @@ class Ledger:
         unit: str | None = None,
         about: Mapping[str, str] | None = None,
     ) -> LedgerEntry:
-        """Spends `cost` or raises; call it before any noise is drawn.
+        """Charge `cost` or raise; call it before any noise is drawn.
 
         cost: the guarantee of a planned release (its stated loss is charged, its events are kept),
-        a
-        budget, or losses (then `neighbors` says for which relation; parts with Gaussian noise need
-        a guarantee or a rho ledger). unit: that of the guarantee, else "person". The entry is on
-        the disk when the call returns; it knows its place in the ledger. about: who asked and what
-        (see `Entry`); with a "run" that was charged before, at the same price and plan, that charge
-        is given back and nothing is spent again.
+        a budget, or events. With events `neighbors` is required, and parts with Gaussian noise need
+        a guarantee or a rho ledger. unit: default that of the guarantee, or "person". about:
+        analyst, label and run (see `LedgerEntry`). A run that was charged before, at the same price
+        and plan, gets its entry back and is not charged again. The entry is on disk when the call
+        returns.
 
-        Raises BudgetExceededError if more is asked than is left, ArgumentError if the relation,
-        the unit
-        or the kind of budget does not fit this ledger; then nothing is spent. PrivmeanError where
-        the disk does not take the entry; it says whether the charge counts.
+        Raises BudgetExceededError if the budget left is too small, and ArgumentError if neighbors,
+        unit or kind of budget do not fit this ledger; then nothing is charged. PrivmeanError if the
+        disk fails; its text says whether the charge counts.
         """
         entry = entry_of(self._total, cost, neighbors, label, unit)
         entry = replace(entry, about=dict(about or {}))

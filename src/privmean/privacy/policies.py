@@ -67,9 +67,9 @@ class Policy:
         return LedgerAmount(exact_fraction(self.epsilon), exact_fraction(self.delta))
 
     def left(self, entries: Sequence[LedgerEntry], analyst: str, when: str) -> LedgerAmount:
-        """What `analyst` may still spend at a time; the whole limit for others than it names.
+        """The budget left for `analyst` at a time; the whole limit for analysts it does not name.
 
-        Charges of later periods count, too: a clock that went back gives nothing back.
+        Charges of later periods count too: a clock that is set back returns nothing.
         """
         letters = PERIODS[self.period]
         spent = [

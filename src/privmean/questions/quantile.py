@@ -100,7 +100,7 @@ class Quantile(QuestionDefaults):
 
     @property
     def shareable_columns(self) -> tuple[str, ...]:
-        """Its column, where no limits are given."""
+        """Its column, if no bounds are given."""
         named = self.summary.names
         usual = self.bounds is None and self.summary == RecordMeans(named)
         return named if usual and named is not None else ()

@@ -62,7 +62,7 @@ class WorkingErrors:
                 validate.bounds("coefficient_bounds", pair)
 
     def concentration(self, spread: tuple[float, ...]) -> SubGaussian:
-        """Of a person's coefficients. spread: their deviation for errors of deviation 1."""
+        """Concentration of coefficients. spread: their standard deviation for unit errors."""
         between = self.between_sd
         each = tuple(between) if isinstance(between, Iterable) else (between,) * len(spread)
         if len(each) != len(spread):

@@ -225,7 +225,7 @@ class MeanStream(StreamBase[StreamPlan]):
 
     @property
     def region(self) -> L2Ball | None:
-        """The clipping region; None until it has been found."""
+        """The clipping bounds; None until they are found."""
         return self._schedule.ball
 
     def update(self, person: object, value: object) -> list[StreamRelease]:

@@ -150,7 +150,7 @@ class StreamPlan:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise about all releases of the stream together."""
+        """The privacy guarantee of all releases of the stream together."""
         return Guarantee.of(
             self.budget, self.relation, self.events, public=self.public, note=NOTE
         ).require()
@@ -248,7 +248,7 @@ class StreamPlan:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> StreamPlan:
-        """The plan stored by `to_dict`; the bill is rebuilt and checked against the budget."""
+        """The plan stored by `to_dict`; its accounting is rebuilt and checked."""
         mechanism = PrefixMechanism(
             Lattice.from_dict(values["lattice"]),
             values["dimension"],

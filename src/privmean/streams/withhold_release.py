@@ -158,7 +158,7 @@ class WithholdRelease(Journaled[WithholdPlan]):
 
     @property
     def n(self) -> int:
-        """People who came so far, but for those beyond the planned number."""
+        """People so far, except those beyond the planned number."""
         return len(self._used)
 
     @property

@@ -142,11 +142,10 @@ class Study:
         return self
 
     def plan(self, n: int | None = None) -> StudyPlan:
-        """What each question gets, from public numbers alone; spends nothing.
+        """Plan the budget split from public numbers; charges nothing.
 
-        n: number of people, where it is public and known; else the column of people is counted
-        (under add-remove `n_guess` stands for it). Raises InfeasibleError for wishes that cannot be
-        had, with the least epsilon that would do.
+        n: number of people, if public. Otherwise the column of people is counted; under add-remove
+        `n_guess` replaces n. Raises InfeasibleError, with the least epsilon that is enough.
         """
         items = self._asked()
         if self._said.budget.neighbors == ADD_REMOVE:
@@ -222,12 +221,11 @@ class Study:
     ) -> StudyRelease:
         """Charge once, run every question, and give all releases under one guarantee.
 
-        ledger, noise: as for every call. label, analyst: for the ledger's entry. draws: for every
-        question, where its noisy answers are kept.
+        ledger, noise: as for every call. label, analyst: texts of the ledger entry. draws: for
+        every question, where its noisy answers are kept.
 
-        Raises ArgumentError, InfeasibleError or BudgetExceededError before anything is spent. A
-        private
-        failure of a question is not an error: its release says so, and the others are there.
+        Raises ArgumentError, InfeasibleError or BudgetExceededError before anything is charged. A
+        question without an estimate is not an error: its release says so, and the others are there.
         """
         from privmean.study.run_study import run
 

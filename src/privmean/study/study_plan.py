@@ -117,7 +117,7 @@ class StudyPlan(HasOutput):
 
     @property
     def shared_locations(self) -> tuple[SharedLocationQuery, ...]:
-        """The looks that are taken once, before the questions, in the order of the events."""
+        """Shared location queries, run once before the questions, in the order of the events."""
         return tuple(self.allotment.looks.values())
 
     @property
@@ -188,7 +188,7 @@ class StudyPlan(HasOutput):
         return rho / (looks + math.fsum(part.rho for part in self.parts))
 
     def looked(self) -> tuple[tuple[SharedLocationQuery, float, tuple[str, ...]], ...]:
-        """Each look, its share of the whole, and the questions that work from it."""
+        """Each shared location query, its budget share, and the questions that use it."""
         return tuple(
             (
                 look,

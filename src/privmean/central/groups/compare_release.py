@@ -42,11 +42,13 @@ class CompareRelease(GroupRelease):
 
     @property
     def p_value(self) -> float:
-        """Of no effect: that both arms have one law of values. The smallest level at which an
-        interval for the difference of limited values leaves 0 out; both arms have the same limits,
-        so that this difference is 0 then, whatever the tails. The interval of the effect allows for
-        tails that differ, and is longer. NaN without an effect, 1 where too much lies beyond the
-        limits."""
+        """For the null hypothesis of equal distributions in both arms.
+
+        The smallest level at which the interval for the difference of clipped means excludes 0.
+        Both arms have the same clipping bounds, so that this difference is 0 under the null
+        hypothesis. The interval of the effect allows for different outliers and is wider. NaN
+        without an effect; 1 if too many values lie outside the bounds.
+        """
         return self.groups.p_value(np.array([1.0, -1.0]))
 
     def facts(self) -> dict[str, Any]:

@@ -42,11 +42,13 @@ class EffectRelease(Release):
 
     @property
     def p_value(self) -> float:
-        """Of no effect. The smallest level at which an interval leaves 0 out: of a pair the one
-        shown; of arms that for the difference of limited values, which is 0 where both arms have
-        one law of values, whatever the tails, since both have the same limits (the interval shown
-        allows for tails that differ, and is longer). 1 where nothing is ruled out, NaN without an
-        effect; of a pair 1e-12 stands for everything smaller."""
+        """For the null hypothesis of no effect: the smallest level at which an interval excludes 0.
+
+        For a pair it is the interval shown. For arms it is the interval for the difference of
+        clipped means, which is 0 if both arms have equal distributions; the interval shown is
+        wider. 1 if nothing is excluded; NaN without an effect; 1e-12 stands for all smaller numbers
+        of a pair.
+        """
         if math.isnan(self.effect.estimate):
             return math.nan
         if self.status == MODIFIED_TARGET or self._holds(LARGEST):

@@ -100,8 +100,9 @@ class GroupRelease(Release):
         return frame_of(columns_of(self.rows(level)[len(self.columns) :]), backend)
 
     def n_interval(self, key: object, level: float | None = None) -> tuple[float, float]:
-        """Noisy people of a group, give or take their noise; a public number is both ends. Raises
-        ArgumentError for a key that is no row.
+        """Interval for n of a group, from its noise; a public n is both ends.
+
+        Raises ArgumentError for a key that is no row.
 
         Example:
             release.n_interval("1")

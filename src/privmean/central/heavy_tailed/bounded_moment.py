@@ -157,7 +157,7 @@ class BoundedMoment:
 
     @property
     def pairs(self) -> tuple[tuple[float, float], ...]:
-        """(order, bound), one a fact."""
+        """Pairs (order, bound), one per fact."""
         if isinstance(self.order, Sequence) and isinstance(self.bound, Sequence):
             return tuple(zip(self.order, self.bound, strict=True))
         return ((float(self.order), float(self.bound)),)  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ def aggregate_files(
     secret : bytes or tuple of bytes, optional
         Secret that proves tickets.
     now : float, optional
-        Time in seconds since 1970, for the deadline. Default: the clock.
+        Time in seconds since 1970. Without it the deadline is not checked.
     bucket_bytes : int, default 2**24
         Memory of one pass, in bytes.
 

@@ -149,12 +149,11 @@ class Estimate(HasOutput):
         return relation.words(self.heterogeneity, self.weights, self.used, self.unseen)
 
     def interval(self, level: float = 0.95) -> Interval:
-        """Approximate interval a number for the population: sampling and privacy noise.
+        """Approximate confidence intervals for the population, one per number.
 
-        Rests on the central limit theorem (Student's law with the reports' own spread), so it is
-        mostly shorter than the radius, which is proved for every number of reports, and never
-        longer than the radius proved for this number at this level. One number at a time; around
-        `raw`.
+        They assume the central limit theorem (Student's distribution with the standard deviation of
+        the reports). They are mostly shorter than the radius, which is proved for every number of
+        reports, and never longer than the radius proved for this number. Pointwise, around `raw`.
         """
         half = self._half(self.spread, level)
         if self.proved is not None and self.reports:

@@ -183,13 +183,11 @@ class Client:
         ticket: Ticket | None = None,
         point: int | None = None,
     ) -> bytes | None:
-        """The report for this round: made once, and the same bytes at every further call.
+        """Return the report for this round: made once, and the same bytes at every further call.
 
-        point: in a round for a curve, the number of the design point (public, as in `randomize`).
-        None if the round asks another part of the clients. Raises BudgetExceededError when the
-        ledger
-        would go above its limit, and ArgumentError for a new report after the round's deadline;
-        nothing is spent then.
+        point: in a round for a curve, the public number of the design point. None if the round asks
+        another part of the clients. Raises BudgetExceededError if the ledger would exceed its
+        limit, and ArgumentError for a new report after the deadline; then nothing is charged.
 
         Guarantees. The reports of this client together are (ledger limit)-DP, for any rounds that
         any server publishes, adaptively, and for any number of retries.
