@@ -53,7 +53,7 @@ class Bank:
         return cls({name: np.asarray(x, dtype=float)[order] for name, x in columns.items()}, starts)
 
     @property
-    def persons(self) -> int:
+    def n(self) -> int:
         return len(self.starts)
 
     def total(self, values: np.ndarray) -> np.ndarray:

@@ -162,7 +162,7 @@ def one(place: Path, length: float, steps: int, found: Found, most: int) -> None
         again = run(study(), draws=_kept_only(out / DRAWS), run_id=stored["run"]).to_dict()
     except PrivmeanError:
         again = {}
-    for name in ("questions", "guarantee", "plan", "looks"):
+    for name in ("questions", "guarantee", "plan", "shared_locations"):
         found.wrong["not the result of the kept answers"] += _plain(stored[name]) != _plain(
             again.get(name)
         )

@@ -173,7 +173,7 @@ def test_add_remove_pays_and_does_not_show_the_number():
     release = pm.regress(
         table, "y ~ x", effect="per_person", epsilon=4.0, n_guess=1000, level=0.999999, **settings
     )
-    assert release.guarantee.relation == "add-remove"
+    assert release.guarantee.neighbors == "add-remove"
     assert "roster" not in str(release.guarantee.public)
     assert sum(loss.pure for loss in release.guarantee.mechanisms) == 4
     assert "(noisy)" in str(release)
@@ -183,8 +183,8 @@ def test_add_remove_pays_and_does_not_show_the_number():
     limits = pm.regress(
         table, "y ~ x", effect="per_person", epsilon=4.0, n_guess=1000, assume=(-2, 2), **settings
     )
-    assert limits.guarantee.relation == "add-remove"
-    with pytest.raises(ArgumentError, match="n_design"):
+    assert limits.guarantee.neighbors == "add-remove"
+    with pytest.raises(ArgumentError, match="n_guess"):
         pm.regress(table, "y ~ x", effect="per_person", epsilon=4.0, **settings)
     mean = PrivateScale(target="mean")
     with pytest.raises(ArgumentError, match="target"):
@@ -193,7 +193,7 @@ def test_add_remove_pays_and_does_not_show_the_number():
         )
     bins = {"time": "x", "bins": (-1, 0, 1), "bounds": (-3, 3)}
     curve = pm.curve(table, "y", epsilon=4.0, n_guess=1000, **bins, **settings)
-    assert curve.guarantee.relation == "add-remove"
+    assert curve.guarantee.neighbors == "add-remove"
     assert abs(curve.estimate[1] - 1.23) < 0.3
 
 

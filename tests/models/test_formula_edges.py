@@ -54,7 +54,7 @@ def test_sums_may_be_crossed_and_squares_written_in_parentheses(formula):
 
 
 @pytest.mark.parametrize("right", ["y", "x + y:x", "I(y**2)", "C(y, levels=[1, 2])", "own(y)"])
-@pytest.mark.parametrize("effect", ["pooled", "within", "own"])
+@pytest.mark.parametrize("effect", ["pooled", "within", "per_person"])
 def test_a_response_that_explains_itself_is_refused_before_anything_is_read(right, effect):
     with pytest.raises(ArgumentError, match="formula"):
         pm.regress("no such file.csv", f"y ~ {right}", person="who", epsilon=1.0, effect=effect)
@@ -72,7 +72,7 @@ def test_a_response_that_explains_itself_is_refused_before_anything_is_read(righ
     ],
 )  # fmt: skip
 def test_a_formula_without_a_finite_value_is_refused_before_the_charge(formula):
-    for effect in ("pooled", "own"):
+    for effect in ("pooled", "per_person"):
         with pytest.raises(ArgumentError, match="divides by 0 or leaves the range of doubles"):
             pm.Regression(formula, effect=effect)
 

@@ -80,7 +80,7 @@ def test_one_person_moves_the_release_by_at_most_its_loss(money, relation):
     worst = Fraction(0)
     for _, one in first[-1:] if relation == ADD_REMOVE else first:
         for mechanism, two in first:
-            worst = max(worst, *mechanism.moved(one, two))
+            worst = max(worst, *mechanism.sensitivity_share(one, two))
     assert worst <= 1
     assert worst > 0.3  # a person in every bin at a limit; counts have one sign
 

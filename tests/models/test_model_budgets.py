@@ -26,20 +26,20 @@ TABLE = {
     "x": np.random.default_rng(1).normal(0, 1, 4 * PERSONS),
     "y": np.random.default_rng(2).normal(0, 1, 4 * PERSONS),
 }
-EFFECTS = pm.RandomEffects(0.5, 1.0, 10, (40,) * 10)
+EFFECTS = pm.RandomEffects(0.5, 1.0, 10, (40,) * 10, range=(-50, 50))
 BINS = {"time": "t", "person": "who", "bins": [0, 2, 4]}
 MODELS = {
-    "variance": lambda **given: pm.variance(VALUES, smallest=0.01, largest=100.0, **given),
+    "variance": lambda **given: pm.variance(VALUES, within=(0.01, 100.0), **given),
     "coinpress": lambda **given: pm.variance(
-        VALUES, smallest=0.01, largest=100.0, method="coinpress", center=5.0, **given
+        VALUES, within=(0.01, 100.0), method="coinpress", center=5.0, **given
     ),
     "regression": lambda **given: pm.regress(
         TABLE, "y ~ x", effect="per_person", person="who", **given
     ),
     "limited regression": lambda **given: pm.regress(
-        TABLE, "y ~ x", effect="per_person", person="who", coefficient_range=(-5, 5), **given
+        TABLE, "y ~ x", effect="per_person", person="who", assume=((-5, 5), (-5, 5)), **given
     ),
-    "random effects": lambda **given: pm.mean(VALUES, range=(-50, 50), clustering=EFFECTS, **given),
+    "random effects": lambda **given: pm.mean(VALUES, clustering=EFFECTS, **given),
     "curve": lambda **given: pm.curve(TABLE, "y", bounds=(-5, 5), **BINS, **given),
     "curve of any size": lambda **given: pm.curve(TABLE, "y", **BINS, **given),
 }

@@ -65,7 +65,7 @@ def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money):
         plan.run(again)
         for (one, exact, _), (other, moved, _) in zip(first.seen, again.seen, strict=True):
             assert one.events == other.events  # the same question, whatever the data
-            share = max(one.moved(exact, moved))
+            share = max(one.sensitivity_share(exact, moved))
             assert share <= 1, (one, float(share))
             largest[one.events[0].name] = max(share, largest.get(one.events[0].name, 0))
     assert largest["deviations"] > 0
@@ -85,7 +85,7 @@ def test_powers_attain_their_loss_and_never_pass_it(settings, relation):
     pairs = [(one, two) for one in corners for two in corners]
     if relation == ADD_REMOVE:
         pairs = [pair for pair in pairs if pair[1] == corners[0]]
-    worst = max(max(sums.moved(one, two)) for one, two in pairs)
+    worst = max(max(sums.sensitivity_share(one, two)) for one, two in pairs)
     assert (0.949 if relation == ADD_REMOVE else 0.999) < float(worst) <= 1
 
 

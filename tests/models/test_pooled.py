@@ -313,11 +313,11 @@ def test_the_first_line_says_which_question_is_answered():
     settings = {"person": "who", "epsilon": 9.0, "delta": 1e-6, "noise": SimulatedNoise(2)}
     first = {
         effect: str(pm.regress(table, "y ~ x", effect=effect, **settings)).partition("***\n")[2]
-        for effect in ("pooled", "within", "own")
+        for effect in ("pooled", "within", "per_person")
     }
     assert first["pooled"].startswith("Pooled regression: y ~ x\n")
     assert first["within"].startswith("Within-person (fixed-effects) regression: y ~ x\n")
-    assert first["own"].startswith("Mean of person-specific coefficients: y ~ x\n")
+    assert first["per_person"].startswith("Mean of person-specific coefficients: y ~ x\n")
 
 
 ODD = {
@@ -390,7 +390,7 @@ DONE = {
 
 @pytest.mark.parametrize("change", DONE)
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-@pytest.mark.parametrize("effect", ["pooled", "own"])
+@pytest.mark.parametrize("effect", ["pooled", "per_person"])
 def test_a_source_that_changes_after_the_charge_is_a_status(tmp_path, change, form, effect):
     """What was paid stays paid, and no exception tells what the second look met."""
     file = tmp_path / f"t.{form}"
@@ -408,7 +408,7 @@ def test_a_source_that_changes_after_the_charge_is_a_status(tmp_path, change, fo
     assert release.summary()
 
 
-@pytest.mark.parametrize("effect", ["pooled", "own"])
+@pytest.mark.parametrize("effect", ["pooled", "per_person"])
 def test_a_table_that_an_engine_lost_after_the_charge_is_a_status(effect):
     connection, records = duckdb.connect(), pl.DataFrame(panel(2000))
     connection.register("records", records)

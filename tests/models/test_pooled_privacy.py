@@ -125,7 +125,7 @@ def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money, how):
         other = Watch(people_with(how.within, hostile)[1], 3, first.asked_of)
         plan.run(other)
         for (one, exact, _), (_, again, _) in zip(first.asked_of, other.asked_of, strict=False):
-            share = max(one.moved(exact, again))
+            share = max(one.sensitivity_share(exact, again))
             assert share <= 1, (one, float(share))
             name = type(one).__name__
             largest[name] = max(largest.get(name, Fraction(0)), share)
@@ -146,7 +146,7 @@ def test_matrices_attain_their_sensitivity_and_never_pass_it():
         rows = [[int(found[at][k]) for at in triangle(q)] for k in range(count)]
         worst = Fraction(0)
         for k in range(0, 600, 2):
-            worst = max(worst, *sums.moved(rows[k], rows[k + 1]))
+            worst = max(worst, *sums.sensitivity_share(rows[k], rows[k + 1]))
         assert worst <= 1
         # orthogonal ranges on the sphere
         ends = [{(i, j): np.zeros(1) for i, j in triangle(q)} for _ in range(2)]
@@ -154,7 +154,7 @@ def test_matrices_attain_their_sensitivity_and_never_pass_it():
         one, two = (
             [int(lattice_matrices(x, 3.0, norm)[at][0]) for at in triangle(q)] for x in ends
         )
-        assert 0.9999 < float(max(sums.moved(one, two))) <= 1
+        assert 0.9999 < float(max(sums.sensitivity_share(one, two))) <= 1
         size = matrix_sizes({at: x.astype(float) for at, x in found.items()}, norm)
         assert np.all(size <= MATRIX_STEPS * (1 + 1e-12))
         assert size.max() > 0.999 * MATRIX_STEPS
@@ -194,7 +194,7 @@ def test_rows_and_their_products_cost_no_more_together(relation):
             for j in range(0, 400):
                 other = nobody if relation == ADD_REMOVE else answers(whole[:, j])
                 one = answers(whole[:, j if relation == ADD_REMOVE else i])
-                worst = max(worst, *sums.moved(one, other))
+                worst = max(worst, *sums.sensitivity_share(one, other))
         assert 0.999 < float(worst) <= 1
 
 
@@ -306,7 +306,7 @@ def test_the_release_bills_what_was_planned_and_draws_nothing_else(money, relati
     bill = [x.to_dict() for x in release.guarantee.mechanisms]
     assert sorted(map(str, bill)) == sorted(map(str, planned_bill))
     assert release.guarantee.verify()
-    assert release.guarantee.relation == relation
+    assert release.guarantee.neighbors == relation
 
 
 def test_under_add_remove_the_number_of_persons_is_not_read():
@@ -385,11 +385,11 @@ def test_the_formula_of_one_relation_does_not_serve_the_other():
     (line,) = RowProducts("r", 2, ROW_STEPS, REPLACE_ONE, mu=0.7).events
     rows = line.rows / 2  # mu of the rows alone, if a person may come or go
     low = dataclasses.replace(
-        line, rows=rows, products=line.products / 2, off=line.off / 2, relation=ADD_REMOVE
+        line, rows=rows, products=line.products / 2, off=line.off / 2, neighbors=ADD_REMOVE
     )
     assert low.recomputed == pytest.approx(0.7 * math.sqrt(1.5))
     assert not Guarantee(ADD_REMOVE, (low,), rho=0.7**2 / 2).verify()
-    other = dataclasses.replace(line_of(ADD_REMOVE), relation=REPLACE_ONE)
+    other = dataclasses.replace(line_of(ADD_REMOVE), neighbors=REPLACE_ONE)
     assert not Guarantee(
         REPLACE_ONE, (other,), rho=other.sensitivity**2 / other.scale**2 / 2
     ).verify()

@@ -82,19 +82,19 @@ def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
     size, middle = ScaleChoice("size", part, relation), MedianChoice("median", part, relation)
     for one, two in pairs:
         found = {
-            "size": size.choice.moved(
+            "size": size.choice.sensitivity_share(
                 *(size_scores(x.log_counts(0, 0.0), 1.0) for x in (one, two))
             ),
-            "spread": size.choice.moved(
+            "spread": size.choice.sensitivity_share(
                 *(size_scores(x.log_counts(0, 1.0), 1.0) for x in (one, two))
             ),
-            "median": middle.choice.moved(
+            "median": middle.choice.sensitivity_share(
                 *(
                     median_scores(bins.all_counts(x.uniform_counts(0, bins.half, bins.origin)))
                     for x in (one, two)
                 )
             ),
-            "histogram": plan.histogram.moved(*(cells_between(x, edges) for x in (one, two))),
+            "histogram": plan.histogram.sensitivity_share(*(cells_between(x, edges) for x in (one, two))),
         }
         largest = {name: max(largest[name], *share) for name, share in found.items()}
     assert all(share <= 1 for share in largest.values())

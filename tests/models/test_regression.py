@@ -485,7 +485,7 @@ def test_where_noise_chose_the_limits_nothing_is_shown(settings, monkeypatch):
 
     assert wild(0.04, 40)[1] == 0
     assert wild(0.2, 10) == (10, 0)
-    monkeypatch.setattr(PrivateScale, "fewest", lambda self, relation: 0.0)
+    monkeypatch.setattr(PrivateScale, "min_people", lambda self, relation: 0.0)
     monkeypatch.setattr(tail_means, "MISSED", math.inf)
     monkeypatch.setattr(magnitudes, "MOST", math.inf)
     assert wild(0.04, 40)[1] >= 1

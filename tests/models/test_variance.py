@@ -141,7 +141,7 @@ def test_public_function_and_ledger_arguments():
     assert "variance" in release.summary()
     with pytest.raises(ArgumentError, match="requires a public roster"):
         pm.variance(values, within=(0.01, 1e4), epsilon=1.0, neighbors=ADD_REMOVE)
-    with pytest.raises(ArgumentError, match="n_design"):
+    with pytest.raises(ArgumentError, match="n_guess"):
         pm.variance(values, within=(0.01, 1e4), epsilon=1.0, n_guess=10)
     with pytest.raises(ArgumentError, match="not one column"):
         pm.variance(np.zeros((100, 2)), within=(0.01, 1e4), epsilon=5.0)
@@ -171,7 +171,7 @@ def test_refused(make):
 @pytest.mark.parametrize("way", ["coinpress", "bisection"])
 def test_add_remove_is_paid_for_and_does_not_read_the_number_of_persons(way):
     settings, noise = WAYS[way], SimulatedNoise(8)
-    with pytest.raises(ArgumentError, match="n_design"):
+    with pytest.raises(ArgumentError, match="n_guess"):
         planned(settings, Budget(epsilon=2.0), relation=ADD_REMOVE)
     made = planned(settings, Budget(epsilon=2.0), relation=ADD_REMOVE, n_guess=5000)
     assert sum((loss.pure for loss in made.events), Fraction(0)) == 2

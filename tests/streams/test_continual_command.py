@@ -99,7 +99,7 @@ def test_another_input_is_refused_by_ids_alone(feed, tmp_path):
     assert "--append" in result.stderr
     result = feed(jsonl(ROWS[:5]), *arguments)
     assert result.exit_code == 2
-    assert "ends 12 events before" in result.stderr
+    assert "ends 12 records before" in result.stderr
 
 
 def test_dirty_events_never_stop_the_stream(feed):

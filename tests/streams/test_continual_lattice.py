@@ -182,7 +182,7 @@ def test_lattice_is_fine_and_noise_fits():
 
 
 def test_no_lattice_left():
-    with pytest.raises(InfeasibleError, match="64 bits"):
+    with pytest.raises(InfeasibleError, match="64-bit integers"):
         lattice_of(Identity(), rows_a_step=2**40)
     with pytest.raises(InfeasibleError, match="memory as long"):
         lattice_of(PrefixRoot(), steps=None)

@@ -224,7 +224,7 @@ def test_noise_has_the_stated_deviation(strategy):
 def test_zero_out_needs_half_the_noise():
     full, half = plan(**BASE), plan(**BASE, neighbors="zero-out")
     assert half.noise_sd(9) == pytest.approx(full.noise_sd(9) / 2, rel=1e-4)
-    assert half.guarantee.relation == "zero-out"
+    assert half.guarantee.neighbors == "zero-out"
     assert half.mechanism.loss.mu == pytest.approx(full.mechanism.loss.mu, rel=1e-6)
 
 

@@ -47,7 +47,7 @@ def study(values=None, **said):
 def test_one_look_serves_the_mean_and_tables_by_group():
     made = study()
     plan = made.plan()
-    (look,) = plan.looks
+    (look,) = plan.shared_locations
     assert [part.name for part in plan.parts if part.looks] == ["all", "keys", "both"]
     found = made.release()
     names = [line.name for line in found.guarantee.mechanisms]
@@ -80,7 +80,7 @@ def test_tables_that_share_a_look_have_less_noise_than_tables_of_their_own():
 
 
 @pytest.mark.parametrize(
-    "said", [{"max_groups": 2}, {"rule": "split"}, {"keys": None}, {"resolution": 2.0**-20},
+    "said", [{"max_groups": 2}, {"group_rule": "split"}, {"keys": None}, {"resolution": 2.0**-20},
              {"method": pm.DefaultMean(target="clipped")}],
 )  # fmt: skip
 def test_what_is_no_one_mean_a_person_looks_for_itself(said):
@@ -102,13 +102,13 @@ class Frozen:
 
     def __init__(self, people, asked):
         self.people, self.asked, self.other = people, asked, []
-        self.bill = ()
+        self.events = ()
 
     def ask(self, mechanism, exact):
         known, _, noisy = self.asked[len(self.other)]
         assert known == mechanism
         self.other.append(exact)
-        self.bill += mechanism.events
+        self.events += mechanism.events
         return noisy
 
 
@@ -140,7 +140,7 @@ def test_a_replaced_person_moves_the_answers_after_a_look_by_what_is_billed(far)
         plan.run(frozen)
         cost = Fraction(0)
         for (mechanism, exact, _), moved in zip(seen, frozen.other, strict=True):
-            for loss, part in zip(mechanism.events, mechanism.moved(exact, moved), strict=True):
+            for loss, part in zip(mechanism.events, mechanism.sensitivity_share(exact, moved), strict=True):
                 assert part <= 1
                 cost += Fraction(loss.pure) * part
         assert cost <= Fraction(3, 2)

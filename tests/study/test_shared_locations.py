@@ -67,7 +67,7 @@ def test_a_look_asks_the_same_lines_whatever_it_sees(name, epsilon):
     people = pm.read(TABLES[name](np.random.default_rng(1)))
     look = SharedLocationQuery.of("y", N, Fraction(epsilon))
     curator = TrustedCurator(people, SimulatedNoise(2))
-    look.take(curator)
+    look.run(curator)
     assert curator.events == look.events
     assert sum(line.pure for line in look.events) == look.pure
 
@@ -113,14 +113,14 @@ def test_the_lines_of_a_located_mean_cover_any_run(name):
 def test_one_look_serves_all_questions_about_a_column(tmp_path):
     made = study()
     plan = made.plan(N)
-    assert [look.column for look in plan.looks] == ["y"]
+    assert [look.column for look in plan.shared_locations] == ["y"]
     assert [part.name for part in plan.parts if part.looks] == ["level", "trend", "middle", "slope"]
     draws = AnswerLog(tmp_path / "draws.jsonl")
     found = made.release(draws=draws.of)
     kept = (tmp_path / "draws.jsonl").read_text().splitlines()
     places = [json.loads(line)[0] for line in kept]
     looks = [place for place in places if place.startswith("look: y/")]
-    assert len(looks) == len(set(looks)) == len(plan.looks[0].events)
+    assert len(looks) == len(set(looks)) == len(plan.shared_locations[0].events)
     assert places[: len(looks)] == looks  # before every question
     limits = found["trend"].diagnostics["limits"]
     assert limits[0] < 30
@@ -135,22 +135,22 @@ def test_the_bill_holds_a_look_once_and_every_release_in_full():
     lines = Counter(line.name for line in found.guarantee.mechanisms)
     plan = found.plan
     assert lines["look: y: tails"] == 1
-    assert lines["look: y: origin"] == plan.looks[0].rounds
+    assert lines["look: y: origin"] == plan.shared_locations[0].rounds
     for part in plan.parts:
         own = found[part.name].guarantee.mechanisms
-        assert own[: len(plan.looks[0].events)] == part.plan.paid
+        assert own[: len(plan.shared_locations[0].events)] == part.plan.paid
         assert all_dominated(own, (*part.plan.paid, *part.plan.inner.events))
         assert found[part.name].guarantee.verify()
     stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert pm.verify(stored), pm.verify(stored).describe()
-    assert stored["looks"][0]["serves"] == ["level", "trend", "middle", "slope"]
-    assert stored["questions"][1]["looks"] == ["y"]
+    assert stored["shared_locations"][0]["serves"] == ["level", "trend", "middle", "slope"]
+    assert stored["questions"][1]["shared_locations"] == ["y"]
 
 
 def test_pure_studies_share_looks_and_the_sum_is_the_budget():
     plan = study(delta=0.0, epsilon=4.0).plan(N)
-    assert [look.column for look in plan.looks] == ["y"]
-    total = plan.looks[0].pure + sum(exact_fraction(part.own.epsilon) for part in plan.parts)
+    assert [look.column for look in plan.shared_locations] == ["y"]
+    total = plan.shared_locations[0].pure + sum(exact_fraction(part.own.epsilon) for part in plan.parts)
     assert 4 - Fraction(1, 10**9) < total <= 4
     apart = pm.plan(pm.Mean("y"), n=N, epsilon=1.0)
     assert noise_of(plan.parts[0].plan, 1.0) < noise_of(apart, 1.0)
@@ -169,9 +169,9 @@ def test_wishes_beside_looks_are_met_or_refused_with_the_least_epsilon():
     made = pm.Study(pm.Table(records(), person="who"), epsilon=0.4)
     made.add("a", pm.Mean("y"), error=0.3, guess_sd=9.0)
     made.add("b", pm.Mean("x"), error=0.05, guess_sd=1.2)
-    with pytest.raises(InfeasibleError, match=r"epsilon=\d.*would do") as caught:
+    with pytest.raises(InfeasibleError, match=r"epsilon=\d.*would do; ") as caught:
         made.plan(N)
-    least = float(str(caught.value).split("; epsilon=")[1].split(" ")[0])
+    least = float(str(caught.value).split(". epsilon=")[1].split(" ")[0])
     made = pm.Study(pm.Table(records(), person="who"), epsilon=least)
     made.add("a", pm.Mean("y"), error=0.3, guess_sd=9.0)
     made.add("b", pm.Mean("x"), error=0.05, guess_sd=1.2)
@@ -182,16 +182,16 @@ def test_wishes_beside_looks_are_met_or_refused_with_the_least_epsilon():
 
 def test_nothing_is_shared_where_prices_would_be_private_or_nobody_needs_a_look():
     hidden = study(neighbors="add-remove", n_guess=N)
-    assert hidden.plan().looks == ()
+    assert hidden.plan().shared_locations == ()
     alone = pm.Study(pm.Table(records(), person="who"), epsilon=3.0)
     alone.add("trend", pm.Curve("y", "t", bins=[0, 2, 4]))
     alone.add("middle", pm.Quantile("y"))
-    assert alone.plan(N).looks == ()
+    assert alone.plan(N).shared_locations == ()
     people = pm.read(records(), person="who", values="y")
     for asked in ((pm.Mean(), pm.Quantile()), (pm.Mean("y"), pm.Quantile("y"))):
         reduced = pm.Study(people, epsilon=3.0, delta=1e-6, noise=SimulatedNoise(1))
         reduced.add("a", asked[0]).add("b", asked[1])
-        assert reduced.plan().looks == ()
+        assert reduced.plan().shared_locations == ()
         assert not reduced.release().failed
 
 
@@ -212,7 +212,7 @@ def test_a_look_that_breaks_leaves_its_questions_unanswered(monkeypatch):
     def broken(self, curator):
         raise RuntimeError("private-value")
 
-    monkeypatch.setattr(SharedLocationQuery, "take", broken)
+    monkeypatch.setattr(SharedLocationQuery, "run", broken)
     made = study()
     made.add("other", pm.Mean("x", assume=(0, 10)))
     found = made.release()

@@ -75,7 +75,7 @@ def test_every_question_is_answered_by_name(real):
     with pytest.raises(ArgumentError, match="is not a question of the study"):
         real["levels"]
     assert real.guarantee.verify()
-    assert (real.guarantee.epsilon, real.guarantee.relation) == (2.0, "replace-one")
+    assert (real.guarantee.epsilon, real.guarantee.neighbors) == (2.0, "replace-one")
 
 
 def test_the_plan_reads_nothing_and_says_what_each_costs():
@@ -105,7 +105,7 @@ def test_shares_follow_weights_and_add_up_exactly():
     plan = study(delta=0.0).plan(PERSONS)
     parts = {part.name: exact_fraction(part.own.epsilon) for part in plan.parts}
     assert parts["limited"] == parts["trend"]
-    looks = sum(look.pure for look in plan.looks)
+    looks = sum(look.pure for look in plan.shared_locations)
     assert sum(parts.values()) + looks <= 2
     assert sum(parts.values()) + looks > 2 - Fraction(1, 10**10)
     assert plan.allotment.way == SUMS
@@ -130,8 +130,8 @@ def test_what_is_stored_keeps_the_budget_and_a_little_more_does_not(k, epsilon):
             assert found.factor > 1
             more = [
                 Laplace(
-                    x.name, x.sensitivity, x.scale / Fraction(1 + 3e-4), x.spread,
-                    joint=x.joint, neighbors=x.relation,
+                    x.name, x.sensitivity, x.scale / Fraction(1 + 3e-4), x.cells_changed,
+                    joint=x.joint, neighbors=x.neighbors,
                 )
                 for x in lines
             ]  # fmt: skip
@@ -354,7 +354,7 @@ def test_parts_are_decimals_rounded_down(value):
     ("arguments", "word"),
     [
         ({"name": "a/b"}, "name"),
-        ({"name": "level"}, "taken"),
+        ({"name": "level"}, "is already used"),
         ({"weight": 0}, "weight"),
         ({"error": 0.1}, "guess_sd"),
         ({"error": 0.1, "guess_sd": 1.0, "weight": 2.0}, "one"),
@@ -368,7 +368,7 @@ def test_wrong_questions_are_refused_when_they_are_added(arguments, word):
 
 
 def test_a_study_without_questions_is_refused():
-    with pytest.raises(ArgumentError, match="missing"):
+    with pytest.raises(ArgumentError, match="^questions are required"):
         pm.Study(TABLE, epsilon=1.0).plan(PERSONS)
 
 
@@ -425,7 +425,7 @@ class Broken:
     def summary(self):
         return self.inner.summary
 
-    def prepared(self, table):
+    def with_public_facts(self, table):
         return self
 
     def estimator(self, columns, cap, budget):
@@ -526,7 +526,7 @@ def test_a_release_that_hides_its_study_is_noticed(real):
 
     stored = json.loads(json.dumps(real.to_dict()))
     release = stored["questions"][1]["release"]
-    release["guarantee"].pop("part_of")
+    release["guarantee"].pop("parent_run")
     rest = {key: value for key, value in release["guarantee"].items() if key != "digest"}
     release["guarantee"]["digest"] = digest(PURPOSE, rest)
     release[NAME]["digest"] = digest_of(release)
@@ -546,7 +546,7 @@ FORGERIES = {
     "a look left out": lambda s: s.update(looks=[]),
     "a look that is not used": lambda s: s["questions"][0].update(looks=[]),
     "a look's line given to a question": lambda s: (
-        s["looks"][0]["lines"].pop(),
+        s["shared_locations"][0]["lines"].pop(),
         s["questions"][0]["lines"].append(4),
     ),
     "a question removed": lambda s: s["questions"].pop(1),
@@ -616,13 +616,13 @@ def test_equal_summaries_are_reduced_once(monkeypatch):
 def test_add_remove_needs_a_guess_and_keeps_its_relation():
     bare = pm.Study(TABLE, epsilon=1.0, neighbors="add-remove").add("a", pm.Mean("y"))
     for act in (bare.plan, bare.release):
-        with pytest.raises(ArgumentError, match="n_design"):
+        with pytest.raises(ArgumentError, match="n_guess"):
             act()
     made = pm.Study(
         TABLE, epsilon=3.0, neighbors="add-remove", n_guess=PERSONS, noise=SimulatedNoise(2)
     )
     made.add("a", pm.Mean("y")).add("b", pm.Mean("x", assume=(-5, 5)))
     found = made.release()
-    assert found.guarantee.relation == "add-remove"
+    assert found.guarantee.neighbors == "add-remove"
     assert found.guarantee.verify()
     assert copy.deepcopy(found.plan.digest) == made.plan().digest

@@ -16,4 +16,4 @@ def test_the_study_of_the_page_shares_one_location_query():
     plan = study.plan()
     users = {part.name for part in plan.parts for look in part.looks if look.column == "ln_wage"}
     assert users == {"level", "college", "trend", "quartiles", "returns"}
-    assert len([look for look in plan.looks if look.column == "ln_wage"]) == 1
+    assert len([look for look in plan.shared_locations if look.column == "ln_wage"]) == 1

@@ -22,7 +22,7 @@ delta = 1e-6
 [questions.own]
 ask = "regression"
 formula = "y ~ x"
-effect = "own"
+effect = "per_person"
 assume = "-9,9;-3,3"
 [questions.all]
 ask = "regression"
@@ -68,7 +68,7 @@ def test_limits_a_term_and_bounds_a_variable(tmp_path, monkeypatch, capsys):
     ['assume = "-9,9;-3,3;0,1"', 'assume = "1,2;three"', 'bounds = "x=-4,4"', "contrasts = [1]"],
 )
 def test_limits_that_do_not_fit_are_refused_before_anything_is_read(line, tmp_path, monkeypatch):
-    said = FILE.replace('effect = "own"\nassume = "-9,9;-3,3"', line)
+    said = FILE.replace('effect = "per_person"\nassume = "-9,9;-3,3"', line)
     if line.startswith("assume"):
         said = FILE.replace('assume = "-9,9;-3,3"', line)
     write(tmp_path, said, persons=3)

@@ -191,7 +191,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on(place, monkeypatch, capsys):
 
     monkeypatch.setattr("privmean.study.run_folder.os.fsync", full)
     assert call("study", "run", place / "study.toml", "--out", place / "out") == 2
-    assert "the disk is full; then run the same command again" in capsys.readouterr().err
+    assert "the disk is full. Correct this and run the same command again" in capsys.readouterr().err
     monkeypatch.undo()
     assert call("study", "run", place / "study.toml", "--out", place / "out") == 0
 
@@ -354,7 +354,7 @@ def kept_as(path, text):
     """A forged file of one answer, with its check made anew, and the question that asks for it."""
 
     class Asked:
-        losses = ()
+        events = ()
 
     what = draws_module._what(Asked())
     line = ["q/0", what, text, draws_module._check("q/0", what, text)]
@@ -422,9 +422,9 @@ def test_the_command_plans_runs_verifies_and_runs_again_for_nothing(place, capsy
     assert ended in (0, 3)  # the noise is real: a question may fail
     first = (place / "out" / RESULT).read_text()
     assert call("verify", place / "out" / RESULT, "--ledger", place / "book") == 0
-    assert "finished before" not in capsys.readouterr().out
+    assert "Finished before" not in capsys.readouterr().out
     assert call(*arguments) == ended
-    assert "finished before, nothing was drawn or charged again" in capsys.readouterr().out
+    assert "Finished before; nothing was drawn or charged again." in capsys.readouterr().out
     assert (place / "out" / RESULT).read_text() == first
     (entry,) = pm.Ledger.open(place / "book").entries
     assert entry.about["analyst"] == "ann"
@@ -528,7 +528,7 @@ def test_a_plan_refuses_columns_that_are_not_there(place, capsys, old, new, word
 
 def test_a_file_that_is_not_there_is_said_in_words(tmp_path, capsys):
     assert call("study", "plan", tmp_path / "none.toml") == 2
-    assert "cannot be read: No such file or directory;" in capsys.readouterr().err
+    assert "cannot be read: No such file or directory. Give a TOML file of questions." in capsys.readouterr().err
     (tmp_path / "odd.toml").write_bytes(b"\xff")
     assert call("study", "plan", tmp_path / "odd.toml") == 2
     assert "cannot be read" in capsys.readouterr().err
