@@ -39,12 +39,12 @@ SPECIAL = 8  # people of a table who are hostile already
 
 @dataclass(frozen=True)
 class Rows:
-    """One row a person: values (n, d), NaN for nulls, and numbers of records where a cap is set."""
+    """One row a person: values (n, d), NaN for nulls, and their numbers of records where capped."""
 
     values: Floats
     columns: tuple[str, ...]
     counts: Integers | None = None
-    cap: int | None = None
+    max_records: int | None = None
 
     @property
     def count(self) -> int:
@@ -52,7 +52,7 @@ class Rows:
 
     @property
     def people(self) -> ArrayPersonTable:
-        return ArrayPersonTable(self.values, self.columns, self.counts, self.cap)
+        return ArrayPersonTable(self.values, self.columns, self.counts, self.max_records)
 
     def put(self, place: int, row: Floats, records: Integers | None) -> Rows:
         values = self.values.copy()

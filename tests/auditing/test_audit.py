@@ -263,14 +263,14 @@ TERMS = {"epsilon": 6.0, "delta": 1e-6, "neighbors": "replace-one"}
 def test_one_person_in_two_parts_that_are_billed_as_disjoint_is_found(halves, monkeypatch):
     """A twin whose curator lets every person into each part."""
     assert pm.audit(HALVES[halves], runs=60, **TERMS).violations == 0
-    apart, part = TrustedCurator.apart, ArrayPersonTable.part
+    parallel, split = TrustedCurator.parallel, ArrayPersonTable.split
     if halves == "as published":
-        twin = lambda self, name, people, **more: apart(  # noqa: E731
+        twin = lambda self, name, people, **more: parallel(  # noqa: E731
             self, name, [self.people] * len(people), **more
         )
-        monkeypatch.setattr(TrustedCurator, "apart", twin)
+        monkeypatch.setattr(TrustedCurator, "parallel", twin)
     else:  # each stage takes its own block of everybody
-        monkeypatch.setattr(ArrayPersonTable, "part", lambda self, index, _: part(self, 0, 1))
+        monkeypatch.setattr(ArrayPersonTable, "split", lambda self, index, _: split(self, 0, 1))
     report = pm.audit(HALVES[halves], runs=60, **TERMS)
     words = {item.what for item in report.findings.violations}
     assert "one person is in two parts that are billed as disjoint" in words
@@ -290,7 +290,7 @@ class Peeking:
 def test_a_question_to_people_that_follows_private_values_is_found():
     assert pm.audit(Peeking(peeks=False), runs=30, epsilon=1.0).violations == 0
     found = pm.audit(Peeking(peeks=True), runs=30, epsilon=1.0).findings
-    assert any("asked people.beyond" in item.what for item in found.violations)
+    assert any("asked people.count_outside" in item.what for item in found.violations)
 
 
 def test_coins_and_noise_of_a_filter_that_are_not_seen_are_no_violation():
