@@ -92,7 +92,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
     def missing(self, column: int) -> int:
         return int(self.mass[np.isnan(self.values[column])].sum())
 
-    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         value = self.values[column]
         below, above = self.mass[value < lower], self.mass[value > upper]
         return int(below.sum()), int(above.sum())

@@ -71,7 +71,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         totals.add("m", nw.when(x.is_null()).then(nw.col("m")).otherwise(0).sum())
         return totals.of(self.frame)["m"]
 
-    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         x, mass, totals = nw.col(value_name(column)), nw.col("m"), Totals()
         for name, out in (("below", x < lower), ("above", x > upper)):
             totals.add(name, nw.when(out).then(mass).otherwise(0).sum())

@@ -117,7 +117,7 @@ class GroupPairTable(ABC):
         return 0
 
     @abstractmethod
-    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         """Masses of pairs with x below `lower`, and above `upper`."""
 
     @abstractmethod

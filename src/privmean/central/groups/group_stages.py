@@ -122,7 +122,7 @@ class GroupRun:
             return np.array(self.people.group_weights()) / s.weights.parts, KNOWN
         moved = s.most * s.weights.parts * s.moves
         step = NoisyCounts.at(
-            "persons by group", self.wallet.spend(epsilon), self.wallet.relation, moved
+            "group counts", self.wallet.spend(epsilon), self.wallet.relation, moved
         )
         exact = as_counts(*self.people.group_weights())
         parts = s.weights.parts
@@ -151,8 +151,8 @@ class GroupRun:
 
     def beyond(self, epsilon: Fraction, place: ClippingRegion, persons: float) -> GroupOutsideCount:
         """Persons beyond the limits that were found. persons: all of them, by noisy counts."""
-        step = self.wallet.counts("beyond the limits", epsilon, 1)
-        exact = as_counts(sum(self.people.beyond(self.column, place.lower, place.upper)))
+        step = self.wallet.counts("count outside bounds", epsilon, 1)
+        exact = as_counts(sum(self.people.count_outside(self.column, place.lower, place.upper)))
         (found,) = self.curator.ask(step, exact)
         whole = persons * self.settings.weights.mass
         lower, upper = place.lower - place.origin, place.upper - place.origin
