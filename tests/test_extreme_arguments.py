@@ -47,7 +47,7 @@ LONG = (
     "resolution",
     "coefficients",
     "last edge",
-    "cap",
+    "max_records",
 )  # fmt: skip - these read tables, or plan for long
 VALUES = np.linspace(0, 1, 200)
 ROWS = np.random.default_rng(1).normal(size=(300, 2))

@@ -127,7 +127,7 @@ def test_a_file_of_two_names_is_refused_until_one_is_gone_or_it_is_said_to_be_mo
         with pytest.raises(ArgumentError, match=r"2 names \(hard links\)") as caught:
             read(name)
         assert str(name) in str(caught.value)
-        assert "remove the others" in str(caught.value)
+        assert "Remove the others" in str(caught.value)
     alias.unlink()
     assert read(path) == [b"a", b"b"]
     os.link(path, alias)
@@ -223,8 +223,8 @@ def test_a_crash_while_a_file_of_two_names_is_written_anew_can_only_refuse(
             return change
 
     with monkeypatch.context() as patched:
-        for module in ("durable", "disk", "noted"):
-            patched.setattr(f"privmean.{module}.os", Dying())
+        for module in ("append_log", "file_io", "last_seen"):
+            patched.setattr(f"privmean.storage.{module}.os", Dying())
         with contextlib.suppress(Crash):
             log.replace([b"a", b"b"])
     log.close()

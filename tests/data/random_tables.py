@@ -49,7 +49,7 @@ class Table:
     arrow: pa.Table
     options: dict[str, Any]
     resolution: float
-    cap: int | None
+    max_records: int | None
     rows_of_persons: bool = False
     people: list[tuple[Any, list[float | None], list[int]]] = field(init=False)
 

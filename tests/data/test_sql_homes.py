@@ -113,10 +113,10 @@ def test_public_numbers_of_any_size_raise_nothing(engine):
         if size < 1e300:
             found = people.uniform_counts(0, size, 0.3)
             assert found == reference.uniform_counts(first, size, 0.3), size
-            ball = random_tables.Ball((size, -size), 3.0, 2.0**-10)
+            ball = random_tables.L2Ball((size, -size), 3.0, 2.0**-10)
             sums = people.ball_sums(ball)
             assert (sums.z, sums.present) == reference.ball_sums(values, ball)[:2], size
-            box = random_tables.Box(-size, size) if size > 1e-290 else None
+            box = random_tables.ClipInterval(-size, size) if size > 1e-290 else None
             (asked, _) = people.interval_sums([box, None])
             if box:
                 counts = [1] * len(first)
@@ -360,7 +360,7 @@ def test_an_address_reads_like_the_table_and_tells_no_password(engine, monkeypat
         assert pm.mean(table, "x", assume=(0, 7), epsilon=1.0).status == "ok"
     assert table.name.endswith("visits by who")
     wrong = {
-        f"{address}#nothing": "no such table",
+        f"{address}#nothing": "#nothing': is not a table that you may read",
         f"{address}": "must name a table",
         address.replace("privmean@", "nobody@") + "#visits": "is a database that does not answer",
         address.replace("privmean@", "privmean:geheim@") + "#visits": "must not hold a password",
@@ -409,10 +409,10 @@ def test_a_session_that_may_write_nothing_reads_one_state_of_the_records(engine,
             table = ibis.postgres.from_connection(link).table("shared")
             assert asked(table) == asked(free)
             people = pm.read(table, person="who", values="x", roster=range(200))
-            before = people.size(), people.interval_sums([random_tables.Box(0.0, 7.0)])
+            before = people.size(), people.interval_sums([random_tables.ClipInterval(0.0, 7.0)])
             execute("INSERT INTO shared SELECT 1, 5, 'a' FROM generate_series(1, 50)")
             people._cache.clear()
-            assert (people.size(), people.interval_sums([random_tables.Box(0.0, 7.0)])) == before
+            assert (people.size(), people.interval_sums([random_tables.ClipInterval(0.0, 7.0)])) == before
             del people, table
             gc.collect()
             assert link.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
@@ -486,7 +486,7 @@ def test_an_address_that_is_not_read_is_no_name_of_a_file(scheme, capsys):
     asked = ["--table", "visits", "--person", "who", "--value", "x", "--epsilon", "1"]
     assert run(["mean", address, *asked]) == 2
     said = capsys.readouterr()
-    assert "use postgresql://" in said.err
+    assert "Use postgresql://" in said.err
     assert "geheim" not in said.out + said.err + str(caught.value)
 
 
@@ -495,7 +495,7 @@ def test_an_address_that_is_not_read_is_no_name_of_a_file(scheme, capsys):
 )
 def test_what_is_not_installed_is_named_with_its_extra(scheme, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, "ibis", None)
-    with pytest.raises(pm.ArgumentError, match=rf"install privmean\[{extra}\]"):
+    with pytest.raises(pm.ArgumentError, match=rf"Install privmean\[{extra}\]"):
         pm.read(f"{scheme}://host/db#visits", person="who", values="x")
 
 

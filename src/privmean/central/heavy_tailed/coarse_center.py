@@ -100,25 +100,25 @@ class Coarse:
         return sum((loss.pure for loss in self.events), Fraction(0))
 
     def _selection(self, column: int) -> NoisyArgmax:
-        return NoisyArgmax.of(self.epsilon, self.relation, name=f"coarse centre of column {column}")
+        return NoisyArgmax.of(self.epsilon, self.relation, name=f"coarse center of column {column}")
 
     def _stable(self, column: int) -> StableHistogram:
         return StableHistogram.of(
             self.epsilon,
             self.delta / self.dimension,
             self.relation,
-            name=f"coarse centre of column {column}",
+            name=f"coarse center of column {column}",
         )
 
     @property
     def _gaussian_stable(self) -> GaussianStableHistogram:
         return GaussianStableHistogram.of(
-            self.mu, self.delta, self.dimension, self.relation, name="coarse centre"
+            self.mu, self.delta, self.dimension, self.relation, name="coarse center"
         )
 
     @property
     def _gaussian(self) -> GaussianArgmax:
-        return GaussianArgmax.of(self.mu, self.dimension, self.relation, name="coarse centre")
+        return GaussianArgmax.of(self.mu, self.dimension, self.relation, name="coarse center")
 
     def find(self, curator: Curator, people: Histograms) -> tuple[float, ...] | None:
         """The coarse center of `people`, the curator's own or a part of them; None if some column

@@ -109,7 +109,7 @@ class HeavyTailedPlan(PlanBase):
 
     @property
     def public(self) -> tuple[str, ...]:
-        known = ("number of persons",) if self.common.relation == REPLACE_ONE else ()
+        known = ("n",) if self.common.relation == REPLACE_ONE else ()
         return (*known, "moment assumption and public range")
 
 

@@ -153,13 +153,13 @@ class ThreadedPlan(ClippingPlan):
             return math.fsum(2 * item.rho if gaussian else float(item.pure) for item in losses)
 
         parts: dict[str, tuple[PrivacyEvent, ...]] = {
-            "coarse centre": self.coarse.events,
+            "coarse center": self.coarse.events,
             "sum of weights": () if self.first_weight is None else self.first_weight.events,
             "private radius": self.searched,
         }
         for i in range(len(self.strengths)):
             parts[f"round {i + 1}"] = self.step(i).events
-        parts["clipped persons"] = self.counted
+        parts["clipped people"] = self.counted
         total = cost(self.events)
         return {name: cost(losses) / total for name, losses in parts.items() if losses}
 

@@ -163,7 +163,7 @@ class OneColumn:
             (center - half, center + half),
             level,
             kind="noise_interval",
-            target="clipped mean of these persons",
+            target="clipped mean of these people",
             region=(self.box.lower, self.box.upper),
             parts={"noise": half},
         )
@@ -288,4 +288,4 @@ class Coordinates:
 
     def noise_interval(self, level: float) -> Interval:
         half = self._noise(level, 0.0)
-        return noise_box(self.estimate, half, level, "clipped mean of these persons")
+        return noise_box(self.estimate, half, level, "clipped mean of these people")

@@ -70,10 +70,10 @@ class OneDimensionPlan(ClippingPlan):
         """Shares of epsilon."""
         total = sum((loss.pure for loss in self.events), Fraction(0))
         parts = {
-            "coarse centre": self.coarse.pure,
+            "coarse center": self.coarse.pure,
             "private radius": Fraction(0) if self.search is None else self.search.epsilon,
             "clipped sum": self.epsilon,
-            "clipped persons": Fraction(0 if self.count is None else self.count.strength),
+            "clipped people": Fraction(0 if self.count is None else self.count.strength),
         }
         return {name: float(part / total) for name, part in parts.items() if part}
 

@@ -132,7 +132,7 @@ class ClippedCount(PersonsCount):
     one person can move both.
     """
 
-    name: str = "clipped persons"
+    name: str = "clipped people"
 
     def report(
         self, counted: float, persons: int, tails: Sequence[Tail], offset: float, beta: float
@@ -151,7 +151,7 @@ class ClippedCount(PersonsCount):
             share = float(stats.beta.ppf(1 - beta, most + 1, persons - most))
         bound = bias.of_share(tails, share, offset)
         return {
-            "clipped persons (noisy count)": counted,
+            "clipped people (noisy count)": counted,
             "clipped share, at most": share,
             "clipping bias, at most": bound,
         }

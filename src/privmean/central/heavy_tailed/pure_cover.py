@@ -106,7 +106,7 @@ class CoverPlan(HeavyTailedPlan):
     def shares(self) -> dict[str, float]:
         total = self.epsilon + self.coarse.pure
         return {
-            "coarse centre": float(self.coarse.pure / total),
+            "coarse center": float(self.coarse.pure / total),
             "point of the cover": float(self.epsilon / total),
         }
 
