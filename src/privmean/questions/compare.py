@@ -100,7 +100,7 @@ class Compare(QuestionDefaults):
             raise ArgumentError(
                 "baseline_slope",
                 self.baseline_slope,
-                "requires before",
+                "requires baseline",
                 "name the column of earlier values, or remove it",
             )
         validate.choice("membership", self.membership, [PRIVATE, PUBLIC])
