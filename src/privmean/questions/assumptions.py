@@ -37,8 +37,8 @@ class Covariance:
     bound : float, array (d,) or array (d, d)
         A variance for all columns, one variance per column, or a matrix, in squared units.
     scales : {"sd", "same", "mahalanobis"}, default "sd"
-        Units in which the minimized L2 error counts columns: their public standard deviations,
-        their own units (one vector), or standard deviations along the axes of the covariance.
+        Units in which the minimized L2 error counts columns: public standard deviations, own units
+        (one vector), or standard deviations along the axes of the covariance.
 
     Privacy
     -------

@@ -31,7 +31,7 @@ class ColumnNorms:
     decline : float
         Exponent, at least 0: norms must not grow.
     pace : float
-        Number of blocks in which the norms start to fall.
+        Blocks until the base 1 + j/pace doubles.
     width, blocks : int
         Steps per block, and number of blocks.
     """
