@@ -98,7 +98,7 @@ class WinsorizedPlan(PlanBase):
 
     def describe(self) -> dict[str, Any]:
         facts, stages = self.facts, self.stages
-        public = "persons" if facts.relation == REPLACE_ONE else "n_guess"
+        public = "n" if facts.relation == REPLACE_ONE else "n_guess"
         result: dict[str, Any] = {
             public: facts.n,
             "columns": facts.columns,
@@ -186,7 +186,7 @@ class WinsorizedPlan(PlanBase):
 
     @property
     def public(self) -> tuple[str, ...]:
-        shape = "number of persons" if self.facts.relation == REPLACE_ONE else "design number"
+        shape = "n" if self.facts.relation == REPLACE_ONE else "design number"
         return ("columns", shape, "settings and assumption")
 
     @staticmethod

@@ -60,7 +60,7 @@ class HeavyTailedNumbers:
         return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise, "bias_at_most": bias}
 
     def describe(self) -> dict[str, Any]:
-        number = "persons" if self.relation == REPLACE_ONE else "n, a public guess"
+        number = "n" if self.relation == REPLACE_ONE else "n, a public guess"
         return {
             number: self.n,
             "columns": self.dimension,
