@@ -121,7 +121,7 @@ def test_tails_that_limits_cut_make_no_effect(membership):
             np.arange(3000), arm, rng.pareto(2.5, 3000), ["0", "1"], GroupWeights()
         )
         pairs = replace(pairs, columns=("y",))
-        seen += question.told(plan.release(pairs, SimulatedNoise(i))).p_value < 0.05
+        seen += question.to_release(plan.release(pairs, SimulatedNoise(i))).p_value < 0.05
     assert_rate_at_most(seen, draws, 0.06)
 
 

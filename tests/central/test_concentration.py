@@ -113,5 +113,5 @@ def test_words_name_the_numbers():
     assert "10" in LogSobolev(1.0, 10).words
     assert "0.7" in BetweenWithin(0.7, 1.0, 10).words
     assert "[0, 2]" in BoundedWithin(0.7, 0.0, 2.0, 10).words
-    assert "[0.0, 2.0]" in Bounded(0.0, 2.0).words
+    assert "[0, 2]" in Bounded(0.0, 2.0).words
     assert "privately" in UnknownScale().words

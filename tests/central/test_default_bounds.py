@@ -131,7 +131,8 @@ def test_over_records_the_bill_is_exact_and_the_interval_uses_the_second_count(r
             interval = release.interval(target="mean")
             assert interval.status in ("outliers_clipped", "extreme_outliers", "modified_target")
             words = interval.assumption
-            assert f"{maker.reach:.6g}, and {maker.nearer:.6g} on the nearer side" in words
+            assert f"by at most {maker.reach:.4g} on average" in words
+            assert f"(by {maker.nearer:.4g} on the nearer side)" in words
     assert again >= (4 if relation == REPLACE_ONE else 1)
 
 

@@ -113,7 +113,7 @@ def test_nothing_given_covers_the_mean_over_records(neighbors):
         release = pm.mean(
             people(x, m, cap), epsilon=1, neighbors=neighbors, noise=SimulatedNoise(seed)
         )
-        assert release.estimand == "mean over records (capped)"
+        assert release.estimand == "mean, people weighted by records"
         assert pure_epsilon(release.guarantee.mechanisms) == 1
         assert release.guarantee.verify()
         inner, noise = release.interval(), release.noise_interval()

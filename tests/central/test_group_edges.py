@@ -82,7 +82,7 @@ def test_groups_are_recentred_in_finite_units_alone(kind, monkeypatch):
         units.append(asked)
         return usual(self, asked, column)
 
-    monkeypatch.setattr(ArrayPairTable, "centred_counts", kept)
+    monkeypatch.setattr(ArrayPairTable, "centered_counts", kept)
     rng = np.random.default_rng(1)
     spread = 1e-12 if kind == "alike in each group" else 1.0
     g = rng.integers(0, 3, SIZE)

@@ -79,8 +79,8 @@ def check_thick(release):
     for row in release.rows():
         assert row.status == MODIFIED_TARGET
         assert (row.lower, row.upper) == (-math.inf, math.inf)
-    assert "too thick" in str(release)
-    assert "  k0  " in str(release)  # what was found is shown, with what it is
+    assert "modified_target: " in str(release)
+    assert "\nk0  " in str(release)  # what was found is shown, with what it is
     stored = json.loads(json.dumps(release.to_dict(), allow_nan=False))
     assert stored["status"] == MODIFIED_TARGET
     assert stored["groups"][0]["interval"] == [None, None]

@@ -126,7 +126,7 @@ def test_json_has_groups_and_contrasts():
     for item in stored["groups"]:
         assert item["interval"][0] < item["estimate"] < item["interval"][1]
         assert set(item) == {
-            "key", "estimate", "std_error", "interval", "noise_interval", "persons",
+            "key", "estimate", "std_error", "interval", "noise_interval", "n",
             "n_std_error", "n_interval", "status",
         }  # fmt: skip
     assert [item["contrast"] for item in stored["contrasts"]] == ["a - b", "a / b"]
@@ -292,9 +292,9 @@ def test_the_bill_of_every_path_is_epsilon_exactly_or_less(path, relation):
     assert pm.Guarantee.from_dict(release.guarantee.to_dict()).verify()
     k = min(pairs.weights.max_groups, len(pairs.keys))
     twice = 2 if relation == REPLACE_ONE else 1
-    counts = bill[names.index("persons by group")]
+    counts = bill[names.index("group counts")]
     assert counts.sensitivity == k * pairs.weights.parts * twice
-    tails = bill[names.index("tails")]
+    tails = bill[names.index("tail histogram")]
     assert tails.sensitivity == pairs.weights.mass * twice
 
 

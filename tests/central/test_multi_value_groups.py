@@ -56,7 +56,7 @@ def test_both_values_are_near_the_truth_under_one_budget(way):
     assert release.columns == ("x: a", "x: b", "x: c", "y: a", "y: b", "y: c")
     bill = release.guarantee.mechanisms
     shared = 0 if way == "public" else 1
-    assert [item.name for item in bill].count("persons by group") == shared
+    assert [item.name for item in bill].count("group counts") == shared
     if "rho" in said:
         assert 0.99 < sum(item.rho for item in bill) <= 1.0
     else:
@@ -75,8 +75,8 @@ def test_both_values_are_near_the_truth_under_one_budget(way):
     assert [item["term"] for item in stored["values"]] == ["x", "y"]
     assert len(stored["values"][1]["groups"]) == 3
     text = str(release)
-    assert text.index("x, y by key") < text.index("\n  x ") < text.index("\n  y ")
-    assert text.index("\n  y ") < text.index("promise")
+    assert text.index("x, y by key") < text.index("\nx\na ") < text.index("\ny\na ")
+    assert text.index("\ny\na ") < text.index("\nPrivacy: ")
     joint = release.conf_int(simultaneous=True)
     assert np.array_equal(joint[3:], release["y"].conf_int(1 - 0.05 / 6)[:3])
     with pytest.raises(ArgumentError):
@@ -129,7 +129,7 @@ def test_one_person_moves_every_answer_by_what_is_billed(weights, relation):
     for other in others:
         roster = list(range(1500))
         two = read_pairs(asked, Table(other, person="who", roster=roster)).collect()
-        costs = replayed(plan, one, replace(two, persons=one.n))
+        costs = replayed(plan, one, replace(two, n=one.n))
         assert max(costs) <= 1
         assert sum(costs) > 1
 
@@ -151,7 +151,7 @@ def replayed(plan, one, two):
 
     class Replaying:
         people = two
-        bill = ()
+        events = ()
 
         def ask(self, mechanism, exact):
             known, answer = first[len(costs)]

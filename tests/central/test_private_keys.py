@@ -126,7 +126,7 @@ def test_a_shown_key_stays_shown_and_others_are_compared_as_whole_numbers():
 
 
 def test_the_bill_of_a_threshold_is_checked_against_three_noises():
-    good = dict(name="t", threshold=1 + 17.77 * 2, scale=Fraction(2), relation=ADD_REMOVE)
+    good = dict(name="t", threshold=1 + 17.77 * 2, scale=Fraction(2), neighbors=ADD_REMOVE)
     loss = ThresholdOfSum(delta=5e-7, **good)
     assert loss_from_dict(loss.to_dict()) == loss
     assert loss.added_delta == 5e-7

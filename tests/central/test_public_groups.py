@@ -98,7 +98,7 @@ def test_sizes_are_public_and_noise_is_less(said, nulls):
     )
     assert release.guarantee.neighbors == "replace-one"
     assert sum(item.pure for item in release.guarantee.mechanisms) == 2
-    assert "persons by group" not in {item.name for item in release.guarantee.mechanisms}
+    assert "group counts" not in {item.name for item in release.guarantee.mechanisms}
     for row, truth in zip(release.rows(), (5.0, 5.3, 5.6), strict=True):
         assert row.lower < truth < row.upper
         assert row.status == "ok"
@@ -109,7 +109,7 @@ def test_sizes_are_public_and_noise_is_less(said, nulls):
         one, two = (
             np.sqrt((r.groups.scales**2).sum(axis=1))
             / (r.groups.upper - r.groups.lower)
-            * r.shares["value, weight and square by group"]
+            * r.shares["group sums"]
             for r in (release, private)
         )
         # 2 sqrt(2) against 4, for what is left at the end

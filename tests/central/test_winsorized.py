@@ -97,7 +97,7 @@ def test_the_release_can_be_checked_from_itself(way):
     stored = json.loads(json.dumps(release.to_dict()))
     again = Guarantee.from_dict(stored["guarantee"])
     assert again.verify()
-    assert again.relation == relation
+    assert again.neighbors == relation
     if budget.is_pure:
         assert again.delta == 0
     assert stored["secure"] is False
@@ -242,7 +242,7 @@ def test_add_remove_never_asks_for_the_number_of_persons():
 
 
 def test_another_number_of_persons_than_planned_is_refused():
-    with pytest.raises(ArgumentError, match="persons"):
+    with pytest.raises(ArgumentError, match="does not match the plan for n=100000"):
         plan(n=100_000).release(people(np.zeros(2000)), SimulatedNoise(0))
     with pytest.raises(ArgumentError, match="columns"):
         plan(d=1).release(people(np.zeros((2000, 2))), SimulatedNoise(0))
@@ -260,9 +260,9 @@ def test_mean_over_records_differs_from_mean_over_persons(relation):
         values = 5 + rng.standard_normal(n) + (records - 10) / 12
         weight = np.minimum(records, cap)
         release = made.release(
-            people(values, counts=records[:, None].astype(np.int64), cap=cap), noise
+            people(values, counts=records[:, None].astype(np.int64), max_records=cap), noise
         )
-        assert release.estimand == "mean over records (capped)"
+        assert release.estimand == "mean, people weighted by records"
         error.append(release.estimate[0] - (weight * values).sum() / weight.sum())
         sizes = np.arange(1, 21)
         target = 5 + np.average((sizes - 10) / 12, weights=np.minimum(sizes, cap))

@@ -142,7 +142,7 @@ def test_share_is_the_smallest_that_meets_the_planning_rule(epsilon):
 def test_small_tables_are_refused_with_a_remedy_that_works():
     with pytest.raises(InfeasibleError) as refused:
         plan(budget=Budget(epsilon=0.1, delta=1e-6), n=500)
-    enough = int(re.search(r"about (\d+) persons", refused.value.remedy).group(1))
+    enough = int(re.search(r"about (\d+) people", refused.value.remedy).group(1))
     assert plan(budget=Budget(epsilon=0.1, delta=1e-6), n=enough).stages.failure <= 0.02
     for budget in (Budget(epsilon=1.0), Budget(rho=0.5)):
         with pytest.raises(InfeasibleError, match="range"):
@@ -201,11 +201,11 @@ def test_the_plan_clips_closer_where_that_pays(n):
 def test_plans_are_pure_and_describe_themselves():
     assert plan() == plan()
     facts = plan(d=3, n=60_000).describe()
-    assert facts["persons"] == 60_000
+    assert facts["n"] == 60_000
     assert len(facts["clip_radius"]) == 3
     other = plan(relation=ADD_REMOVE).describe()
-    assert "persons" not in other
-    assert other["n_design"] == 5000
+    assert "n" not in other
+    assert other["n_guess"] == 5000
 
 
 @pytest.mark.parametrize(
@@ -226,13 +226,13 @@ def test_refused_settings(settings):
 
 def test_refused_arguments():
     for sd in (1e150, 1e-150):
-        with pytest.raises(ArgumentError, match="unit"):
+        with pytest.raises(ArgumentError, match="Rescale the values"):
             plan(WinsorizedMean(SubGaussian(sd)))
     with pytest.raises(ArgumentError, match="assumption"):
         WinsorizedMean(3.0)
-    with pytest.raises(ArgumentError, match="persons"):
+    with pytest.raises(ArgumentError, match="n_guess is required"):
         planned(NORMAL, APPROXIMATE)
-    with pytest.raises(ArgumentError, match="n_design"):
+    with pytest.raises(ArgumentError, match="n_guess is required"):
         planned(NORMAL, APPROXIMATE, persons=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError, match="range"):
         plan(WinsorizedMean(SubGaussian(1.0), range=((0.0, 1.0), (0.0, 1.0))), d=3)
@@ -242,7 +242,7 @@ def test_refused_arguments():
 
 def test_facts_hold_no_data():
     assert set(PublicFacts.__dataclass_fields__) == {
-        "persons",
+        "n",
         "columns",
         "relation",
         "radii",

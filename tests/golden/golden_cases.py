@@ -355,8 +355,12 @@ def streams() -> Iterator[tuple[str, Case]]:
     yield "groups", _grouped()
 
 
-def _run(stream: Any, who: list[Any], *arrivals: Any, searched: bool = True) -> dict[str, Any]:
-    said = [release.to_dict() for release in stream.extend(who, *arrivals)]
+def _run(stream: Any, who: list[Any], *arrivals: Any) -> dict[str, Any]:
+    return _stated(stream, stream.extend(who, *arrivals), True)
+
+
+def _stated(stream: Any, releases: Any, searched: bool) -> dict[str, Any]:
+    said = [release.to_dict() for release in releases]
     stated = plain({"releases": said, "guarantee": stream.guarantee.to_dict()})
     return {"stated": stated, "unsteady": searched}
 
@@ -365,7 +369,7 @@ def _streamed(item: Any) -> Case:
     def made() -> dict[str, Any]:
         values = audited_streams.values(item, (3.0, 7.0, 5.0))
         stream, searched = item.make(SimulatedNoise(5)), item.name in SEARCHED
-        return _run(stream, list(item.arrivals), values, searched=searched)
+        return _stated(stream, item.extend(stream, item.arrivals, values), searched)
 
     return made
 

@@ -105,7 +105,7 @@ def test_wrong_units_and_scales_are_found_out():
 
     class Unfloored(GroupWeights):
         def weight(self, groups):
-            return -(-self.parts * self.most // groups)
+            return -(-self.parts * self.max_groups // groups)
 
     wrong = Unfloored(2, True)
     assert 3 * wrong.weight(3) > 2 * wrong.parts >= 3 * weights.weight(3)

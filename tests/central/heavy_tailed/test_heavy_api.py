@@ -25,7 +25,7 @@ def test_a_configured_estimator_is_used_as_it_is():
     chosen = pm.HeavyTailedMean(moment, law="laplace", clipped_count=True)
     release = pm.mean(table(), epsilon=2.0, moment=chosen, noise=pm.SimulatedNoise(1))
     assert "Laplace" in release.estimator
-    assert "clipped persons (noisy count)" in release.diagnostics
+    assert "clipped people (noisy count)" in release.diagnostics
     cover = pm.PureCover(moment, work=1e6)
     release = pm.mean(table(d=1), epsilon=2.0, moment=cover, noise=pm.SimulatedNoise(1))
     assert "cover" in release.estimator
