@@ -82,7 +82,7 @@ ADDED = {
     ),
     "weights": (WeightSum("gaussian", 0.4, ADD_REMOVE), 9 * UNIT, 8 * UNIT),
     "weights, pure": (WeightSum("k-norm", E, ADD_REMOVE), 9 * UNIT, 8 * UNIT),
-    "clipped persons": (ClippedCount("laplace", E, REPLACE_ONE), 9, 8),
+    "clipped people": (ClippedCount("laplace", E, REPLACE_ONE), 9, 8),
     "clipped persons, Gaussian": (ClippedCount("gaussian", 0.3, REPLACE_ONE), 9, 8),
     "choice": (Choice("c", E, REPLACE_ONE, 4, ""), as_counts(3, 4, 5), as_counts(5, 4, 3)),
     "fullest bin": (NoisyArgmax.of(E, REPLACE_ONE), as_counts(3, 4, 5), as_counts(2, 4, 6)),

@@ -310,7 +310,7 @@ def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
 
 
 def test_infeasible_says_how_many_persons():
-    with pytest.raises(InfeasibleError, match="people would do"):
+    with pytest.raises(InfeasibleError, match="Provide at least about 3000 people"):
         planned(PrivateScale(), Budget(epsilon=0.1), persons=100, dimension=3)
 
 
@@ -522,7 +522,7 @@ def test_where_most_responses_never_change_own_slopes_are_not_shown():
         said.append(release.status)
         lines = [line["name"] for line in release.guarantee.to_dict()["mechanisms"]]
         if release.failed:
-            assert lines == ["size of x", "size of response y", "persons of these sizes"]
+            assert lines == ["scale of x", "scale of response y", "count at these scales"]
     assert not {"ok", "outliers_clipped"} & set(said)
     assert said.count("failed") >= 6
 

@@ -145,7 +145,7 @@ def test_public_function_and_ledger_arguments():
         pm.variance(values, within=(0.01, 1e4), epsilon=1.0, n_guess=10)
     with pytest.raises(ArgumentError, match="not one column"):
         pm.variance(np.zeros((100, 2)), within=(0.01, 1e4), epsilon=5.0)
-    with pytest.raises(InfeasibleError, match="persons"):
+    with pytest.raises(InfeasibleError, match="Provide at least about 100 people"):
         pm.variance(values[:50], within=(0.01, 1e4), epsilon=1.0)
 
 
@@ -185,7 +185,7 @@ def test_add_remove_is_paid_for_and_does_not_read_the_number_of_persons(way):
     assert_rate_at_least(good, 40, 0.9)
     assert_rate_at_least(covered, 40, 0.9)
     assert abs(release.n - 8000) < 2000
-    assert "number of persons" not in release.guarantee.public
+    assert "n" not in release.guarantee.public
     assert "noisy" in str(release)
 
 

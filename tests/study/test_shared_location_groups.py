@@ -51,12 +51,12 @@ def test_one_look_serves_the_mean_and_tables_by_group():
     assert [part.name for part in plan.parts if part.looks] == ["all", "keys", "both"]
     found = made.release()
     names = [line.name for line in found.guarantee.mechanisms]
-    assert names.count("look: x: tails") == 1  # once on the bill of all
+    assert names.count("look: x: tail histogram") == 1  # once on the bill of all
     for name in ("keys", "both"):
         release = found[name]
         own = [line.name for line in release.guarantee.mechanisms]
-        assert own.count("look: x: tails") == 1
-        assert "tails" not in own
+        assert own.count("look: x: tail histogram") == 1
+        assert "tail histogram" not in own
         assert "location" not in own
         assert release.guarantee.verify()
         assert SHARED in release.assumptions

@@ -134,8 +134,8 @@ def test_the_bill_holds_a_look_once_and_every_release_in_full():
     found = study(noise=None).release()
     lines = Counter(line.name for line in found.guarantee.mechanisms)
     plan = found.plan
-    assert lines["look: y: tails"] == 1
-    assert lines["look: y: origin"] == plan.shared_locations[0].rounds
+    assert lines["look: y: tail histogram"] == 1
+    assert lines["look: y: coarse location"] == plan.shared_locations[0].rounds
     for part in plan.parts:
         own = found[part.name].guarantee.mechanisms
         assert own[: len(plan.shared_locations[0].events)] == part.plan.paid

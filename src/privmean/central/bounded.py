@@ -85,7 +85,7 @@ class BoundedMean:
             ) from None
 
     def boxes(self, dimension: int) -> tuple[ClipInterval, ...]:
-        """One clipping interval a column."""
+        """One clipping interval per column."""
         if self._single():
             return (ClipInterval(*validate.bounds("bounds", self.bounds)),) * dimension
         if len(self.bounds) != dimension:
@@ -122,10 +122,10 @@ def _cheapest(budget: Budget, dimension: int) -> ClippedSums:
     relation = budget.neighbors
 
     def gaussian(mu: float) -> ClippedSums:
-        return ClippedSums("values and squares", relation, dimension, mu=mu)
+        return ClippedSums("clipped sums", relation, dimension, mu=mu)
 
     each = budget.pure_epsilon() / dimension
-    laplace = ClippedSums("value and square", relation, dimension, epsilon=each)
+    laplace = ClippedSums("clipped sums", relation, dimension, epsilon=each)
     if dimension > 1 and not budget.is_pure:
         mu = calibrate(lambda t: gaussian(t).events, budget, grid=False)
         if mu > 0 and gaussian(mu).value_sd < laplace.value_sd:
@@ -234,5 +234,5 @@ class BoundedMeanPlan(PlanBase):
 
     @property
     def public(self) -> tuple[str, ...]:
-        shape = ("number of persons", "roster of persons") if self.shape.n is not None else ()
+        shape = ("n", "roster of people") if self.shape.n is not None else ()
         return (*shape, "column names", "bounds")

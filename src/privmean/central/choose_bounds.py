@@ -73,7 +73,7 @@ def choose_limits(
     nulls: tuple[tuple[float, float], ...] = ()
     there = float(prices.n)
     if not prices.complete and wallet.relation == REPLACE_ONE:
-        step = wallet.counts("persons with a value", prices.number(), 1)
+        step = wallet.counts("count with a value", prices.number(), 1)
         present = curator.people.size() - curator.people.missing(column)
         (found,) = curator.ask(step, as_counts(present))
         nulls = ((prices.n - float(found), float(step.scale)),)

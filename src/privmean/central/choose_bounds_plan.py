@@ -70,13 +70,13 @@ class SelectedMeanPlan(DefaultMeanPlan):
         purse, prices = PureBudgetSpender(self.epsilon, self.relation), self._prices(persons)
         steps: list[NoisyCounts] = []
         if not self.complete:
-            steps.append(purse.counts("persons with a value", prices.number(), 1))
+            steps.append(purse.counts("count with a value", prices.number(), 1))
         price = purse.spend(prices.limits(purse.left, persons))
         chosen = choice("limits", price, self.relation).events
         check = self._column_settings(persons).check
-        steps.append(purse.counts("beyond the limits", purse.share(check), 1))
+        steps.append(purse.counts("count outside bounds", purse.share(check), 1))
         last = Laplace(
-            "value and square", Fraction(1), 1 / purse.left, joint=True,
+            "clipped sums", Fraction(1), 1 / purse.left, joint=True,
             neighbors=self.relation,
         )  # fmt: skip
         return (*(step.loss for step in steps), *chosen, last)

@@ -324,7 +324,7 @@ class ClippedMeans:
     def noise_interval(self, level: float) -> Interval:
         """For the clipped mean of these very persons: privacy noise alone."""
         made = self._intervals(level, None, ())
-        return replace(made, kind="noise_interval", target="clipped mean of these persons")
+        return replace(made, kind="noise_interval", target="clipped mean of these people")
 
     def _intervals(
         self, level: float, design_effect: float | None, beyond: Sequence[float]

@@ -129,13 +129,13 @@ def widened(
     no step back. persons: those with a value, public or noisy.
     """
     few = persons * float(wallet.total) < FEW
-    count = _counted(curator, column, place, "beyond the limits", share, wallet, few)
+    count = _counted(curator, column, place, "count outside bounds", share, wallet, few)
     passed: tuple[OutsideCount, ...] = ()
     back = False
     part, sure = AT_ONCE if not place.looks else (THICK, CERTAINLY)
     while place.within and count.beyond - sure * count.scale > part * persons:
         passed, place, back, sure = (*passed, count), place.within, True, SEEN
-        count = _counted(curator, column, place, "beyond the limits again", BACK, wallet, few)
+        count = _counted(curator, column, place, "count outside bounds again", BACK, wallet, few)
     first = place.lower, place.upper
     many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons
     lost = LOST if place.chosen == first else LOST_WITHIN
@@ -184,7 +184,7 @@ def _too_many(
     """Limits that were chosen and leave too many beyond: moved by another choice, with a count of
     their own."""
     limits = update_bounds(curator, column, place.origin, first, count.limits, count.n, wallet)
-    again = _beyond(curator, column, limits, "beyond the limits again", BACK, wallet)
+    again = _beyond(curator, column, limits, "count outside bounds again", BACK, wallet)
     back = replace(place, lower=limits[0], upper=limits[1])
     trust = LEAN_TRUST if lean else TRUST
     made = first_step(back, again.n - trust * again.scale, wallet.left)
@@ -236,7 +236,7 @@ def step_back(
     """
     arm = AWAY * max(place.upper - place.origin, place.origin - place.lower)
     around = place.origin - arm, place.origin + arm
-    away = _beyond(curator, column, around, "far from the origin", BACK, wallet)
+    away = _beyond(curator, column, around, "count far from coarse location", BACK, wallet)
     stays = WidenedBounds((place.lower, place.upper), place, (), (away,))
     if away.n <= max(APART * count.n, CERTAIN * away.scale):
         return stays
@@ -244,7 +244,7 @@ def step_back(
     if reach.outcome != FOUND:
         return stays
     lower, upper = min(0.0, reach.lower, place.lower), max(0.0, reach.upper, place.upper)
-    again = _beyond(curator, column, (lower, upper), "beyond the limits again", BACK, wallet)
+    again = _beyond(curator, column, (lower, upper), "count outside bounds again", BACK, wallet)
     factor = _factor(again.n - TRUST * again.scale, wallet.left)
     wide = replace(place, origin=0.0, lower=lower, upper=upper)
     return WidenedBounds(moved(0.0, (lower, upper), factor), wide, (again,), (count, away), True)

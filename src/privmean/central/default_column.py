@@ -51,7 +51,7 @@ WIDE = 2.0  # factor on the outer edge of the last occupied bin where no count f
 CHECK = 0.2  # part of what is left for counting people beyond the limits
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
 
-LAST = "value and square"
+LAST = "clipped sums"
 UNREADABLE = "almost no person has a readable value: is the column numeric?"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
 
@@ -178,7 +178,7 @@ def release_located(
     if settings.check:
         before, there = wallet.left, persons - place.missing.believed
         wide = widened(curator, column, place, wallet, settings.check, settings.lean, there)
-        shares["beyond the limits"] = float((before - wallet.left) / wallet.total)
+        shares["count outside bounds"] = float((before - wallet.left) / wallet.total)
     limits, place = wide.limits, wide.place
     box = ClipInterval(*limits)
     final = wallet.spend(wallet.left)

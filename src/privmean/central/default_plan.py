@@ -36,7 +36,7 @@ LEFT_OUT = 60.0  # people*epsilon of a group apart from the rest that the limits
 MOST_SPLIT = 400.0  # people*epsilon of each column that epsilon is split over
 
 PUBLIC = {
-    REPLACE_ONE: ("number of persons", "roster of persons", "column names"),
+    REPLACE_ONE: ("n", "roster of people", "column names"),
     ADD_REMOVE: ("column names",),
 }
 
@@ -104,18 +104,16 @@ class DefaultMeanPlan(DefaultPlan):
             schedule = self.schedule(self.shape.n)
             settings = self._column_settings(self.shape.n)
             for _ in range(schedule.rounds):
-                steps.append(purse.counts("origin", schedule.price, moved, spread=moved))
+                steps.append(purse.counts("coarse location", schedule.price, moved, spread=moved))
             tails = purse.share(schedule.share)
-            steps.append(purse.counts("tails", tails, moved, spread=moved))
+            steps.append(purse.counts("tail histogram", tails, moved, spread=moved))
             if settings.check:
-                steps.append(purse.counts("beyond the limits", purse.share(settings.check), 1))
+                steps.append(purse.counts("count outside bounds", purse.share(settings.check), 1))
         else:
             steps.append(purse.counts("location", purse.share(0.5), moved, spread=moved))
         bill = [step.loss for step in steps]
         last = 1 / purse.left
-        bill.append(
-            Laplace("value and square", Fraction(1), last, joint=True, neighbors=self.relation)
-        )
+        bill.append(Laplace("clipped sums", Fraction(1), last, joint=True, neighbors=self.relation))
         if self.relation == ADD_REMOVE:
             price = self.epsilon - self._purse()
             bill.append(Laplace("persons", Fraction(1), 1 / price, neighbors=self.relation))

@@ -68,7 +68,7 @@ class DefaultVectorPlan(DefaultPlan):
 
     persons_only: ClassVar[bool] = True
     estimator = "default mean of many columns"
-    public = ("number of persons", "roster of persons", "column names")
+    public = ("n", "roster of people", "column names")
 
     mu: float
 

@@ -157,7 +157,7 @@ def find_region(
     while True:
         while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
             rounds += 1
-            around = look(schedule.price, "origin")
+            around = look(schedule.price, "coarse location")
             clear = CLEAR * around.scale
             if schedule.at_once and rounds == 1:
                 pair = concentrated(around, FAR_WINDOW)
@@ -174,7 +174,7 @@ def find_region(
                 origin, first, back = start, None, True
                 break
         looks += 1
-        seen = look(wallet.share(part), "tails")
+        seen = look(wallet.share(part), "tail histogram")
         if earlier is not None:
             seen = seen.pooled(earlier)
         if top is not None:

@@ -91,7 +91,7 @@ class RegionMeanPlan(SingleRegionPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        count = NoisyCounts.at("beyond the limits", self.check, self.relation)
+        count = NoisyCounts.at("count outside bounds", self.check, self.relation)
         last = Laplace(LAST, Fraction(1), 1 / self.final, joint=True, neighbors=self.relation)
         return (*count.events, last)
 

@@ -111,7 +111,8 @@ class OverlookedGroupCheck:
             return origin
         left = float(self.wallet.left)
         price = floor_epsilon(min(PRICE / max(found.n, 1.0), MOST * left))
-        step = self.wallet.counts("far from the origin", max(price, Fraction(1, TICK)), 1)
+        price = max(price, Fraction(1, TICK))
+        step = self.wallet.counts("count far from coarse location", price, 1)
         far = origin - AWAY * edge, origin + AWAY * edge
         away = sum(self.curator.people.count_outside(self.column, *far))
         (number,) = self.curator.ask(step, as_counts(away))

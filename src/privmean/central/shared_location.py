@@ -80,11 +80,11 @@ class SharedLocationQuery:
 
     @property
     def _origin(self) -> NoisyCounts:
-        return NoisyCounts.at("origin", self.price, self.relation, MOVED, MOVED)
+        return NoisyCounts.at("coarse location", self.price, self.relation, MOVED, MOVED)
 
     @property
     def _tails(self) -> NoisyCounts:
-        return NoisyCounts.at("tails", self.tails, self.relation, MOVED, MOVED)
+        return NoisyCounts.at("tail histogram", self.tails, self.relation, MOVED, MOVED)
 
     def run(self, curator: Curator) -> ClippingRegion:
         """Look at the only column of the curator's people. Every branch follows from noisy counts,

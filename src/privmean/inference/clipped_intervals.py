@@ -182,7 +182,7 @@ class ColumnIntervals:
             self.sums,
             self.units,
             level=level,
-            target=f"{'corrected ' if corrected else ''}clipped mean of these persons",
+            target=f"{'corrected ' if corrected else ''}clipped mean of these people",
         )
         lower, upper = limit(made.lower[0], made.upper[0], self.bounds)
         return replace(made, lower=(lower,), upper=(upper,))

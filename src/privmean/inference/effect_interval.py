@@ -11,7 +11,7 @@ from privmean.inference.mean_interval import limit
 from privmean.inference.noise_sums import bounded_quantile, sum_quantile, sum_tail
 from privmean.inference.status import OK
 
-NOISE_TARGET = "clipped difference of these persons"
+NOISE_TARGET = "clipped difference of these people"
 
 
 @dataclass(frozen=True)

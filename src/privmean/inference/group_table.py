@@ -275,6 +275,6 @@ class GroupTable:
             tuple(item.noise_upper for item in lines),
             level,
             kind="noise_interval",
-            target="clipped mean of these persons",
+            target="clipped mean of these people",
             status=worst_status(self.status),
         )

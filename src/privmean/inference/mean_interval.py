@@ -290,7 +290,7 @@ def noise_interval(
     units: ClipUnits,
     *,
     level: float,
-    target: str = "clipped mean of these persons",
+    target: str = "clipped mean of these people",
 ) -> Interval:
     """Interval for the same quantity of this very sample: privacy noise alone."""
     half = units.radius * noise_half(sums, level)

@@ -43,7 +43,7 @@ class ColumnPlan(PlanBase):
 
     @property
     def public(self) -> tuple[str, ...]:
-        number = self.guessed if self.known is None else ("number of persons",)
+        number = self.guessed if self.known is None else ("n",)
         return (self.about, *number, "settings")
 
     @property

@@ -142,12 +142,12 @@ class MeanCoefficientsPlan(WrapperPlan):
         return (*sizes, *self._present.events, *self.inner.events)
 
     def _size(self, name: str) -> ScaleChoice:
-        return ScaleChoice(f"size of {name}", self.each, self.relation)
+        return ScaleChoice(f"scale of {name}", self.each, self.relation)
 
     @property
     def _present(self) -> NoisyCounts:
         """Of the people who are near the sizes of all variables."""
-        return NoisyCounts.at("persons of these sizes", self.sure, self.relation)
+        return NoisyCounts.at("count at these scales", self.sure, self.relation)
 
     def describe(self) -> dict[str, Any]:
         kept = self.inner.describe()

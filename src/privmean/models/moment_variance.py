@@ -89,7 +89,7 @@ class MomentVariancePlan(ShorteningPlan):
 
     settings: MomentVariance
     parts: NoiseBudget
-    lengths, farther = "deviations", "persons beyond the limit"
+    lengths, farther = "deviations", "count outside bounds"
     estimator = "moment variance"
 
     @property

@@ -145,7 +145,7 @@ class MomentVarianceIntervals:
 
     def noise_interval(self, level: float) -> Interval:
         ends = self._ends(level, sampling=False, clipped=True)
-        target = "clipped variance of these persons"
+        target = "clipped variance of these people"
         return Interval.one(ends, level, kind="noise_interval", target=target)
 
     def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:

@@ -261,7 +261,7 @@ class Coefficients:
 
     def noise_interval(self, level: float) -> Interval:
         made = self._made(level, sampling=False, clipped=True)
-        return Interval(*made, level, kind="noise_interval", target="coefficients of these persons")
+        return Interval(*made, level, kind="noise_interval", target="coefficients of these people")
 
     def _made(
         self, level: float, *, sampling: bool, clipped: bool
@@ -292,7 +292,7 @@ class OneCoefficient:
     def noise_interval(self, level: float) -> Interval:
         low, high = self._ends(level, sampling=False, clipped=True)
         return Interval(
-            (low,), (high,), level, kind="noise_interval", target="coefficients of these persons"
+            (low,), (high,), level, kind="noise_interval", target="coefficients of these people"
         )
 
     def errors(self) -> tuple[float, float]:

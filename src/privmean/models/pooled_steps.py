@@ -107,7 +107,7 @@ class PooledSteps(ShorteningPlan):
     estimator = "one-step GEE"
     about = "formula"
     guessed = ("design number",)
-    lengths, farther = "influences", "shortened influences"
+    lengths, farther = "score contributions", "clipped-score count"
     looking, counting = Fraction(8, 100), Fraction(5, 100)
 
     @property
@@ -193,21 +193,21 @@ class PooledSteps(ShorteningPlan):
         size, middle, spread = (self.parts.epsilon(part * share) for part in PARTS)
         relation, bounded = self.relation, not self.parts.laplace
         return CenterScaleChoices(
-            WindowChoice(f"size of {name}", size, relation, bounded),
+            WindowChoice(f"scale of {name}", size, relation, bounded),
             MedianChoice(f"median of {name}", middle, relation, bounded, rounded=True),
-            ScaleChoice(f"spread of {name}", spread, relation, bounded, UPPER),
+            ScaleChoice(f"dispersion of {name}", spread, relation, bounded, UPPER),
         )
 
     def present(self, name: str) -> Counts:
         """Of the people in the window that was chosen as a variable's size."""
         share = self._search[1] / len(self.settings.searched)
-        return self.parts.counts(f"persons of the size of {name}", share, self.relation, 1)
+        return self.parts.counts(f"count at scale of {name}", share, self.relation, 1)
 
     def length(self, turn: int) -> ScaleChoice:
         """The choice of the length of matrices in round 0 or 1."""
         part = self.shares[1] * ROUNDS[turn] * CHOICE
         epsilon, bounded = self.parts.epsilon(part), not self.parts.laplace
-        return ScaleChoice("length of moments", epsilon, self.relation, bounded)
+        return ScaleChoice("moment norm", epsilon, self.relation, bounded)
 
     def matrices(self, turn: int) -> MatrixSums:
         part = self.shares[1] * ROUNDS[turn] * (1 - CHOICE)
@@ -226,7 +226,8 @@ class PooledSteps(ShorteningPlan):
     def rows_of(self, width: int) -> RowProducts:
         """The joint release of fewer numbers at the same strength, where some are left out."""
         share = self.parts.sums(self.summed)
-        return RowProducts("influences and products", width, ROW_STEPS, self.relation, **share)
+        name = "score contributions and products"
+        return RowProducts(name, width, ROW_STEPS, self.relation, **share)
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:

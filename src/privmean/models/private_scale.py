@@ -135,7 +135,7 @@ class PrivateScale:
 
     @property
     def choices(self) -> int:
-        """By noisy argmax, a column."""
+        """The noisy argmax of each column."""
         return 1 if self.center == ZERO else 2
 
     def min_people(self, relation: Relation) -> float:
@@ -248,7 +248,7 @@ class PrivateScalePlan(ColumnPlan):
     def _count(self) -> NoisyCounts:
         """Persons beyond 2.5 magnitudes of one column."""
         assert self.counting is not None
-        return NoisyCounts.at("persons in the tail", self.counting, self.relation)
+        return NoisyCounts.at("count in the tail", self.counting, self.relation)
 
     def _tail_sums(self, epsilon: Fraction) -> ClippedSums:
         """The sums of one column, corrected at the limits."""

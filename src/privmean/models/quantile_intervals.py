@@ -278,7 +278,7 @@ class Distribution:
             tuple(high for _, high in ends),
             level,
             kind=kind,
-            target="quantiles" if sampling else "quantiles of these persons",
+            target="quantiles" if sampling else "quantiles of these people",
             assumption=joined((*said, GRID)),
         )
 

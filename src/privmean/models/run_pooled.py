@@ -352,9 +352,7 @@ class PooledRun:
             statuses=made.every_status,
             advice=why or made.advice,
             assumptions=(dependence(plan.settings.design_effect),),
-            shares=dict(
-                zip(("scales", "moments", "influences"), map(float, plan.shares), strict=True)
-            ),
+            shares=dict(zip(("scales", "moments", "scores"), map(float, plan.shares), strict=True)),
             diagnostics=made.diagnostics,
             estimand="pooled regression",
         )

@@ -159,7 +159,7 @@ class TailIntervals:
     def noise_interval(self, level: float) -> Interval:
         one = sidak_level(level, len(self.columns))
         made = self._made(level, [item.noise_limits(one) for item in self.columns])
-        target = "corrected clipped mean of these persons"
+        target = "corrected clipped mean of these people"
         return replace(made, kind="noise_interval", target=target)
 
     def _noise(self, level: float) -> tuple[float, ...]:

@@ -65,7 +65,7 @@ class UnknownCovariancePlan(PlanBase):
     calibration: FilterCalibration
     estimator: str = "anisotropic, as published"
     rationale: str = "the published algorithms for an unknown covariance, for study"
-    public = ("persons", "columns", "positions")
+    public = ("n", "columns", "positions")
 
     @property
     def groups(self) -> int:

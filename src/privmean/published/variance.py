@@ -86,7 +86,7 @@ class PublishedVariancePlan(PlanBase):
     budget: Budget
     n: int
     each: Fraction
-    public = ("column", "number of persons", "settings")
+    public = ("column", "n", "settings")
 
     @property
     def estimator(self) -> str:

@@ -29,12 +29,12 @@ ROOM = 1e-6  # of a bound
 APART = 1e-3
 MOST_MOVED = 10**6
 SHORTENED = "default mean of many columns"  # limits a column, and shorter rows within them
-GROUPED = "value, weight and square by group"
+GROUPED = ("group sums", "value, weight and square by group")  # the latter until 0.2
 MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
 COUNT_ROOM = 15.0  # noise scales by which two noisy counts of one group may differ
 DEFAULT = "default mean"
 PEOPLE = ("mean, people weighted equally", "mean over persons")  # the latter until 0.2
-LAST = ("value and square", "values and squares")
+LAST = ("clipped sums", "value and square", "values and squares")  # the latter until 0.2
 FIRM, MISSING_SDS = 4.0, 5.0  # as in intervals.missing and intervals.divided
 COUNT = 4.0  # multiple of the noise of the number of people with a value, over that of one epsilon
 COUNT_VARIANCE = 18.0
@@ -260,7 +260,7 @@ def group_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[s
     A mean is divided by the last noisy count of a group, and the file states a better one: both
     differ by the noise of a count, which is the tolerance.
     """
-    entries = [loss for loss in guarantee.mechanisms if loss.name.split(": ")[-1] == GROUPED]
+    entries = [loss for loss in guarantee.mechanisms if loss.name.split(": ")[-1] in GROUPED]
     if not ({"groups", "values"} & set(stored)) or not entries:
         return None
     gaussian = all(isinstance(loss, Gaussian) for loss in entries)

@@ -163,7 +163,7 @@ class KnownPlan(PlanBase):
     @property
     def public(self) -> tuple[str, ...]:
         if self.relation == REPLACE_ONE:
-            return ("persons", "columns", "covariance bound")
+            return ("n", "columns", "covariance bound")
         return ("columns", "covariance bound", "n_guess")
 
     def check_table(self, people: PersonTable) -> None:
@@ -219,7 +219,7 @@ class KnownPlan(PlanBase):
         axes = self.spectrum
         sampling = np.sqrt(axes.column_variances(axes.deviations**2) / n)
         noise = np.sqrt(axes.column_variances(found.deviations**2))
-        target = "mean clipped to an ellipsoid" if self.clips else "mean of the persons kept"
+        target = "mean clipped to an ellipsoid" if self.clips else "mean of the people kept"
         estimate = axes.columns(found.values)
         return Outcome(
             estimate,
@@ -250,7 +250,7 @@ class KnownPlan(PlanBase):
             return {"filtered mean": 1.0}
         left = 1 - self.centre_share
         sums = [step.mean_mu**2 + step.count_mu**2 for step in self.clips]
-        shares = {"centre": self.centre_share}
+        shares = {"center": self.centre_share}
         for k, item in enumerate(sums, 1):
             shares["clipped sum" if len(sums) == 1 else f"clipped sum {k}"] = (
                 left * item / sum(sums)

@@ -62,7 +62,7 @@ def calibrate_noisy_degrees(
             neighbors=REPLACE_ONE,
             sensitivity_text="a person below half the degrees, from dropped to kept",
         ),
-        Gaussian("persons kept", float(count_steps), count_scale, 1, neighbors=REPLACE_ONE),
+        Gaussian("people kept", float(count_steps), count_scale, 1, neighbors=REPLACE_ONE),
         Threshold(
             "count too large",
             gaussian_tail(offset, count_scale),
@@ -71,7 +71,7 @@ def calibrate_noisy_degrees(
             sensitivity_text="the noisy count, from below the number kept to above it",
         ),
         Gaussian(
-            "mean of persons kept",
+            "mean of people kept",
             mean_mu * MEAN_STEPS,
             MEAN_STEPS,
             dimension,

@@ -71,7 +71,7 @@ class UnknownPlan(PlanBase):
     refinement: float = 0.0
     nothing: float | None = None
     estimator: str = "anisotropic"
-    public = ("persons", "columns", "positions in the roster")
+    public = ("n", "columns", "positions in the roster")
 
     @property
     def half(self) -> int:
@@ -288,7 +288,7 @@ class UnknownPlan(PlanBase):
             status=status,
             advice=advice,
             assumptions=(ASSUMED, "people alike in distribution whatever their position"),
-            shares={"centre": stage.share, "clipped sum": 1 - stage.share},
+            shares={"center": stage.share, "clipped sum": 1 - stage.share},
             diagnostics={
                 "unit": scales.unit,
                 "columns with a scale": [columns[i] for i in scales.top],

@@ -57,7 +57,7 @@ class ArmsPlan(PairsPlan):
             purse.counts("location", purse.share(LOOK_LEAST), 2, spread=2).loss
         ]
         if self.settings.counted:
-            bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
+            bill.append(purse.counts("count outside bounds", purse.share(BEYOND), 1).loss)
         for name in ("rough sums", FINAL):
             part = price(ROUGH, self.epsilon) if name != FINAL else purse.left
             cost = 1 / purse.spend(part)

@@ -96,7 +96,7 @@ def run_arms(
     out = None
     if settings.counted:
         out = asking.beyond(wallet.share(BEYOND), place, float(persons))
-        wallet.label_next("beyond the limits")
+        wallet.label_next("count outside bounds")
     least = np.array([float(sizes.min())])
     first = tail.choose(
         settings.width_noise(epsilon, wallet.left - price(ROUGH, epsilon), least), RHO

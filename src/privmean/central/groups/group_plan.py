@@ -73,7 +73,7 @@ class GroupPlan(PairsPlan):
     def public(self) -> tuple[str, ...]:
         if self.settings.public_groups:
             return (
-                "roster of persons", "who has records in which group", "column names",
+                "roster of people", "who has records in which group", "column names",
                 "keys of the groups", "number of groups a person counts in",
             )  # fmt: skip
         keys = ("keys of the groups",) * self.settings.public_keys
@@ -111,7 +111,7 @@ class GroupPlan(PairsPlan):
         bill: list[PrivacyEvent] = []
         if s.public_keys and not s.public_groups:
             counts = purse.spend(price(COUNTS, self.epsilon))
-            bill.append(Laplace("persons by group", moved, moved / counts, neighbors=relation))
+            bill.append(Laplace("group counts", moved, moved / counts, neighbors=relation))
         if (s.total or not s.public_keys) and not s.public_groups:
             total = purse.spend(price(TOTAL, self.epsilon))
             bill.append(Laplace("persons", Fraction(1), 1 / total, neighbors=relation))
@@ -130,8 +130,8 @@ class GroupPlan(PairsPlan):
             look = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
             bill.append(look.loss)
         if s.counted and not known:
-            bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
-        for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
+            bill.append(purse.counts("count outside bounds", purse.share(BEYOND), 1).loss)
+        for name, delta in zip(("coarse group sums", FINAL), self.deltas, strict=True):
             if known and name != FINAL:
                 continue
             part = price(ROUGH, epsilon) if name != FINAL else purse.left

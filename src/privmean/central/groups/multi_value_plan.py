@@ -81,7 +81,7 @@ class ValuesPlan(GroupPlan):
         settings = self.settings
         asking = GroupRun.start(curator, settings, self.epsilon)
         every = counted_groups(asking, self.epsilon)
-        asking.wallet.label_next("persons by group")
+        asking.wallet.label_next("group counts")
         counts = GroupCounts(every.weight, every.sd, every.n, every.doubt, alike=False)
         shared = curator.events
         part, made = self._part(asking.wallet.left), []

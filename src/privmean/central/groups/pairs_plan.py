@@ -19,7 +19,7 @@ from privmean.errors import ArgumentError
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import Budget
 
-ROSTER = ("number of persons", "roster of persons")
+ROSTER = ("n", "roster of people")
 
 
 @dataclass(frozen=True)

@@ -67,11 +67,11 @@ def run_private(
     beyond = None
     if settings.counted:
         beyond = asking.beyond(wallet.share(BEYOND), place, persons)
-        wallet.label_next("beyond the limits")
+        wallet.label_next("count outside bounds")
     usual = _usual_box(settings, epsilon, wallet.left - price(ROUGH, epsilon), tail)
-    first = _ask(curator, people, settings, "rough cells", price(ROUGH, epsilon), wallet, deltas[0],
-                 {}, usual)  # fmt: skip
-    wallet.label_next("rough cells")
+    first = _ask(curator, people, settings, "coarse group sums", price(ROUGH, epsilon), wallet,
+                 deltas[0], {}, usual)  # fmt: skip
+    wallet.label_next("coarse group sums")
     (usual_last,) = boxes_of(usual)
     own: dict[Key, ClipInterval] = {}
     units, between, weight, weight_sd = None, None, np.empty(0), 1.0

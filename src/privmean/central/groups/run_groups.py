@@ -43,7 +43,7 @@ from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import Curator
 from privmean.privacy.privacy_events import PrivacyEvent
 
-FINAL = "value, weight and square by group"
+FINAL = "group sums"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def run_groups(
     the values are, if that was paid for before."""
     asking = GroupRun.start(curator, settings, epsilon)
     counted = counted_groups(asking, epsilon)
-    asking.wallet.label_next("persons by group")
+    asking.wallet.label_next("group counts")
     return run_value(asking, epsilon, counted, strength, place)
 
 
@@ -148,11 +148,11 @@ def run_value(
         heavy = counts > HEAVY * persons
     wide, beyond = _beyond(asking, place, tail, persons, bool(heavy.any()))
     if beyond is not None:
-        wallet.label_next("beyond the limits")
+        wallet.label_next("count outside bounds")
     left = wallet.left - price(ROUGH, epsilon)
     limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
-    rough, _ = asking.cells("rough cells", price(ROUGH, epsilon), limits)
-    wallet.label_next("rough cells")
+    rough, _ = asking.cells("coarse group sums", price(ROUGH, epsilon), limits)
+    wallet.label_next("coarse group sums")
     rough_sd = 6**0.5 * rough.scale
     weight, weight_sd = rough.weight, rough_sd
     if counted.alike:
