@@ -29,8 +29,9 @@ def releases() -> tuple[tuple[str, Any], ...]:
 
 
 def prints() -> Texts:
-    """What is printed of these releases, of plans and of a study."""
+    """What is printed of these releases, whole and in short, of plans and of a study."""
     made = [(name, str(release)) for name, release in releases()]
+    made += [(f"{name}, details", release.details()) for name, release in releases()]
     plans = [("plan", pm.plan(pm.Mean("x"), n=4000, epsilon=1))]
     plans += [("plan of groups", pm.plan(pm.Mean("x", by="g", keys=["a"]), n=4000, epsilon=1))]
     return [*made, *((name, str(plan)) for name, plan in [*plans, *_of_study()])]
