@@ -527,17 +527,17 @@ def test_wrong_arguments_are_refused_before_anything_is_read(tmp_path, capsys):
         out, err = capsys.readouterr()
         assert not out
         assert missing[-10:] in err or "release=" in err, err
-        assert "does not exist" not in err, err
+        assert "source=" not in err, err
 
 
 def _curved():
-    """A study whose bill fits by privacy loss distributions alone."""
+    """A study whose accounting fits by privacy loss distributions alone."""
     study = pm.Study(people("y"), epsilon=2.0, delta=1e-6)
     for k in range(24):
         study.add(f"q{k}", pm.Mean(assume=(-10, 20)))
     found = study.release().to_dict()
-    bill = next(x for x in verify(found).checked if x.startswith("the bill"))
-    assert "privacy loss distributions" in bill
+    account = next(x for x in verify(found).checked if x.startswith("accounting:"))
+    assert "privacy loss distributions" in account
     return json.dumps(found)
 
 

@@ -313,7 +313,10 @@ def test_sources_and_arguments_that_are_refused(source, options):
 
 
 def test_an_array_has_no_column_of_persons():
-    with pytest.raises(pm.ArgumentError, match="person='who': is not a column, because an array has no names.* array of ids"):
+    with pytest.raises(
+        pm.ArgumentError,
+        match="person='who': is not a column, because an array has no names.* array of ids",
+    ):
         pm.mean(np.zeros(3), person="who", epsilon=1)
 
 

@@ -412,7 +412,10 @@ def test_a_session_that_may_write_nothing_reads_one_state_of_the_records(engine,
             before = people.size(), people.interval_sums([random_tables.ClipInterval(0.0, 7.0)])
             execute("INSERT INTO shared SELECT 1, 5, 'a' FROM generate_series(1, 50)")
             people._cache.clear()
-            assert (people.size(), people.interval_sums([random_tables.ClipInterval(0.0, 7.0)])) == before
+            assert (
+                people.size(),
+                people.interval_sums([random_tables.ClipInterval(0.0, 7.0)]),
+            ) == before
             del people, table
             gc.collect()
             assert link.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
