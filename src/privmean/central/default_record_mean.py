@@ -105,7 +105,7 @@ class RecordIntervals:
             (low, high),
             level,
             kind="noise_interval",
-            target="clipped mean of these people' records",
+            target="clipped mean of these people's records",
             region=self.column.region,
             parts={"noise": (high - low) / 2},
         )
