@@ -201,7 +201,7 @@ def test_curve_is_within_its_bands(settings):
     assert np.all(table.upper - table.lower < 0.5)
     assert table.at.tolist() == [1.25, 3.75, 7.5]
     assert release.to_dict()["curve"]["at"] == [1.25, 3.75, 7.5]
-    assert "conf_int(simultaneous=True)" in str(release)
+    assert "confidence intervals, pointwise" in str(release)
 
 
 def test_plot_draws_both_bands():
@@ -269,8 +269,9 @@ def test_a_bin_that_holds_nobody_has_no_number(settings, wide):
         assert release.status == "suppressed"
         assert not release.failed
         text = release.summary().splitlines()
-        gaps = [line for line in text if line.endswith("suppressed")]
-        assert [line.count("–") for line in gaps] == [4] * 4
+        gaps = [line.split() for line in text if line.endswith("  a")]
+        assert [line[-6:-2] for line in gaps] == [["-"] * 4] * 4
+        assert any(line.startswith("a  suppressed: Too few people") for line in text)
         assert release.to_dict()["curve"]["estimate"][0] is None
 
 
@@ -282,7 +283,7 @@ def test_a_curve_without_any_person_fails():
     )  # fmt: skip
     assert release.failed
     assert np.isnan(release.estimate).all()
-    assert "too few persons have a value" in release.advice
+    assert "too few people have a value" in release.advice
 
 
 def test_a_mean_that_noise_carries_beyond_its_limits_is_not_shown():
@@ -386,7 +387,7 @@ def test_a_text_that_is_no_date_is_a_missing_time(dated):
 
 @pytest.mark.parametrize("by", ["x", "day"])
 def test_groups_by_the_value_or_the_time_are_refused(by):
-    with pytest.raises(ArgumentError, match=f"by='{by}': is asked for twice"):
+    with pytest.raises(ArgumentError, match=f"by='{by}': is named twice"):
         pm.Curve("x", "day", bins=[0, 1], by=by, levels=(0, 1), assume=(0, 1))
 
 

@@ -42,7 +42,7 @@ def test_nothing_on_the_right_is_refused(formula):
 )  # fmt: skip
 def test_a_square_outside_of_parentheses_is_refused_and_said_how_to_write(formula, name):
     """Crossed with itself a column is itself: the line would have been fitted, and called ok."""
-    with pytest.raises(ArgumentError, match=rf"write I\({name}\*\*2\) for its square"):
+    with pytest.raises(ArgumentError, match=rf"Write I\({name}\*\*2\) for its square"):
         read_formula(formula)
 
 

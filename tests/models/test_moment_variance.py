@@ -202,7 +202,7 @@ def test_the_question_gives_the_deviation_too():
     assert deviation.lower < math.sqrt(2) < deviation.upper
     told = release.to_dict()
     assert told["deviation"] == release.deviation
-    assert "standard deviation" in release.summary()
+    assert "\nstd deviation " in release.summary()
     near = pm.variance(
         table, "y", person="who", within=(0.1, 10), epsilon=3.0, noise=SimulatedNoise(1)
     )
@@ -217,8 +217,8 @@ def test_the_question_gives_the_deviation_too():
         ({"center": 3.0}, "center"),
         ({"method": "coinpress"}, "within"),
         ({"method": "jackknife"}, "method"),
-        ({"within": (1, 2), "clustering": 2.0}, "related"),
-        ({"clustering": 0.0}, "related"),
+        ({"within": (1, 2), "clustering": 2.0}, "clustering"),
+        ({"clustering": 0.0}, "clustering"),
     ],
 )
 def test_arguments_are_checked_before_data(arguments, name):
@@ -227,7 +227,7 @@ def test_arguments_are_checked_before_data(arguments, name):
 
 
 def test_too_few_persons_are_refused_before_anything_is_read():
-    with pytest.raises(InfeasibleError, match="persons"):
+    with pytest.raises(InfeasibleError, match="Provide at least about 445 people"):
         plan_of(Budget(epsilon=1.0), 200)
 
 

@@ -49,7 +49,7 @@ def panel(persons=400, seed=0):
     return {"who": who, "arm": arm, "x": x, "z": z, "y": y}
 
 
-def whole(table, formula, effect="pooled", icc=0.0, cap=None):
+def whole(table, formula, effect="pooled", icc=0.0, max_records=None):
     """The same equation by matrices, a person at a time, with cluster-robust errors."""
     ids = np.unique(table["who"])
     x, z, arm = table["x"], table["z"], table["arm"]
@@ -73,7 +73,7 @@ def whole(table, formula, effect="pooled", icc=0.0, cap=None):
         T = len(y)
         if effect == "within":
             a, y = a - a.mean(axis=0), y - y.mean()
-        weight = (1.0 if cap is None else min(T, cap) / cap) / T
+        weight = (1.0 if max_records is None else min(T, max_records) / max_records) / T
         inverse = np.eye(T) - icc / (1 + (T - 1) * icc) * np.ones((T, T))
         left = left + weight * a.T @ inverse @ a
         right = right + weight * a.T @ inverse @ y
@@ -295,7 +295,7 @@ def test_contrasts_and_predictions_after_the_release():
     (point,) = release.predict([{"arm": 1, "x": 3.0}])
     assert point.estimate == pytest.approx(release.estimate @ [1, 1, 3.0])
     assert point.lower < point.estimate < point.upper
-    with pytest.raises(ArgumentError, match="not released"):
+    with pytest.raises(ArgumentError, match="is not in the release"):
         release.contrast({"z": 1})
     with pytest.raises(ArgumentError, match="missing"):
         release.predict([{"arm": 1}])

@@ -365,7 +365,7 @@ def test_an_engine_gives_the_same_answer():
     ],
 )  # fmt: skip
 def test_what_is_no_part_of_one_is_refused(q):
-    with pytest.raises(ArgumentError, match="^q="):
+    with pytest.raises(ArgumentError, match="^q(=| is required)"):
         pm.Quantile("y", q)
 
 

@@ -78,10 +78,10 @@ def test_one_group_is_said_to_be_too_few():
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"clustering": pm.SubGaussian(sd=1)}, "related"),
+        ({"clustering": pm.SubGaussian(sd=1)}, "clustering"),
         ({"clustering": pm.RandomEffects(1, 1, 1, (3, 4))}, "group_sizes"),
         ({"clustering": pm.RandomEffects(1, 1, 1, group="g")}, "source"),
-        ({"bounds": (0, 1)}, "related"),
+        ({"bounds": (0, 1)}, "clustering"),
         ({"neighbors": "add-remove"}, "neighbors"),
     ],
 )

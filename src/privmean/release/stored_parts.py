@@ -92,7 +92,7 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
             "estimate": np.array([_number(item, math.nan) for item in values["estimate"]]),
             "columns": tuple(str(item) for item in values["columns"]),
             "estimator": str(values["estimator"]),
-            "guarantee": Guarantee.from_dict(values["guarantee"]),
+            "guarantee": Guarantee.from_dict(stored["guarantee"]),
             "intervals": StoredIntervals(population, noise),
             "plan": StoredPlan(str(values["estimator"]), str(values["rationale"]), stated),
             "n": values.get("n"),

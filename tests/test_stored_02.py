@@ -1,0 +1,179 @@
+"""What 0.2 stored is read, verified and continued today: see stored_02/make.txt."""
+
+import json
+import os
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from cli_runner import shell
+from privmean.inference.status import OLD_STATUSES
+from privmean.local import Client, Ledger, Round
+from privmean.streams import MeanStream, WithholdRelease
+from privmean.streams.buffered_toeplitz import Buffered
+
+STORED = Path(__file__).parent / "stored_02"
+EXPECTED = json.loads((STORED / "expected.json").read_text())
+RELEASES = EXPECTED["releases"]
+STUDY = STORED / "study"
+QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
+STREAM = {
+    "epsilon": 1.0, "delta": 1e-6, "max_participations": 5, "min_separation": 4, "steps": 200,
+    "bounds": (0.0, 10.0), "strategy": QUICK,
+}  # fmt: skip
+WITHHELD = {
+    "epsilon": 1.0, "delta": 1e-6, "max_records": 8, "persons": 50, "bounds": (0.0, 10.0),
+    "strategy": QUICK,
+}  # fmt: skip
+
+
+def stored(name):
+    return json.loads((STORED / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_is_read_with_its_numbers_and_verified(name):
+    text, expected = stored(name), RELEASES[name]
+    assert bool(pm.verify(text)) == expected["verified"] == (name != "simulated")
+    assert text == stored(name)
+    found = pm.Release.from_dict(text)
+    assert found.status == OLD_STATUSES.get(expected["status"], expected["status"])
+    np.testing.assert_array_equal(np.ravel(found.estimate), expected["estimate"])
+    if expected["lower"]:
+        np.testing.assert_array_equal(found.interval().lower, expected["lower"])
+        np.testing.assert_array_equal(found.interval().upper, expected["upper"])
+    assert found.guarantee.verify()
+    assert found.to_dict() == text
+    assert found.summary()
+
+
+@pytest.mark.parametrize("name", [name for name in RELEASES if name != "simulated"])
+def test_a_changed_release_is_noticed(name):
+    text = stored(name)
+    text["guarantee"]["epsilon"] = text["guarantee"]["epsilon"] / 2
+    assert not pm.verify(text)
+
+
+def test_a_guarantee_is_read_and_verified():
+    found = pm.Guarantee.from_dict(stored("guarantee"))
+    assert found.verify()
+    assert found.epsilon == 2.0
+    assert found.neighbors == "replace-one"
+
+
+def test_a_ledger_goes_on(tmp_path):
+    path = tmp_path / "ledger"
+    shutil.copy(STORED / "ledger", path)
+    ledger = pm.Ledger.open(path)
+    assert len(ledger.entries) == EXPECTED["ledger"]["entries"] == 2
+    assert ledger.spent().to_dict() == EXPECTED["ledger"]["spent"]
+    for name in ("mean", "bounded"):
+        assert pm.verify(stored(name), ledger=ledger)
+    given = {"bounds": (0, 10), "ledger": ledger}
+    release = pm.mean(np.full(100, 5.0), epsilon=9.5, **given)
+    assert pm.verify(release.to_dict(), ledger=pm.Ledger.open(path))
+    assert len(pm.Ledger.open(path).entries) == 3
+    with pytest.raises(pm.BudgetExceededError):
+        pm.mean(np.full(100, 5.0), epsilon=9.5, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "given"),
+    [("stream", MeanStream, STREAM), ("withheld", WithholdRelease, WITHHELD)],
+)
+def test_a_stream_resumes_with_equal_answers(tmp_path, name, kind, given):
+    for file in (name, f"{name}.seen"):
+        shutil.copy(STORED / file, tmp_path / file)
+        (tmp_path / file).chmod(0o600)
+    ids, values = np.arange(20) % 9, np.linspace(0, 10, 20)
+
+    def numbers(items):
+        names = ("step", "estimate", "noise_sd", "arrivals", "records")
+        return [{key: item.get(key) for key in names} for item in items]
+
+    with kind(state=tmp_path / name, moved=True, **given) as stream:
+        old = [item.to_dict() for item in stream.releases()]
+        assert numbers(old) == numbers(EXPECTED[name])
+        assert stream.arrivals == 60
+        new = stream.extend(ids.tolist(), values)
+        everything = [item.to_dict() for item in stream.releases()]
+    assert len(new) > 0
+    with kind(state=tmp_path / name, **given) as again:
+        assert [item.to_dict() for item in again.releases()] == everything
+        assert numbers(everything)[: len(old)] == numbers(EXPECTED[name])
+
+
+def test_a_client_ledger_sends_the_same_report_and_keeps_its_limit(tmp_path):
+    for file in ("client_ledger", "client_ledger.seen"):
+        shutil.copy(STORED / file, tmp_path / file)
+        (tmp_path / file).chmod(0o600)
+    round_ = Round.from_dict(stored("round"))
+    ledger = Ledger(tmp_path / "client_ledger", limit=2, moved=True)
+    assert ledger.spent() == Fraction(EXPECTED["client"]["spent"])
+    sent = Client(epsilon=1, ledger=ledger).report(round_, 0.9)
+    assert sent.hex() == EXPECTED["client"]["report"]
+    assert ledger.spent() == Fraction(EXPECTED["client"]["spent"])
+
+
+@pytest.mark.parametrize("path", [STUDY / "out" / "release.json", STORED / "shared.json"])
+def test_a_study_release_is_read_and_verified(path):
+    text = json.loads(path.read_text())
+    assert pm.verify(text)
+    assert pm.Guarantee.from_dict(text["guarantee"]).verify()
+    for question in text["questions"]:
+        found = pm.Release.from_dict(question["release"])
+        assert found.guarantee.verify()
+        assert found.to_dict() == question["release"]
+    text["questions"][0]["release"]["estimate"][0] += 1
+    assert not pm.verify(text)
+
+
+def test_a_study_release_is_in_its_ledger():
+    text = json.loads((STUDY / "out" / "release.json").read_text())
+    assert pm.verify(text, ledger=pm.Ledger.open(STUDY / "book"))
+
+
+def test_shared_locations_of_a_study_are_read():
+    text = stored("shared")
+    assert [look["column"] for look in text["looks"]] == ["y"]
+    text["looks"][0]["lines"].pop()
+    assert not pm.verify(text)
+
+
+def run_folder(tmp_path):
+    """A copy at which the run that is stored goes on: the place and the table are those of now."""
+    folder = tmp_path / "study"
+    shutil.copytree(STUDY, folder)
+    lock = (folder / "out" / "study.lock").open("w")
+    lock.close()
+    made, table = os.stat(lock.name), os.stat(folder / "panel.csv")
+    run = folder / "out" / "run.json"
+    state = json.loads(run.read_text())
+    state["place"] = [made.st_dev, made.st_ino]
+    state["table"]["files"]["panel.csv"] = [
+        table.st_size, table.st_mtime_ns, table.st_ctime_ns, table.st_ino,
+    ]  # fmt: skip
+    run.write_text(json.dumps(state))
+    run.chmod(0o600)
+    return folder
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_study_run_is_not_mixed_with_one_of_today(tmp_path, monkeypatch, finished):
+    """Its questions and plan were written by the names of 0.2: refused, with nothing changed."""
+    folder = run_folder(tmp_path)
+    monkeypatch.chdir(folder)
+    if not finished:
+        (folder / "out" / "release.json").unlink()
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    found = shell("study", "run", "study.toml", "--out", "out", "--ledger", "book")
+    assert found.exit_code == 2
+    assert "of an earlier version of this one" in found.stderr
+    after = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    assert {file: text for file, text in after.items() if file.name != "study.lock"} == {
+        file: text for file, text in before.items() if file.name != "study.lock"
+    }
