@@ -132,12 +132,12 @@ def _reason(
         others = [item for item in every if item is not best and item.exact]
         next_ = min(others, key=lambda item: item.variance, default=best)
         words.append(
-            f"least variance, {best.variance:.4g}/persons ({next_.mechanism}: "
+            f"least variance, {best.variance:.4g}/n ({next_.mechanism}: "
             f"{next_.variance / best.variance:.3g} times)"
         )
     else:
         words.append(
-            f"variance {best.variance:.4g}/persons, within {100 * tolerance:g} % of "
+            f"variance {best.variance:.4g}/n, within {100 * tolerance:g} % of "
             f"{least.mechanism}'s with {least.bytes} bytes"
         )
     for item in every:
