@@ -45,7 +45,7 @@ def test_from_a_round_to_an_estimate(tmp_path):
     assert "published" in report(
         tmp_path, "eve", "1", "--digest", "00", "--out", tmp_path / "eve", code=2
     )
-    assert "where to" in report(tmp_path, "eve", "1", code=2)  # before anything is spent
+    assert "a place for the report is required" in report(tmp_path, "eve", "1", code=2)  # before anything is spent
     assert not (tmp_path / "eve.ledger").exists()
     many = randomize_many(round_, np.full(400, 7.5), epsilon=1)
     (tmp_path / "many.bin").write_bytes(many.to_bytes())
@@ -62,7 +62,7 @@ def test_from_a_round_to_an_estimate(tmp_path):
     stored = Tally.from_bytes(round_, (tmp_path / "t").read_bytes())
     assert (stored.merge(tally(rest))).reports == 502
     assert "twice" in run("aggregate", tmp_path / "t", tmp_path / "t", *options[:2], code=2)
-    assert "choose one" in run("aggregate", out, *options[:2], "--weights", "x", code=2)
+    assert "Choose one" in run("aggregate", out, *options[:2], "--weights", "x", code=2)
     assert "No such file" in run("aggregate", tmp_path / "none", *options[:2], code=2)
 
 
@@ -75,7 +75,7 @@ def test_tickets(tmp_path):
     out = tmp_path / "r"
     for name, ticket in zip("abc", lines, strict=True):
         report(tmp_path, name, "4", "--out", out, "--ticket", ticket)
-    assert "needs one" in report(tmp_path, "d", "4", "--out", out, code=2)
+    assert "--ticket is required by this round" in report(tmp_path, "d", "4", "--out", out, code=2)
     options = ("aggregate", out, "--round", tmp_path / "round.json", "--json")
     found = json.loads(run(*options, "--secret-file", tmp_path / "key"))
     assert (found["reports"], found["rejected"]) == (3, {})
@@ -92,7 +92,7 @@ def test_every_kind_of_round(tmp_path):
     ):
         run("round", tmp_path / kind[0], *base, *kind)
         Round.from_json((tmp_path / kind[0]).read_text())
-    assert "privmean: what is asked" in run("round", tmp_path / "x", *base, code=2)
+    assert "privmean: the round must have one question" in run("round", tmp_path / "x", *base, code=2)
     assert "privmean: --items" in run("round", tmp_path / "x", *base, "--items", 1, code=2)
     assert "already exists" in run("round", tmp_path / kind[0], *base, *kind, code=2)
     assert "epsilon=0.0" in run("round", tmp_path / "x", "--epsilon", 0, *base[2:], *kind, code=2)
@@ -104,13 +104,13 @@ BOUNDS = ("--lower", 0, "--upper", 1)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*BOUNDS, "--items", 5), "what is asked"),
-        ((*BOUNDS, "--dimension", 3), "what is asked"),
-        (("--radius", 2), "what is asked"),
-        (("--radius", 2, "--dimension", 3, "--bins", 4), "what is asked"),
+        ((*BOUNDS, "--items", 5), "the round must have one question"),
+        ((*BOUNDS, "--dimension", 3), "the round must have one question"),
+        (("--radius", 2), "the round must have one question"),
+        (("--radius", 2, "--dimension", 3, "--bins", 4), "the round must have one question"),
         (("--radius", 2, "--dimension", 0), "dimension=0"),
-        (("--items", 4, "--sigma", 1), "sigma=1.0: is not of "),
-        ((*BOUNDS, "--closes", 86400), "closes=86400: is over"),
+        (("--items", 4, "--sigma", 1), "--sigma=1.0: is not used by hadamard"),
+        ((*BOUNDS, "--closes", 86400), "--closes=86400: must lie in the future"),
         *(((*BOUNDS, "--points", f"0:1:{n}"), "cannot be read") for n in (0, 1, -4, 10**15)),
         *(((*BOUNDS, "--points", said), "points=nan") for said in ("nan", "0:nan:3")),
     ],
@@ -129,7 +129,7 @@ def test_wrong_words_are_refused_before_anything_is_spent(tmp_path):
     issue = ("tickets", "--secret-file", tmp_path / "key", "--count")
     for count in (0, -3):
         assert f"count={count}" in run(*issue, count, "--round", file, code=2)
-    assert "without tickets" in run(*issue, 1, "--round", plain, code=2)
+    assert "must be a round that issues tickets" in run(*issue, 1, "--round", plain, code=2)
     assert not (tmp_path / "key").exists()
     own = ("report", "1", "--epsilon", 1, "--limit", 1, "--ledger", tmp_path / "l", "--round")
     for words, said in (
@@ -159,7 +159,7 @@ def test_errors_of_the_client(tmp_path):
     run("round", tmp_path / "round.json", "--epsilon", 1, "--n", 9, "--lower", 0,
         "--upper", 1)  # fmt: skip
     common = ("report", "0.5", "--epsilon", 1, "--ledger", tmp_path / "l", "--limit", 1)
-    assert "where to" in run(*common, code=2)
+    assert "a place for the report is required" in run(*common, code=2)
     assert "does not answer" in run(*common, "--server", "http://127.0.0.1:9", code=2)
     run("round", tmp_path / "two.json", "--epsilon", 1, "--n", 9, "--lower", 0, "--upper", 1)
     run(*common, "--round", tmp_path / "round.json", "--out", tmp_path / "o")

@@ -121,7 +121,7 @@ def test_the_service_from_outside(tmp_path, database):
         status, answer = server.post(path + "/reports", line, "application/x-ndjson")
         assert (status, json.loads(answer)["accepted"]) == (200, 1)
         assert server.post(path + "/reports", b"", "text/plain")[0] == 415
-        with pytest.raises(PrivmeanError, match="send fewer"):
+        with pytest.raises(PrivmeanError, match="Send fewer"):
             send.send(server.url, round_, bytes((1 << 22) + 1))
         odd = server.post(path + "/reports", bytes(3 << 20))  # one piece, however long
         assert json.loads(odd[1])["rejected"] == {"not a report": 1}

@@ -142,7 +142,7 @@ def test_a_service_says_who_may_read(tmp_path):
     (tmp_path / "token").write_text("short\n")
     runner = CliRunner()
     for options, env, words in (
-        (["--round", str(path)], {}, "who may read results"),
+        (["--round", str(path)], {}, "results must have readers"),
         (["--public-results"], {}, "rounds are required"),
         (["--round", str(path), "--read-token-file", str(tmp_path / "token")], {}, "shorter than"),
         (["--round", str(path), "--read-token-file", str(tmp_path / "token")],
@@ -302,7 +302,7 @@ def test_a_round_that_another_collector_opened_is_served(tmp_path, database):
         # secret offered is not answered with "not issued", which would be for good
         issued = mean_round(0, 20, epsilon=1, persons=1000, issued=True)
         status, said = first.ask("POST", "/rounds", issued.to_json().encode(), ADMIN)
-        assert (status, b"tickets alone" in said) == (422, True)
+        assert (status, b"accepts only reports with tickets" in said) == (422, True)
         with closing(Store(database)) as other:
             other.register([issued])
         until(lambda: first.ask("GET", f"/rounds/{issued.identifier.hex()}")[0] == 200)
