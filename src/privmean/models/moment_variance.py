@@ -49,7 +49,7 @@ SURE = 4.0  # deviations of the people within three octaves of the spread
 UNRESOLVED = "The variance is no more than its noise, or most people have one value."
 FEW_APART = (
     "few people lie about as far from the median as the spread found: most have one value, or "
-    "noise hid the spread: more persons, more epsilon, or within=(smallest, largest)"
+    "noise hid the spread: more people, more epsilon, or within=(smallest, largest)"
 )
 
 

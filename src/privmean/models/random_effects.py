@@ -139,7 +139,7 @@ class RandomEffects(FromDeviations):
         few = "" if self.effective_groups >= FEWEST_GROUPS else "; too few for a reliable interval"
         return (
             f"{len(self.sizes)} groups (effectively {self.effective_groups:.3g}{few}) with "
-            f"deviation {self.group_sd:g} between groups, {self.person_sd:g} between persons and "
+            f"deviation {self.group_sd:g} between groups, {self.person_sd:g} between people and "
             f"{self.within_sd:g} within {self.records} records"
         )
 

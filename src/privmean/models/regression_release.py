@@ -24,7 +24,7 @@ from privmean.release.release import Release, fitted_text
 NO_VARIATION = (
     "hardly anyone has enough records in which the response and all regressors vary: a regressor "
     "that never changes within a person asks for effect='pooled', one in very small units for "
-    "scales=, a few persons for whom all do for more epsilon"
+    "scales=, a few people for whom all do for more epsilon"
 )
 
 

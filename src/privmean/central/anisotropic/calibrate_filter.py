@@ -88,7 +88,7 @@ class TooFewPeople(InfeasibleError):
 
 def infeasible(n_guess: float, epsilon: float, relation: str) -> TooFewPeople:
     return TooFewPeople(
-        f"a filtered mean at epsilon={epsilon:g} needs more than {n_guess:g} persons "
+        f"a filtered mean at epsilon={epsilon:g} needs more than {n_guess:g} people "
         f"({relation}): its count alone would fail",
         "use more people, a larger epsilon or delta, or another estimator",
     )

@@ -238,7 +238,7 @@ class KnownPlan(PlanBase):
             status=FAILED,
             advice=(
                 "too few people lie close together for the given covariance; the covariance may "
-                "be too small or in other units, the persons too few, or the values beyond the "
+                "be too small or in other units, the people too few, or the values beyond the "
                 f"range of {REACH / RADIUS:.0e} friend radii from 0: count them from another origin"
             ),
             assumptions=(TAILS,),

@@ -66,7 +66,7 @@ class CoverBox:
             self.estimate,
             half,
             level,
-            "best point of the cover for these persons",
+            "best point of the cover for these people",
             "rule of thumb: scores fall by n/radius a unit of distance",
         )
 
