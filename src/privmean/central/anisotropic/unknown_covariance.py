@@ -303,7 +303,7 @@ class UnknownPlan(PlanBase):
         if failed:
             return FAILED, (
                 "too few people of the second half lie close together at the scales found in the "
-                "first half, or their values are beyond the range of the lattice; more persons, a "
+                "first half, or their values are beyond the range of the lattice; more people, a "
                 "larger epsilon, a known covariance or another origin of the values may help"
             )
         square = sum(
