@@ -116,9 +116,7 @@ class CoarseNeeds:
         if self.ranges is None or self.cells > LARGEST_CELLS:
             return None
         deviation = MARGIN / 2 * self.n / math.sqrt(2 * math.log(self.cells / self.beta))
-        return self._of(
-            "gaussian", mu=math.sqrt(self.cells_changed * self.dimension) / deviation
-        )
+        return self._of("gaussian", mu=math.sqrt(self.cells_changed * self.dimension) / deviation)
 
     def gaussian_stable(self, delta: float) -> Coarse | None:
         """Gaussian counts of occupied buckets above a threshold, all columns in one query."""
