@@ -153,7 +153,9 @@ def test_no_change_of_a_person_costs_more_than_epsilon_and_some_cost_it(target, 
     assert min(answered) > 1 - Fraction(1, 10**5)
     assert worst["new start"] > Fraction(99, 100)
     assert max(answered) == 1
-    assert {status for status, *_ in seen} >= {"ok", "point_mass", "failed"}
+    # over records so few people are here that outliers go unchecked, unless none are asked for
+    usual = "ok" if cap is None or target == "clipped" else "outliers_unchecked"
+    assert {status for status, *_ in seen} >= {usual, "point_mass", "failed"}
     assert any(left for *_, left, _ in seen)  # rounds were asked whether they left a group behind
     assert any(choice for *_, choice in seen)
     if target is None:

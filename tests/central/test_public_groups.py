@@ -54,7 +54,10 @@ def test_a_replaced_person_moves_the_sums_by_what_is_billed(most):
     twin_b = step.exact(sums_of(weights, (-1,)))
     if most == 1:
         assert step.sensitivity_share(twin_a, twin_b)[0] > 1
-    assert replace(step, most=1).sensitivity_share(twin_a, twin_b)[0] >= step.sensitivity_share(twin_a, twin_b)[0]
+    assert (
+        replace(step, most=1).sensitivity_share(twin_a, twin_b)[0]
+        >= step.sensitivity_share(twin_a, twin_b)[0]
+    )
 
 
 def records(nulls=0):

@@ -138,7 +138,9 @@ def test_answers_that_are_coarsened_are_paid_for():
     assert step.place(steps).bits < 0
     unit = step.unit(steps)
     for before in (0, 2**70 + 12345):
-        moved = step.sensitivity_share([(before + 30 * unit, before, before)], [(before, before, before)])
+        moved = step.sensitivity_share(
+            [(before + 30 * unit, before, before)], [(before, before, before)]
+        )
         assert Fraction(999, 1000) < moved[0] <= 1
     with pytest.raises(InfeasibleError):
         GroupCells("cells", ADD_REMOVE, (steps,), 256, 30, 2**14, Fraction(1, 2**40))

@@ -53,7 +53,9 @@ def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(radius
         slightly = sum(t * t for t in item.tails) < inner**2 / 4
         most = mechanism.cut.middle.steps if slightly else inner
         assert not any(item.tails) or sum(z * z for z in item.z) <= most**2
-    shares = [mechanism.sensitivity_share(one, two)[0] for one, two in itertools.combinations(found, 2)]
+    shares = [
+        mechanism.sensitivity_share(one, two)[0] for one, two in itertools.combinations(found, 2)
+    ]
     assert max(shares) <= 1
     assert any(any(item.tails) for item in found)
 
