@@ -313,7 +313,8 @@ def test_no_type_and_no_size_makes_it_raise(kind, tmp_path):
         assert json.dumps(found.to_dict())
 
 
-COUNTS = (("discrete Laplace", "cells_changed"), ("threshold", "cells"), ("threshold of a sum", "cells"),
+COUNTS = (("discrete Laplace", "cells_changed"),
+          ("threshold", "cells"), ("threshold of a sum", "cells"),
           ("selection", "choices"), ("discrete Gaussian", "answers"))  # fmt: skip
 NUMBERS = {
     "Fraction": ("1", "7/3", "1e-100", "1e100", "1e101", "1e999999999", "1/" + "9" * 3000, 10**400),

@@ -52,8 +52,8 @@ SHARED_COLUMNS = {
 MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; no table here has so few persons
 RUN = ("provenance", "run", "parent_run", "digest")  # of a record: what only this run has
 QUESTIONS = (
-    "size", "log_counts", "uniform_counts", "pair_counts", "interval_sums", "ball_sums", "count_in_interval",
-    "count_in_ball", "count_outside", "norm_counts", "missing", "clipped_row_sums",
+    "size", "log_counts", "uniform_counts", "pair_counts", "interval_sums", "ball_sums",
+    "count_in_interval", "count_in_ball", "count_outside", "norm_counts", "missing", "clipped_row_sums",
 )  # fmt: skip
 
 
