@@ -45,7 +45,7 @@ def test_from_a_round_to_an_estimate(tmp_path):
     assert "published" in report(
         tmp_path, "eve", "1", "--digest", "00", "--out", tmp_path / "eve", code=2
     )
-    assert "a place for the report" in report(tmp_path, "eve", "1", code=2)  # before anything is spent
+    assert "a place for the report" in report(tmp_path, "eve", "1", code=2)  # before any charge
     assert not (tmp_path / "eve.ledger").exists()
     many = randomize_many(round_, np.full(400, 7.5), epsilon=1)
     (tmp_path / "many.bin").write_bytes(many.to_bytes())
