@@ -481,7 +481,7 @@ def test_every_charge_is_flushed_before_it_counts(tmp_path, monkeypatch):
 
 WRITER = """
 import sys
-from privmean.errors import BudgetExceeded
+from privmean.errors import BudgetExceededError
 from privmean.privacy.budget import Budget
 from privmean.privacy.ledger import Ledger
 ledger = Ledger(sys.argv[1])
@@ -490,7 +490,7 @@ try:
     while True:
         ledger.charge(Budget(epsilon=0.05), "replace-one", label=sys.argv[2])
         made += 1
-except BudgetExceeded:
+except BudgetExceededError:
     print(made)
 """
 

@@ -76,7 +76,7 @@ def test_ledgers_of_one_database_do_not_meet(server):
 MANY = """
 import os, sys
 import privmean as pm
-from privmean.errors import BudgetExceeded
+from privmean.errors import BudgetExceededError
 place, folder, epsilon, times = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
 ledger = pm.Ledger.open(place)
 ledger.price_of(pm.Budget(1.0))
@@ -91,7 +91,7 @@ for k in range(64):
             for _ in range(times):
                 try:
                     entry = ledger.charge(pm.Budget(epsilon), "replace-one", label=str(k))
-                except BudgetExceeded:
+                except BudgetExceededError:
                     print("none", file=told, flush=True)
                 except Exception:
                     os._exit(1)  # the server is gone; without a traceback of each
