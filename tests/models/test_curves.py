@@ -201,7 +201,7 @@ def test_curve_is_within_its_bands(settings):
     assert np.all(table.upper - table.lower < 0.5)
     assert table.at.tolist() == [1.25, 3.75, 7.5]
     assert release.to_dict()["curve"]["at"] == [1.25, 3.75, 7.5]
-    assert "confidence intervals, pointwise" in str(release)
+    assert "pointwise\n" in str(release)
 
 
 def test_plot_draws_both_bands():

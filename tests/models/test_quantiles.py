@@ -94,7 +94,9 @@ def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
                     for x in (one, two)
                 )
             ),
-            "histogram": plan.histogram.sensitivity_share(*(cells_between(x, edges) for x in (one, two))),
+            "histogram": plan.histogram.sensitivity_share(
+                *(cells_between(x, edges) for x in (one, two))
+            ),
         }
         largest = {name: max(largest[name], *share) for name, share in found.items()}
     assert all(share <= 1 for share in largest.values())

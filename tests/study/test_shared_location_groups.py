@@ -140,7 +140,8 @@ def test_a_replaced_person_moves_the_answers_after_a_look_by_what_is_billed(far)
         plan.run(frozen)
         cost = Fraction(0)
         for (mechanism, exact, _), moved in zip(seen, frozen.other, strict=True):
-            for loss, part in zip(mechanism.events, mechanism.sensitivity_share(exact, moved), strict=True):
+            shares = mechanism.sensitivity_share(exact, moved)
+            for loss, part in zip(mechanism.events, shares, strict=True):
                 assert part <= 1
                 cost += Fraction(loss.pure) * part
         assert cost <= Fraction(3, 2)

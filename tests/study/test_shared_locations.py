@@ -150,7 +150,8 @@ def test_the_bill_holds_a_look_once_and_every_release_in_full():
 def test_pure_studies_share_looks_and_the_sum_is_the_budget():
     plan = study(delta=0.0, epsilon=4.0).plan(N)
     assert [look.column for look in plan.shared_locations] == ["y"]
-    total = plan.shared_locations[0].pure + sum(exact_fraction(part.own.epsilon) for part in plan.parts)
+    parts = sum(exact_fraction(part.own.epsilon) for part in plan.parts)
+    total = plan.shared_locations[0].pure + parts
     assert 4 - Fraction(1, 10**9) < total <= 4
     apart = pm.plan(pm.Mean("y"), n=N, epsilon=1.0)
     assert noise_of(plan.parts[0].plan, 1.0) < noise_of(apart, 1.0)
