@@ -66,7 +66,7 @@ def test_a_method_must_use_the_assumption_that_is_given(persons):
 @pytest.mark.parametrize(
     ("word", "place"),
     [
-        ({"beta": 0.1}, "HeavyTailed"),
+        ({"beta": 0.1}, "HeavyTailedMean"),
         ({"scale_range": (0.1, 10)}, "AnisotropicMean"),
         ({"target": "mean"}, "DefaultMean"),
         ({"excess": 0.5}, "DefaultMean"),
