@@ -540,7 +540,7 @@ def test_a_process_killed_at_any_point_leaves_a_ledger_that_can_be_read(tmp_path
         )
         start = len(Ledger(path).entries)
         while len(Ledger(path).entries) == start:
-            pass
+            assert writer.poll() is None  # it writes until it is killed
         threading.Event().wait(wait)
         writer.kill()
         writer.wait()
