@@ -168,5 +168,5 @@ def test_a_curve_by_commands(tmp_path):
     whole = curve(tally(batch), None, None, bandwidth=0.25)
     assert here["value"] == pytest.approx(whole.value.tolist(), abs=0.05)
     text = run("curve", reports, "--round", round_file, "--bandwidth", 0.25, "--at", "0.5,0.9")
-    assert len(text.splitlines()) == 4
-    assert "3001 reports" in text
+    assert len(text.splitlines()) == 6  # title, sample, table of two points
+    assert "n = 3,001 reports" in text

@@ -191,7 +191,9 @@ def test_a_full_disk_is_said_and_the_run_goes_on(place, monkeypatch, capsys):
 
     monkeypatch.setattr("privmean.study.run_folder.os.fsync", full)
     assert call("study", "run", place / "study.toml", "--out", place / "out") == 2
-    assert "the disk is full. Correct this and run the same command again" in capsys.readouterr().err
+    assert (
+        "the disk is full. Correct this and run the same command again" in capsys.readouterr().err
+    )
     monkeypatch.undo()
     assert call("study", "run", place / "study.toml", "--out", place / "out") == 0
 

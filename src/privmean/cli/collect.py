@@ -331,8 +331,8 @@ def aggregate(
 ) -> None:
     """Estimate from files of reports, without a server."""
     from privmean.errors import PrivmeanError
-    from privmean.local.aggregators.aggregate_files import aggregate_files
     from privmean.local.aggregators.estimate_dispatch import estimate
+    from privmean.local.aggregators.report_files import aggregate_files
 
     try:
         tally, repeated = aggregate_files(

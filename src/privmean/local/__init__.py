@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from privmean.local.aggregators.aggregate_files import aggregate_files as aggregate_files
     from privmean.local.aggregators.aggregator import Aggregator as Aggregator
-    from privmean.local.aggregators.estimate import Estimate as Estimate
     from privmean.local.aggregators.estimate_dispatch import estimate as estimate
     from privmean.local.aggregators.estimate_dispatch import item_oracle as item_oracle
+    from privmean.local.aggregators.estimate_result import Estimate as Estimate
+    from privmean.local.aggregators.report_files import aggregate_files as aggregate_files
     from privmean.local.aggregators.tally import Tally as Tally
     from privmean.local.aggregators.tally import merge_all as merge_all
     from privmean.local.client_split import ClientSplit as ClientSplit
@@ -49,7 +49,7 @@ else:
         """
         aggregators.aggregator  Aggregator
         clients.client          Client randomize
-        aggregators.estimate    Estimate
+        aggregators.estimate_result    Estimate
         clients.client_ledger          Ledger
         clients.outbox          Outbox
         client_split                    ClientSplit
@@ -57,7 +57,7 @@ else:
         round              Round
         aggregators.tally       Tally merge_all
         two_round_mean                  WinsorizedRounds
-        aggregators.aggregate_files       aggregate_files
+        aggregators.report_files       aggregate_files
         round_builders                ball_round items_round mean_round vote_round
         kernel_regression                  bandwidth curve
         aggregators.estimate_dispatch   estimate item_oracle

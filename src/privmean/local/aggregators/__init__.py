@@ -8,9 +8,9 @@ __getattr__, __dir__, __all__ = names(
     __name__,
     """
     aggregator  Aggregator
-    estimate    Estimate
+    estimate_result  Estimate
     estimate_dispatch   estimate item_oracle
-    aggregate_files       aggregate_files
+    report_files  aggregate_files
     report_validation        ReportValidator
     tally       Tally merge_all
     """,

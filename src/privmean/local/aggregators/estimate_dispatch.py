@@ -9,7 +9,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.batch import Batch
-from privmean.local.aggregators.estimate import Estimate
+from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.item_law import is_row
 from privmean.local.aggregators.item_oracles import ItemOracle, ReportOracle
 from privmean.local.aggregators.item_shares import items_estimate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from privmean.array_types import Floats
-from privmean.local.aggregators.estimate import Level
+from privmean.local.aggregators.estimate_result import Level
 from privmean.local.aggregators.tally import Tally
 
 

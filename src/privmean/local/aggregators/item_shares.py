@@ -13,8 +13,8 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import item_law as items
-from privmean.local.aggregators.estimate import Estimate
 from privmean.local.aggregators.estimate_fields import common_fields, levels_alone
+from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.heterogeneity_test import cochran, worst
 from privmean.local.aggregators.level_weights import FEW, Weighing, distance, freedom, unevenness
 from privmean.local.aggregators.report_validation import HONEST_LOSS

@@ -13,8 +13,8 @@ import numpy as np
 
 from privmean.array_types import Floats, Integers
 from privmean.local.aggregators import scalar_law as scalar
-from privmean.local.aggregators.estimate import Estimate, Level
 from privmean.local.aggregators.estimate_fields import common_fields
+from privmean.local.aggregators.estimate_result import Estimate, Level
 from privmean.local.aggregators.heterogeneity_test import cochran
 from privmean.local.aggregators.level_weights import (
     FEW,

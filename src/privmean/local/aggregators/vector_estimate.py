@@ -13,8 +13,8 @@ import numpy as np
 from privmean.array_types import Floats
 from privmean.local.aggregators import ball_law as ball
 from privmean.local.aggregators.batch import UNIT_STEPS
-from privmean.local.aggregators.estimate import Estimate
 from privmean.local.aggregators.estimate_fields import common_fields, levels_alone
+from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.heterogeneity_test import cochran
 from privmean.local.aggregators.level_weights import Weighing, distance, freedom
 from privmean.local.aggregators.tally import Tally

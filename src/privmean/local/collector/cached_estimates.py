@@ -15,8 +15,8 @@ import scipy.special  # noqa: F401  # intervals need it: not within the first an
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate import Estimate
 from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.level_weights import CHOICES, TESTED
 from privmean.local.collector.store import Store
 from privmean.local.round import Round
