@@ -59,9 +59,9 @@ class Law:
     def named(self, release: Release) -> float:
         """The truth of what the interval of a release says it is for."""
         interval = release.interval()
-        if interval.target == "mean" or not interval.region:
+        if interval.target == "mean" or not interval.clip_bounds:
             return self.mean
-        (limits,) = interval.region
+        (limits,) = interval.clip_bounds
         known = values_of(self)
         inside = np.clip(known, *limits)
         far = release.diagnostics.get("far limits")

@@ -87,7 +87,7 @@ def part(
         holds = True
         aim = truth
         if shown:
-            limits = interval.region[0]
+            limits = interval.clip_bounds[0]
             if interval.target == "mean":
                 holds = population.holds(release)
             else:

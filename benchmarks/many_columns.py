@@ -59,7 +59,7 @@ def clipped(x: np.ndarray, release: Release, shown: np.ndarray, inner: float) ->
     """Means of the columns shown, clipped as the release says."""
     facts = release.diagnostics
     center, scale = (np.array(list(facts[name].values())) for name in ("centres", "scales"))
-    lower, upper = np.array(release.interval(LEVEL).region).T[:, shown]
+    lower, upper = np.array(release.interval(LEVEL).clip_bounds).T[:, shown]
     there = ~np.isnan(x[:, shown])
     v = np.where(there, x[:, shown], center)
     z = (np.clip(v, lower, upper) - center) / scale

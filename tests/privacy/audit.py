@@ -44,8 +44,8 @@ def intervals_of(release: Any, *kinds: str) -> list[float]:
     for kind in kinds:
         interval = getattr(release, kind)()
         numbers += [*interval.lower, *interval.upper, float(interval.status != "ok")]
-        numbers += _leaves(interval.region) + _leaves(interval.parts)
-        for x, (low, high) in zip(release.estimate.tolist(), interval.region, strict=False):
+        numbers += _leaves(interval.clip_bounds) + _leaves(interval.half_widths)
+        for x, (low, high) in zip(release.estimate.tolist(), interval.clip_bounds, strict=False):
             numbers.append((x - (low + high) / 2) / (high - low) if high > low else math.nan)
     return numbers
 

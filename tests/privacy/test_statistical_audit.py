@@ -64,9 +64,9 @@ class Case:
 
     def found(self, runs: int, noise: Callable[[int], object] = SimulatedNoise) -> float:
         """The epsilon that an attacker can prove from `runs` releases of each neighbour."""
-        known = {"persons": self.pair.n}
+        known = {"persons": self.pair.persons}
         if self.pair.other is None:
-            known = {"persons": None, "n_guess": self.pair.n, "relation": ADD_REMOVE}
+            known = {"persons": None, "n_guess": self.pair.persons, "relation": ADD_REMOVE}
         plan = planned(self.estimator, self.budget, **known)
         outputs = []
         for seed, value in enumerate((self.pair.one, self.pair.other)):
@@ -185,7 +185,7 @@ def tables(folder, pair):
     paths = []
     for name, value in (("one", pair.one), ("other", pair.other)):
         lines = ["person,value"]
-        for person in range(pair.n):
+        for person in range(pair.persons):
             own = value if person == 0 else pair.others[person % len(pair.others)]
             shown = "" if np.isnan(own) else repr(own)
             lines += [f"p{person:03d},{shown}"] * (3 if person == 0 else 1 + person % 2)
