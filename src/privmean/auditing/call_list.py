@@ -151,6 +151,7 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
         (("epsilon", 20.0),),
     ),
     "hidden key": ("mean", {"values": "y", "by": "g", "contrasts": ("a - z",)}, "constant", SPENT),
+    "point mass": ("mean", {"values": "y"}, "constant", SPENT),
     "rare level": (
         "regression", {"formula": "y ~ x + C(g, levels=['a', 'b', 'z'])"}, "normal", SPENT,
     ),
