@@ -200,7 +200,7 @@ def test_answers_are_kept_and_refusals_are_told(tmp_path, monkeypatch):
     answers.answer_here("privmean", "accuracy", tasks, answer)
     kept = answers.load("privmean", "accuracy")
     assert kept[tasks[1].key]["estimates"] == [1.0, 2.0]
-    assert "persons" in kept[tasks[0].key]["error"]
+    assert "people" in kept[tasks[0].key]["error"]
 
 
 def test_an_absent_peer_is_named(tmp_path, monkeypatch):

@@ -63,6 +63,7 @@ SMALL = {
 
 # scripts that two runs do not make quick: they are left after SECONDS, if nothing went wrong
 LONG = {
+    "wrong_uses": ("", "commands run in processes of their own"),
     "anisotropic": ("--quick", "dimension 10,000"),
     "audit_calls": ("--minutes 1", "calls over every source"),
     "audit_twins": ("", "every twin of every mechanism"),
@@ -127,6 +128,7 @@ LEFT_OUT = {
     "longitudinal_figures": "needs statsmodels; what it found is kept in a file",
     "panels": "a module",
     "plans": "a module",
+    "prints_beside": "needs statsmodels in an environment of its own",
     "report": "a module",
     "review": "runs ten commands of an hour; tests/benchmarks/test_review.py",
     "small_table": "a hundred processes: the start of each is what it measures",
