@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--baseline", type=Path, help="sources of the version to compare with")
     parser.add_argument("--print", action="store_true", help="keep the stored results")
     said = parser.parse_args()
-    versions = {"now": None} | ({"before": said.before} if said.before else {})
+    versions = {"now": None} | ({"before": said.baseline} if said.baseline else {})
     rows: list[list[object]] = []
     kept = []
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +111,7 @@ def main() -> None:
         print(text)
         return
     command = f"python benchmarks/print_groups.py --runs {said.runs}"
-    command += " --baseline SRC" if said.before else ""
+    command += " --baseline SRC" if said.baseline else ""
     publish("print-groups", "Seconds of a print of many rows", text, command=command, data=kept)
 
 

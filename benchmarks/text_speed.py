@@ -61,7 +61,7 @@ def main() -> None:
         subprocess.run([sys.executable, "-c", code], check=True)
         for path in sorted(Path(name).iterdir()):
             runs = [
-                (timed(options.before, path), timed(ours, path)) for _ in range(options.repeats)
+                (timed(options.baseline, path), timed(ours, path)) for _ in range(options.repeats)
             ]
             before, now = (min(run[side][0] for run in runs) for side in (0, 1))
             walls = [min(run[side][1] for run in runs) for side in (0, 1)]

@@ -195,7 +195,7 @@ def test_published_constants_are_scaled_before_use():
 
 
 def test_too_few_persons_is_refused_from_public_numbers():
-    with pytest.raises(InfeasibleError, match="persons"):
+    with pytest.raises(InfeasibleError, match="people"):
         calibrate(1, 1e-6, 40, ADD_REMOVE)
 
 
