@@ -202,7 +202,7 @@ def test_nothing_reads_n_under_add_remove():
         assert release.n != n or release.failed
         assert release.failed == (n < 200)
         assert "persons" not in release.guarantee.public
-    with pytest.raises(ArgumentError, match="n_design"):
+    with pytest.raises(ArgumentError, match="n_guess"):
         planned(estimator, BUDGET, n_guess=None, dimension=20, relation=ADD_REMOVE)
 
 
@@ -212,7 +212,7 @@ def test_refusals_come_from_public_numbers():
         planned(estimator, Budget(epsilon=1.0), persons=2000, dimension=2)
     with pytest.raises(InfeasibleError, match="delta"):
         planned(estimator, Budget(rho=0.1), persons=2000, dimension=2)
-    with pytest.raises(InfeasibleError, match="persons"):
+    with pytest.raises(InfeasibleError, match="people"):
         planned(estimator, BUDGET, persons=30, dimension=2)
     with pytest.raises(InfeasibleError, match="sampled"):
         planned(
@@ -227,7 +227,7 @@ def test_refusals_come_from_public_numbers():
     plan = planned(estimator, BUDGET, persons=2000, dimension=2)
     with pytest.raises(ArgumentError, match="columns"):
         plan.release(people(np.zeros((2000, 3))), SimulatedNoise(1))
-    with pytest.raises(ArgumentError, match="persons"):
+    with pytest.raises(ArgumentError, match="people"):
         plan.release(people(np.zeros((1999, 2))), SimulatedNoise(1))
 
 

@@ -182,7 +182,7 @@ def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
 def test_unknown_covariance_needs_a_public_roster():
     with pytest.raises(InfeasibleError, match="replace-one"):
         planned(AnisotropicMean(), BUDGET, n_guess=9000, dimension=5, relation=ADD_REMOVE)
-    with pytest.raises(InfeasibleError, match="persons"):
+    with pytest.raises(InfeasibleError, match="people"):
         planned(AnisotropicMean(), BUDGET, persons=300, dimension=5)
 
 
