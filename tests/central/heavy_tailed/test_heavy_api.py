@@ -87,7 +87,7 @@ def test_weights_without_numbers_of_records_are_refused_before_anything_is_spent
         pm.BoundedMoment(order=4, bound=2.0, range=(-50, 50)), weights=pm.RecordWeights(12)
     )
     ledger = pm.Ledger(epsilon=5.0, delta=1e-5)
-    with pytest.raises(pm.ArgumentError, match="numbers of records"):
+    with pytest.raises(pm.ArgumentError, match="number of records"):
         pm.mean(table(), epsilon=1.0, delta=1e-6, method=chosen, ledger=ledger)
     assert not ledger.entries
 
