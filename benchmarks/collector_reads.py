@@ -148,7 +148,7 @@ def main() -> None:
     if given.numbers:
         print(json.dumps(measured(given.quick)))
         return
-    before = {} if given.before is None else elsewhere(given.before, given.quick)
+    before = {} if given.baseline is None else elsewhere(given.baseline, given.quick)
     now = measured(given.quick)
     rows: list[list[object]] = []
     for what, value in now.items():
@@ -163,7 +163,7 @@ def main() -> None:
         + table(["read", "before", "now", "before / now"], rows)
     )
     command = "python benchmarks/collector_reads.py" + (" --quick" if given.quick else "")
-    command += "" if given.before is None else " --baseline SRC"
+    command += "" if given.baseline is None else " --baseline SRC"
     publish("collector-reads", "What reading results costs a collector", text, command=command)
 
 

@@ -83,7 +83,7 @@ def row(name: str, x: np.ndarray, target: str | None, runs: int) -> list[object]
         table = x[g.integers(0, n, n)]
         release = plan.release(ArrayPersonTable(table, names), SimulatedNoise(g))
         shown = np.array([o == "ok" for o in release.diagnostics["outcomes"].values()])
-        each = [release.alone(j) for j in np.flatnonzero(shown)]
+        each = [release.row_interval(j) for j in np.flatnonzero(shown)]
         is_mean = np.array([item.target == "mean" for item in each])
         truth = np.where(is_mean, mean[shown], clipped(x, release, shown, plan.inner))
         box = np.array(release.conf_int(simultaneous=True))[shown].T
