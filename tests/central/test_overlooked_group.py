@@ -87,7 +87,7 @@ def test_one_person_moves_the_question_by_one_and_it_is_asked_once():
         done, curator, edge = passed([1.0] * 400 + [0.0] * 150 + [value])
         start = done.start(1.0, 0.0, sees=10.0)
         (line,) = curator.events
-        assert (line.name, line.sensitivity) == ("far from the origin", 1)
+        assert (line.name, line.sensitivity) == ("count far from coarse location", 1)
         assert done.away[1] == float(line.scale)
         assert done.wallet.left + line.sensitivity / line.scale == 1  # exact
         again = done.start(1.0, 0.0, sees=10.0)

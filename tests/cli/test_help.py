@@ -29,6 +29,8 @@ OURS = [
     for path, command in COMMANDS.items()
     for item in command.params
     if item.name not in ("install_completion", "show_completion")
+    # an older Typer keeps the help of arguments to itself
+    and (item.param_type_name == "option" or item.help)
 ]
 
 
