@@ -216,7 +216,7 @@ def test_statuses_and_targets():
     assert (shown.status, shown.target) == (MODIFIED_TARGET, "clipped mean")
     with pytest.raises(ArgumentError, match="counted"):
         ColumnIntervals(sums).interval(0.95, "mean")
-    with pytest.raises(ArgumentError, match="choose one"):
+    with pytest.raises(ArgumentError, match="Choose one"):
         maker.interval(0.95, "median")
     nothing = ColumnIntervals(None, status="failed")
     assert nothing.interval(0.9, None).upper == (math.inf,)
