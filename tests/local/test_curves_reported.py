@@ -94,9 +94,9 @@ def test_one_client_s_report_names_its_point(tmp_path):
     again = Round.from_json(round_.to_json())
     assert again == round_
     assert again.points == POINTS
-    with pytest.raises(ArgumentError, match="no design points"):
+    with pytest.raises(ArgumentError, match="is not used by this round"):
         randomize(mean_round(0, 1, epsilon=1, persons=9), 0.5, epsilon=1, point=0)
-    with pytest.raises(ArgumentError, match="has none"):
+    with pytest.raises(ArgumentError, match="not used by this round"):
         randomize_many(
             mean_round(0, 1, epsilon=1, persons=9), [0.5], epsilon=1, points=np.array([0])
         )
