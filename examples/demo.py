@@ -45,18 +45,18 @@ def run(why: str, command: str) -> None:
 def main() -> None:
     write_tables()
     run(
-        "the mean rating over students; nothing is known beforehand",
+        "the mean rating of students; no bounds are known",
         f"privmean mean {FOLDER}/insteval.parquet --person s --value y --epsilon 1 --delta 1e-6",
     )
     flights = (
         f"privmean mean {FOLDER}/flights.parquet --person tailnum --value arr_delay "
         "--epsilon 1 --delta 1e-6"
     )
-    run("the mean delay over aircraft, whose delays have a long tail", flights)
+    run("the mean delay of aircraft, whose delays have a long tail", flights)
     run("the same, told that means of aircraft deviate by about 20 minutes", f"{flights} --sd 20")
     run(
-        "before anything is spent: the error to expect, and the persons that a wanted error needs",
-        "privmean plan --persons 2000 --epsilon 1 --guess-sd 0.5 --error 0.02",
+        "before any budget is charged: the predicted error, and the n that a target error requires",
+        "privmean plan --n 2000 --epsilon 1 --guess-sd 0.5 --target-error 0.02",
     )
 
 

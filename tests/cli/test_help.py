@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
+import shlex
+from pathlib import Path
+
 import pytest
 from typer.main import get_command
 
@@ -10,6 +14,7 @@ from privmean.cli.app import run
 from privmean.cli.command_list import LINES
 from privmean.cli.question_commands import commands
 
+ROOT = Path(__file__).resolve().parents[2]
 PANELS = ["Data", "Question", "Privacy", "Output"]
 
 
@@ -88,3 +93,16 @@ def test_help_fits_80_columns(capsys, monkeypatch, arguments):
 def test_a_wrong_command_line_is_told_what_to_write(capsys, line, text):
     assert run(line) == 2
     assert text in capsys.readouterr().err
+
+
+def test_the_demo_uses_options_that_exist(monkeypatch):
+    demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
+    said = []
+    monkeypatch.setitem(demo["main"].__globals__, "write_tables", lambda: None)
+    monkeypatch.setitem(demo["main"].__globals__, "run", lambda _, command: said.append(command))
+    demo["main"]()
+    assert len(said) > 3
+    for command in said:
+        _, name, *words = shlex.split(command)
+        known = {flag for item in COMMANDS[(name,)].params for flag in item.opts}
+        assert {word for word in words if word.startswith("--")} <= known, command
