@@ -144,7 +144,11 @@ def test_a_service_says_who_may_read(tmp_path):
     for options, env, words in (
         (["--round", str(path)], {}, "results must have readers"),
         (["--public-results"], {}, "rounds are required"),
-        (["--round", str(path), "--read-token-file", str(tmp_path / "token")], {}, "must have at least 16"),
+        (
+            ["--round", str(path), "--read-token-file", str(tmp_path / "token")],
+            {},
+            "must have at least 16",
+        ),
         (["--round", str(path), "--read-token-file", str(tmp_path / "token")],
          {"PRIVMEAN_READ_TOKEN": READER}, "cannot be combined with a token file"),
         (["--round", str(path), "--public-results", "--keyfile", str(path)], {}, "certificate"),
