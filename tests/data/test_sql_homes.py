@@ -462,7 +462,7 @@ def test_a_table_is_found_by_the_name_that_it_has(engine):
         "two words": 'odd."Two Words"', '"odd.calls"': "'odd.calls'", '"open': "'",
         ".": "'", "odd.": "'",
     }.items():  # fmt: skip
-        with pytest.raises(pm.ArgumentError, match="has no such table") as caught:
+        with pytest.raises(pm.ArgumentError, match="is not a table that you may read") as caught:
             pm.mean(f"{address}#{name}", "x", person="who", epsilon=1.0)
         assert near in str(caught.value), caught.value
 
