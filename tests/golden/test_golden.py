@@ -46,7 +46,7 @@ RELEASE = {
     "stated": {
         "estimate": [1.25],
         "persons": 600,
-        "status": "outliers_clipped",
+        "status": "tail seen",
         "advice": "give bounds of 1.2500000001 at least",
         "guarantee": {"mechanisms": [{"scale": "3/2", "name": "the look", "delta": 1e-6}]},
     },
@@ -110,7 +110,7 @@ def test_a_renamed_code_is_equal_but_for_its_name(tmp_path):
     path = tmp_path / "names.txt"
     path.write_text("# statuses\ntail seen > outliers_clipped\n")
     names = compare.rename_map([str(path), "persons>n"])
-    assert names == {"outliers_clipped": "outliers_clipped", "persons": "n"}
+    assert names == {"tail seen": "outliers_clipped", "persons": "n"}
     del names["persons"]
     assert list(differences(RELEASE, new, Rules(names=names))) == []
     assert list(differences(RELEASE, RELEASE, Rules(names=names)))  # the old name is none now
