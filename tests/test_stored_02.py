@@ -177,3 +177,10 @@ def test_a_study_run_is_not_mixed_with_one_of_today(tmp_path, monkeypatch, finis
     assert {file: text for file, text in after.items() if file.name != "study.lock"} == {
         file: text for file, text in before.items() if file.name != "study.lock"
     }
+
+
+def test_an_old_key_is_not_read_in_place_of_one_of_today():
+    made = pm.mean(np.arange(400.0), epsilon=1.0, bounds=(0, 400)).to_dict()
+    assert pm.Release.from_dict(made | {"persons": 7}).n == made["n"] == 400
+    two = made | {"guarantee": made["guarantee"] | {"relation": "add-remove"}}
+    assert pm.Release.from_dict(two).guarantee.neighbors == "replace-one"

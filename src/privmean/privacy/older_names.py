@@ -91,4 +91,8 @@ def _each(values: Any, rename: Callable[[Mapping[str, Any]], dict[str, Any]]) ->
 
 
 def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names.get(name, name): value for name, value in values.items()}
+    """A key whose name of today is there too stays: nothing is read in place of another number."""
+    return {
+        name if names.get(name) in values else names.get(name, name): value
+        for name, value in values.items()
+    }
