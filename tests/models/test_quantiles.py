@@ -268,7 +268,7 @@ def test_on_a_grid_too_fine_to_show_intervals_hold_to_within_one_step_and_say_so
         low, high = np.array(one.lower), np.array(one.upper)
         held += (low - 1 <= (73, 100, 127)) & (high + 1 >= (73, 100, 127))
         for said in (one, release.interval(), release.noise_interval()):
-            assert "one step of values on a grid too fine to show" in said.assumption
+            assert "off by one step if values lie on a grid too fine to detect" in said.assumption
     for count in held:
         assert_rate_at_least(int(count), runs, 0.95)
 

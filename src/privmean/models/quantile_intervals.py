@@ -33,7 +33,7 @@ INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 BEYOND = 3.0  # deviations: people seen beyond a bound; by noise alone in less than 1 %
-GRID = "estimates are exact to one grid step of values"
+GRID = "interval ends may be off by one step if values lie on a grid too fine to detect"
 
 
 @dataclass(frozen=True)
