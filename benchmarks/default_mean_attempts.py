@@ -59,7 +59,7 @@ class _NothingSeen(Exception):
         self.seen = seen
 
 
-def _chosen_where_nothing_is_seen(curator, column, schedule, safety, wallet, relation):
+def _chosen_where_nothing_is_seen(curator, column, schedule, safety, spender, relation):
     """The second look is a choice of both limits instead."""
     first = [True]
 
@@ -72,10 +72,10 @@ def _chosen_where_nothing_is_seen(curator, column, schedule, safety, wallet, rel
 
     try:
         with mock.patch.object(locate, "read_reach", read):
-            return LOCATE(curator, column, schedule, safety, wallet, relation)
+            return LOCATE(curator, column, schedule, safety, spender, relation)
     except _NothingSeen as seen:
-        price = wallet.share(locate.AGAIN)
-        people, mechanism = curator.people, choice("limits", wallet.take(price), relation)
+        price = spender.share(locate.AGAIN)
+        people, mechanism = curator.people, choice("limits", spender.take(price), relation)
         cells = cells_of(people.log_counts(column, 0.0), people.missing(column))
         index = curator.ask(mechanism, scored(cells, price, schedule.n, 1.0))
         lower, upper = limits_of(index)
@@ -91,16 +91,16 @@ LOOK, LOOK_PART = 80, 0.05  # persons*epsilon of it, and part of epsilon
 DEEPEST = RegionBisection(levels=8, shifts=4, narrow=2.0)
 
 
-def _chosen_after_a_look(curator, column, schedule, safety, wallet, relation):
+def _chosen_after_a_look(curator, column, schedule, safety, spender, relation):
     """One cheap histogram around 0 tells the size of values and who has none; then both limits are
     chosen, and parts of them where they are narrow or all values seem to lie far away."""
-    persons, epsilon = schedule.n, wallet.total
+    persons, epsilon = schedule.n, spender.total
     if float(persons * epsilon) < LOOKED_FROM:
-        return LOCATE(curator, column, schedule, safety, wallet, relation)
+        return LOCATE(curator, column, schedule, safety, spender, relation)
     moved = 2 if relation == REPLACE_ONE else 1
     price = floor_epsilon(max(Fraction(LOOK) / persons, epsilon * Fraction(LOOK_PART)))
     seen = locate.histogram(
-        curator, column, 0.0, wallet.counts("origin", price, moved, spread=moved)
+        curator, column, 0.0, spender.counts("origin", price, moved, spread=moved)
     )
     nulls = ((seen.missing, seen.scale),)
     missing = MissingCount.pooled(nulls)
@@ -118,23 +118,23 @@ def _chosen_after_a_look(curator, column, schedule, safety, wallet, relation):
     prices = selected_limits.Prices(persons, epsilon, False)
     chosen = selected_limits._chosen
     index = chosen(
-        curator, column, 0.0, prices.limits(wallet.left, there), there, near, wallet, "limits"
+        curator, column, 0.0, prices.limits(spender.left, there), there, near, spender, "limits"
     )
     wide = limits = limits_of(index)
     origin, parts, again = 0.0, 0, 0
     narrow = is_tight(index) or (far and limits[0] * limits[1] > 0)
-    while narrow and parts < selected_limits.CELLS and wallet.left > 2 * prices.cell:
+    while narrow and parts < selected_limits.CELLS and spender.left > 2 * prices.cell:
         parts += 1
-        lower, upper, level = DEEPEST.choose(curator, column, limits, prices.cell, wallet)
+        lower, upper, level = DEEPEST.choose(curator, column, limits, prices.cell, spender)
         if level < 2:
             break
         origin, half = (lower + upper) / 2, upper - lower
         limits = max(limits[0], origin - half), min(limits[1], origin + half)
         narrow = level >= selected_limits.FAR and selected_limits._wide_enough(limits)
-    if limits != wide and wallet.left > selected_limits.AGAIN_LEFT * prices.again:
+    if limits != wide and spender.left > selected_limits.AGAIN_LEFT * prices.again:
         again = 1
         size = max((limits[1] - limits[0]) / selected_limits.MIDDLE, selected_limits.NOTHING)
-        index = chosen(curator, column, origin, prices.again, there, size, wallet, "limits again")
+        index = chosen(curator, column, origin, prices.again, there, size, spender, "limits again")
         limits = tuple(origin + edge for edge in limits_of(index))
     lower, upper = limits
     small = origin == 0 and max(-lower, upper) < selected_limits.NOTHING

@@ -51,14 +51,14 @@ class Silent(SimulatedNoise):
 
 def exact(x):
     """The integer that is counted again, and its price and scale."""
-    wallet, noise = PureBudgetSpender(Fraction(1), "replace-one"), Silent(0)
+    spender, noise = PureBudgetSpender(Fraction(1), "replace-one"), Silent(0)
     curator = TrustedCurator(people(x), noise)
-    count = _count_again(curator, 0, PLACE, LIMITS, wallet)
+    count = _count_again(curator, 0, PLACE, LIMITS, spender)
     assert count.scale == float(noise.scale) / PARTS
     (line,) = curator.events
     assert (line.scale, line.sensitivity) == (noise.scale, PARTS)
-    assert wallet.left + line.sensitivity / line.scale == 1  # exact
-    assert wallet.left == pytest.approx(1 - AGAIN)
+    assert spender.left + line.sensitivity / line.scale == 1  # exact
+    assert spender.left == pytest.approx(1 - AGAIN)
     return round(count.n * PARTS), count
 
 
@@ -80,7 +80,7 @@ def test_the_second_count_stays_below_its_price_and_a_twin_does_not():
         noise = SimulatedNoise(5)
         found = []
         for _ in range(3000):
-            wallet = PureBudgetSpender(Fraction(5, 2), "replace-one")
+            spender = PureBudgetSpender(Fraction(5, 2), "replace-one")
             if twin:  # noise for a person who counts 1 instead of 16
 
                 class Cheap(SimulatedNoise):
@@ -91,8 +91,8 @@ def test_the_second_count_stays_below_its_price_and_a_twin_does_not():
             else:
                 source = noise
             curator = TrustedCurator(people(x), source)
-            found.append(_count_again(curator, 0, PLACE, LIMITS, wallet).n)
-        return np.array(found), float(Fraction(5, 2) - wallet.left)
+            found.append(_count_again(curator, 0, PLACE, LIMITS, spender).n)
+        return np.array(found), float(Fraction(5, 2) - spender.left)
 
     near = [0.0] * 20
     far = [0.0] * 19 + [1e9]
@@ -188,13 +188,13 @@ def test_persons_before_the_limits_are_taken_off_where_these_move():
     # 24 between the edge of what was seen and the limit, 3 beyond both; without noise
     x = np.concatenate([np.linspace(0.2, 7.9, 4473), np.linspace(8.1, 9.4, 24), [20.0] * 3])
     place = ClippingRegion("ok", 0.0, 0.0, 8 * SNUG, 1, 1, 0, 0.0, 28.0, before=(1e3, 2e3))
-    wallet = PureBudgetSpender(Fraction(1), "replace-one")
+    spender = PureBudgetSpender(Fraction(1), "replace-one")
     curator = TrustedCurator(people(x), Silent(0))
-    wide = widened(curator, 0, place, wallet, 0.2, False, 2900.0)
+    wide = widened(curator, 0, place, spender, 0.2, False, 2900.0)
     (count,) = wide.counts
     assert (count.n, count.beyond) == (27, 6)
     assert wide.limits[1] == pytest.approx(8 * SNUG)  # 6 - 5: not worth a step
-    assert first_step(place, 27 - 5, wallet.left)[1] > 20  # and a twin that forgets them moves
+    assert first_step(place, 27 - 5, spender.left)[1] > 20  # and a twin that forgets them moves
     many = widened(
         curator, 0, place, PureBudgetSpender(Fraction(1), "replace-one"), 0.2, False, 3100.0
     )

@@ -378,13 +378,13 @@ def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
                 counts[1] = 4000  # 2^-39 away from it: far below the spacing of doubles
             return counts
 
-    wallet = PureBudgetSpender(Fraction(1), "replace-one")
+    spender = PureBudgetSpender(Fraction(1), "replace-one")
     place = find_region(
         TrustedCurator(Collapsed(), SimulatedNoise(1)),
         0,
         RoundSchedule.of(4000, Fraction(1)),
         1.2,
-        wallet,
+        spender,
         REPLACE_ONE,
     )
     assert place.outcome == "point_mass"

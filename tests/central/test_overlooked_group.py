@@ -89,7 +89,7 @@ def test_one_person_moves_the_question_by_one_and_it_is_asked_once():
         (line,) = curator.events
         assert (line.name, line.sensitivity) == ("count far from coarse location", 1)
         assert done.away[1] == float(line.scale)
-        assert done.wallet.left + line.sensitivity / line.scale == 1  # exact
+        assert done.spender.left + line.sensitivity / line.scale == 1  # exact
         again = done.start(1.0, 0.0, sees=10.0)
         assert again is None
         assert len(curator.events) == 1

@@ -36,12 +36,12 @@ class RegionBisection:
         column: int,
         limits: tuple[float, float],
         price: Fraction,
-        wallet: PureBudgetSpender,
+        spender: PureBudgetSpender,
     ) -> tuple[float, float, int]:
         """The ends of the chosen part (a moved one may begin before the limits), and its level. A
         person is in one part of each kind: no score moves by more than 1, and all that one who is
         added or removed moves, move in the same direction."""
-        change = 2 if wallet.relation == REPLACE_ONE else 1
+        change = 2 if spender.relation == REPLACE_ONE else 1
         lower, upper = limits
         finest = self.shifts << self.levels  # steps within the limits: all parts begin at one
         half = (upper - lower) / finest / 2
@@ -62,5 +62,5 @@ class RegionBisection:
                 for k in range(parts):
                     first = lower + 2 * half * (k * size - shift)
                     found.append((first, first + 2 * half * size, level))
-        mechanism = Choice("place", wallet.spend(price), wallet.relation, change, WORDS)
+        mechanism = Choice("place", spender.spend(price), spender.relation, change, WORDS)
         return found[int(curator.ask(mechanism, np.concatenate(scores)))]

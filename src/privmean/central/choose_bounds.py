@@ -66,42 +66,42 @@ class Prices:
 
 
 def choose_limits(
-    curator: Curator, column: int, prices: Prices, wallet: PureBudgetSpender, near: float
+    curator: Curator, column: int, prices: Prices, spender: PureBudgetSpender, near: float
 ) -> ClippingRegion:
-    """Limits that hold the values of `column`; pays for every choice from `wallet`. near: a public
+    """Limits that hold the values of `column`; pays for every choice from `spender`. near: a public
     guess of the size of values. Without `complete` people with a value are counted first."""
     nulls: tuple[tuple[float, float], ...] = ()
     there = float(prices.n)
-    if not prices.complete and wallet.relation == REPLACE_ONE:
-        step = wallet.counts("count with a value", prices.number(), 1)
+    if not prices.complete and spender.relation == REPLACE_ONE:
+        step = spender.counts("count with a value", prices.number(), 1)
         present = curator.people.size() - curator.people.missing(column)
         (found,) = curator.ask(step, as_counts(present))
         nulls = ((prices.n - float(found), float(step.scale)),)
         there = min(max(float(found), 1.0), prices.n)
-    if not prices.complete and there * float(wallet.total) < LEAST:
+    if not prices.complete and there * float(spender.total) < LEAST:
         return _place(NOBODY, 0.0, (0.0, 0.0), nulls)
-    price = prices.limits(wallet.left, there)
-    index = _chosen(curator, column, 0.0, price, there, near, wallet, "limits")
+    price = prices.limits(spender.left, there)
+    index = _chosen(curator, column, 0.0, price, there, near, spender, "limits")
     limits, origin, cells, again = limits_of(index), 0.0, 0, 0
     wide = limits
     while (
         cells < CELLS
         and not prices.few
         and (cells or is_tight(index))
-        and wallet.left > 2 * prices.cell
+        and spender.left > 2 * prices.cell
         and _wide_enough(limits)
     ):
         cells += 1
-        lower, upper, level = CHOSEN.choose(curator, column, limits, prices.cell, wallet)
+        lower, upper, level = CHOSEN.choose(curator, column, limits, prices.cell, spender)
         if level < 2:
             break
         origin, half = (lower + upper) / 2, upper - lower
         limits = max(limits[0], origin - half), min(limits[1], origin + half)
         if level < FAR:
             break
-    if cells and limits != wide and wallet.left > AGAIN_LEFT * prices.again:
+    if cells and limits != wide and spender.left > AGAIN_LEFT * prices.again:
         again, size = 1, max((limits[1] - limits[0]) / MIDDLE, NOTHING)
-        index = _chosen(curator, column, origin, prices.again, there, size, wallet, "limits again")
+        index = _chosen(curator, column, origin, prices.again, there, size, spender, "limits again")
         lower, upper = limits_of(index)
         limits = origin + lower, origin + upper
     path = cells, 1 + again
@@ -137,12 +137,12 @@ def _chosen(
     price: Fraction,
     there: float,
     near: float,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
     name: str,
 ) -> int:
     """The index of the chosen pair of limits around `origin`."""
     people = curator.people
-    mechanism = choice(name, wallet.spend(price), wallet.relation)
+    mechanism = choice(name, spender.spend(price), spender.relation)
     cells = cells_of(people.log_counts(column, origin), people.missing(column))
     return int(curator.ask(mechanism, scored(cells, price, there, near)))
 

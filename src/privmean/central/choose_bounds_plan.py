@@ -48,17 +48,17 @@ class SelectedMeanPlan(DefaultMeanPlan):
         return replace(settings, check=LEAN_CHECK if few else CHECK)
 
     def column(
-        self, curator: Curator, column: int, wallet: PureBudgetSpender, persons: int, doubt: float
+        self, curator: Curator, column: int, spender: PureBudgetSpender, persons: int, doubt: float
     ) -> ColumnRelease:
         if not self.chooses(persons):
-            return super().column(curator, column, wallet, persons, doubt)
-        settings, before = self._column_settings(persons), wallet.left
+            return super().column(curator, column, spender, persons, doubt)
+        settings, before = self._column_settings(persons), spender.left
         place = choose_limits(
-            curator, column, Prices(persons, self.epsilon, self.complete), wallet, self.near
+            curator, column, Prices(persons, self.epsilon, self.complete), spender, self.near
         )
-        shares = {"location": float((before - wallet.left) / wallet.total)}
+        shares = {"location": float((before - spender.left) / spender.total)}
         return release_located(
-            curator, column, place, wallet, persons, settings, self.relation, shares
+            curator, column, place, spender, persons, settings, self.relation, shares
         )
 
     @property

@@ -118,7 +118,7 @@ def widened(
     curator: Curator,
     column: int,
     place: ClippingRegion,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
     share: float,
     lean: bool,
     persons: float,
@@ -128,31 +128,31 @@ def widened(
     lean: whether n*epsilon is small; then more is taken off for noise, no second count is made, and
     no step back. persons: those with a value, public or noisy.
     """
-    few = persons * float(wallet.total) < FEW
-    count = _counted(curator, column, place, "count outside bounds", share, wallet, few)
+    few = persons * float(spender.total) < FEW
+    count = _counted(curator, column, place, "count outside bounds", share, spender, few)
     passed: tuple[OutsideCount, ...] = ()
     back = False
     part, sure = AT_ONCE if not place.looks else (THICK, CERTAINLY)
     while place.within and count.beyond - sure * count.scale > part * persons:
         passed, place, back, sure = (*passed, count), place.within, True, SEEN
-        count = _counted(curator, column, place, "count outside bounds again", BACK, wallet, few)
+        count = _counted(curator, column, place, "count outside bounds again", BACK, spender, few)
     first = place.lower, place.upper
     many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons
     lost = LOST if place.chosen == first else LOST_WITHIN
     if place.chosen and count.n - 2 * count.scale > lost * persons:
-        return _too_many(curator, column, place, place.chosen, count, wallet, lean)
+        return _too_many(curator, column, place, place.chosen, count, spender, lean)
     if many and place.first is not None and not lean:
-        found = step_back(curator, column, place, place.first, count, wallet)
+        found = step_back(curator, column, place, place.first, count, spender)
         if found.counts:
             return found
         passed = found.passed
     trust = LEAN_TRUST if lean else TRUST
-    limits = first_step(place, count.beyond - trust * count.scale, wallet.left)
+    limits = first_step(place, count.beyond - trust * count.scale, spender.left)
     if lean or limits == first or not falls_slowly(place, count):
         return WidenedBounds(limits, place, (count,), passed, back)
-    again = _count_again(curator, column, place, limits, wallet)
+    again = _count_again(curator, column, place, limits, spender)
     believed = min(again.n, LEAVES * count.n) - TRUST * again.scale
-    factor = WIDEN * max(believed, 0.0) * float(wallet.left) / math.sqrt(2)
+    factor = WIDEN * max(believed, 0.0) * float(spender.left) / math.sqrt(2)
     limits = moved(place.origin, limits, factor)
     return WidenedBounds(limits, place, (count, again), passed)
 
@@ -178,16 +178,16 @@ def _too_many(
     place: ClippingRegion,
     first: tuple[float, float],
     count: OutsideCount,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
     lean: bool,
 ) -> WidenedBounds:
     """Limits that were chosen and leave too many beyond: moved by another choice, with a count of
     their own."""
-    limits = update_bounds(curator, column, place.origin, first, count.limits, count.n, wallet)
-    again = _beyond(curator, column, limits, "count outside bounds again", BACK, wallet)
+    limits = update_bounds(curator, column, place.origin, first, count.limits, count.n, spender)
+    again = _beyond(curator, column, limits, "count outside bounds again", BACK, spender)
     back = replace(place, lower=limits[0], upper=limits[1])
     trust = LEAN_TRUST if lean else TRUST
-    made = first_step(back, again.n - trust * again.scale, wallet.left)
+    made = first_step(back, again.n - trust * again.scale, spender.left)
     return WidenedBounds(made, back, (again,), (count,))
 
 
@@ -197,13 +197,13 @@ def _counted(
     place: ClippingRegion,
     name: str,
     share: float,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
     few: bool,
 ) -> OutsideCount:
     """The people beyond `place`, with `few` people from nearer by."""
     first = place.lower, place.upper
     near = counted_from(place) if few else first
-    count = _beyond(curator, column, near, name, share, wallet)
+    count = _beyond(curator, column, near, name, share, spender)
     return count if near == first else replace(count, between=BETWEEN * place.count_scale)
 
 
@@ -213,9 +213,9 @@ def _beyond(
     limits: tuple[float, float],
     name: str,
     share: float,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
 ) -> OutsideCount:
-    step = wallet.counts(name, wallet.share(share), 1)
+    step = spender.counts(name, spender.share(share), 1)
     below, above = curator.people.count_outside(column, *limits)
     (found,) = curator.ask(step, as_counts(above + below))
     return OutsideCount(limits, float(found), float(step.scale))
@@ -227,7 +227,7 @@ def step_back(
     place: ClippingRegion,
     start: Histogram,
     count: OutsideCount,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
 ) -> WidenedBounds:
     """Limits from `start`, the first round's histogram, if most of those beyond are far away.
 
@@ -236,7 +236,7 @@ def step_back(
     """
     arm = AWAY * max(place.upper - place.origin, place.origin - place.lower)
     around = place.origin - arm, place.origin + arm
-    away = _beyond(curator, column, around, "count far from coarse location", BACK, wallet)
+    away = _beyond(curator, column, around, "count far from coarse location", BACK, spender)
     stays = WidenedBounds((place.lower, place.upper), place, (), (away,))
     if away.n <= max(APART * count.n, CERTAIN * away.scale):
         return stays
@@ -244,8 +244,8 @@ def step_back(
     if reach.outcome != FOUND:
         return stays
     lower, upper = min(0.0, reach.lower, place.lower), max(0.0, reach.upper, place.upper)
-    again = _beyond(curator, column, (lower, upper), "count outside bounds again", BACK, wallet)
-    factor = _factor(again.n - TRUST * again.scale, wallet.left)
+    again = _beyond(curator, column, (lower, upper), "count outside bounds again", BACK, spender)
+    factor = _factor(again.n - TRUST * again.scale, spender.left)
     wide = replace(place, origin=0.0, lower=lower, upper=upper)
     return WidenedBounds(moved(0.0, (lower, upper), factor), wide, (again,), (count, away), True)
 
@@ -324,14 +324,14 @@ def _count_again(
     column: int,
     place: ClippingRegion,
     limits: tuple[float, float],
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
 ) -> OutsideCount:
     """Persons beyond the moved limits: 1 beyond the farther one, beyond the nearer one only what
     their excess can be worth, so that they do not stand for a tail."""
     up, down = limits[1] - place.origin, place.origin - limits[0]
     farther_up = up >= down
     part = min(PARTS, math.ceil(PARTS * WIDEST * min(up, down) / max(up, down)))
-    step = wallet.counts("beyond again", wallet.share(AGAIN), PARTS)
+    step = spender.counts("beyond again", spender.share(AGAIN), PARTS)
     below, above = curator.people.count_outside(column, *limits)
     nearer, farther = (below, above) if farther_up else (above, below)
     (found,) = curator.ask(step, as_counts(PARTS * farther + part * nearer))

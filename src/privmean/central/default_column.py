@@ -143,46 +143,46 @@ class _ColumnReport:
 def release_column(
     curator: Curator,
     column: int,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
     schedule: RoundSchedule,
     settings: Settings,
     relation: Relation,
 ) -> ColumnRelease:
-    """Run all stages on one column; `wallet` holds what they may cost."""
-    before = wallet.left
-    place = find_region(curator, column, schedule, settings.safety, wallet, relation)
-    shares = {"location": float((before - wallet.left) / wallet.total)}
-    return release_located(curator, column, place, wallet, schedule.n, settings, relation, shares)
+    """Run all stages on one column; `spender` holds what they may cost."""
+    before = spender.left
+    place = find_region(curator, column, schedule, settings.safety, spender, relation)
+    shares = {"location": float((before - spender.left) / spender.total)}
+    return release_located(curator, column, place, spender, schedule.n, settings, relation, shares)
 
 
 def release_located(
     curator: Curator,
     column: int,
     place: ClippingRegion,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
     persons: int,
     settings: Settings,
     relation: Relation,
     shares: dict[str, float],
 ) -> ColumnRelease:
-    """The stages after the location, wherever it was found; `wallet` holds what they may cost.
+    """The stages after the location, wherever it was found; `spender` holds what they may cost.
     persons: public, or a noisy number."""
     people = curator.people
     course = _ColumnReport(settings, place.path, shares)
     if place.outcome == ATOM_ONLY:
-        return _atom(curator, column, place, course, wallet)
+        return _atom(curator, column, place, course, spender)
     if place.outcome != FOUND:
-        shares["unspent"] = float(wallet.left / wallet.total)
+        shares["unspent"] = float(spender.left / spender.total)
         return course.nothing(FAILED, _why(place.outcome))
     wide = WidenedBounds((place.lower, place.upper), place)
     if settings.check:
-        before, there = wallet.left, persons - place.missing.believed
-        wide = widened(curator, column, place, wallet, settings.check, settings.lean, there)
-        shares["count outside bounds"] = float((before - wallet.left) / wallet.total)
+        before, there = spender.left, persons - place.missing.believed
+        wide = widened(curator, column, place, spender, settings.check, settings.lean, there)
+        shares["count outside bounds"] = float((before - spender.left) / spender.total)
     limits, place = wide.limits, wide.place
     box = ClipInterval(*limits)
-    final = wallet.spend(wallet.left)
-    shares["mean and square"] = float(final / wallet.total)
+    final = spender.spend(spender.left)
+    shares["mean and square"] = float(final / spender.total)
     center = tail_centre(place, limits)
     if people.max_records is not None:
         last = record_sums(LAST, relation, final)
@@ -208,7 +208,7 @@ def release_located(
     divided = RatioWithMissing.of(
         found, persons, place.nulls, complete=settings.complete, absent_at=float(at)
     )
-    nobody = not settings.complete and is_nearly_empty(divided.absent, persons, wallet.total)
+    nobody = not settings.complete and is_nearly_empty(divided.absent, persons, spender.total)
     hardly = is_undetected(found) and divided.present < FEWEST * divided.absent.scale
     if nobody or ((divided.missing or settings.complete) and hardly):
         return course.nothing(FAILED, UNREADABLE if nobody else TOO_FEW)
@@ -263,11 +263,11 @@ def _atom(
     column: int,
     place: ClippingRegion,
     course: _ColumnReport,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
 ) -> ColumnRelease:
     """Nearly everybody has one value: what is left counts the people who have another one."""
-    course.shares["other values"] = float(wallet.left / wallet.total)
-    step = wallet.counts("other values", wallet.left, 1)
+    course.shares["other values"] = float(spender.left / spender.total)
+    step = spender.counts("other values", spender.left, 1)
     (found,) = curator.ask(
         step, as_counts(sum(curator.people.count_outside(column, *[place.origin] * 2)))
     )

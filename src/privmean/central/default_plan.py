@@ -197,11 +197,11 @@ class DefaultMeanPlan(DefaultPlan):
         return facts
 
     def column(
-        self, curator: Curator, column: int, wallet: PureBudgetSpender, persons: int, doubt: float
+        self, curator: Curator, column: int, spender: PureBudgetSpender, persons: int, doubt: float
     ) -> ColumnRelease:
         """The release of one column; persons: n, or a paid noisy number (of scale `doubt`)."""
         schedule, settings = self.schedule(persons, doubt), self._column_settings(persons)
-        return release_column(curator, column, wallet, schedule, settings, self.relation)
+        return release_column(curator, column, spender, schedule, settings, self.relation)
 
     def notes(self) -> list[str]:
         """What holds for every release, in words."""
@@ -214,13 +214,13 @@ class DefaultMeanPlan(DefaultPlan):
         people, results = curator.people, []
         count: int | None = self.shape.n
         for column in range(self.shape.dimension):
-            wallet, doubt = PureBudgetSpender(self.epsilon, self.relation), 0.0
+            spender, doubt = PureBudgetSpender(self.epsilon, self.relation), 0.0
             if self.relation == ADD_REMOVE:
-                step = wallet.counts("persons", self.epsilon - self._purse(), 1)
+                step = spender.counts("persons", self.epsilon - self._purse(), 1)
                 (found,) = curator.ask(step, as_counts(people.size()))
                 count, doubt = max(int(found), 1), float(step.scale)
             assert count is not None
-            results.append(self.column(curator, column, wallet, count, doubt))
+            results.append(self.column(curator, column, spender, count, doubt))
         statuses = tuple(item.status for item in results)
         notes = [item for result in results for item in result.assumptions]
         notes += self.notes()

@@ -129,17 +129,17 @@ def find_region(
     column: int,
     schedule: RoundSchedule,
     safety: float,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
     relation: Relation,
 ) -> ClippingRegion:
     """Limits that hold the values of `column`; pays for every histogram and every choice from
-    `wallet`."""
+    `spender`."""
     # a replaced person leaves one cell for another; an added one enters one cell
     moved_cells = 2 if relation == REPLACE_ONE else 1
     nulls: list[tuple[float, float]] = []
 
     def look(price: Fraction, name: str) -> Histogram:
-        cells = wallet.counts(name, price, moved_cells, spread=moved_cells)
+        cells = spender.counts(name, price, moved_cells, spread=moved_cells)
         found = histogram(curator, column, origin, cells)
         nulls.append((found.missing, found.scale))
         return found
@@ -151,30 +151,30 @@ def find_region(
     earlier: Histogram | None = None
     first: Histogram | None = None
     fallback: tuple[HistogramExtent, float, Histogram] | None = None
-    passed, back = OverlookedGroupCheck(curator, column, wallet), False
+    passed, back = OverlookedGroupCheck(curator, column, spender), False
     top: int | None = None  # after a new start, no value is known in bins beyond the next one
     part = schedule.share
     while True:
-        while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
+        while earlier is None and rounds < schedule.rounds and spender.left > schedule.price:
             rounds += 1
             around = look(schedule.price, "coarse location")
             clear = CLEAR * around.scale
             if schedule.at_once and rounds == 1:
                 pair = concentrated(around, FAR_WINDOW)
                 if pair.held >= max(MOST_HELD * there(), clear):
-                    return parted(curator, column, around, pair, there(), schedule, safety, wallet)
+                    return parted(curator, column, around, pair, there(), schedule, safety, spender)
             window = concentrated(around, WINDOW)
             if window.held < max(PART * there(), clear):
                 break
             first = around if rounds == 1 else first
             origin = passed.moved(around, window, origin, there(), schedule.doubt)
             least = NEVER_ENDS * there() if rounds == schedule.rounds else 0.0
-            start = passed.start(origin, least, moved_cells / float(wallet.left * Fraction(part)))
+            start = passed.start(origin, least, moved_cells / float(spender.left * Fraction(part)))
             if start is not None:
                 origin, first, back = start, None, True
                 break
         looks += 1
-        seen = look(wallet.share(part), "tail histogram")
+        seen = look(spender.share(part), "tail histogram")
         if earlier is not None:
             seen = seen.pooled(earlier)
         if top is not None:
@@ -195,22 +195,22 @@ def find_region(
         everybody = all_around(seen, window, known, relation == REPLACE_ONE)
         if not lies_far(seen, window, everybody, LAPLACE):
             break
-        to_come = moved_cells / float(schedule.share * wallet.left)  # noise scale of a new look
+        to_come = moved_cells / float(schedule.share * spender.left)  # noise scale of a new look
         if MissingCount.pooled(nulls).believed and window.held < VISIBLE * to_come:
             break  # it would show nothing of so few people, and cost much of what is left
         fallback, restarts = (reach, origin, seen), 1
         parts = schedule.choice and not schedule.at_once
-        if parts and wallet.left > FEWEST_LEFT * schedule.choice:
+        if parts and spender.left > FEWEST_LEFT * schedule.choice:
             path = rounds, looks, restarts
-            wide = settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
+            wide = settled(reach, origin, seen, nulls, schedule, spender.total, path, first)
             levels = 1  # two bins that both hold people are no wider than these are apart
             if nearly_all(window.most, everybody, FAR_PART, seen.scale):
                 levels = max(int(there() * float(schedule.choice) / PER_LEVEL), 1)
-            return narrowed(curator, column, wide, window, levels, schedule.choice, wallet)
+            return narrowed(curator, column, wide, window, levels, schedule.choice, spender)
         origin, earlier, part = origin + window.middle, None, schedule.share
         top = window.first
     path = rounds, looks, restarts
-    place = settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
+    place = settled(reach, origin, seen, nulls, schedule, spender.total, path, first)
     return replace(place, away=passed.away)
 
 
@@ -222,15 +222,15 @@ def parted(
     there: float,
     schedule: RoundSchedule,
     safety: float,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
 ) -> ClippingRegion:
     """Limits within `window`, away from 0, where `seen` shows most persons: by choices of a part.
     Where these leave too many beyond, the limits go back, at last to all that was seen."""
     nulls = ((seen.missing, seen.scale),)
     reach = read_reach(seen, safety)
-    wide = settled(reach, 0.0, seen, nulls, schedule, wallet.total, (0, 0, 1), None)
+    wide = settled(reach, 0.0, seen, nulls, schedule, spender.total, (0, 0, 1), None)
     levels = max(int(there * float(schedule.choice) / PER_LEVEL), 1)
-    return narrowed(curator, column, wide, window, levels, schedule.choice, wallet, at_once=True)
+    return narrowed(curator, column, wide, window, levels, schedule.choice, spender, at_once=True)
 
 
 def narrowed(
@@ -240,7 +240,7 @@ def narrowed(
     window: Window,
     levels: int,
     price: Fraction,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
     *,
     at_once: bool = False,
 ) -> ClippingRegion:
@@ -252,8 +252,8 @@ def narrowed(
     lower, upper = (wide.origin + edge for edge in window.edges(FAR_WINDOW, wide.count_scale))
     places, found, level = RegionBisection(levels, SHIFTS, FOR_NARROW), wide, FINE
     choices, finest = CHOICES_AT_ONCE if at_once else CHOICES, False
-    while found.rounds < choices and level >= FINE and wallet.left > FEWEST_LEFT * price:
-        first, last, level = places.choose(curator, column, (lower, upper), price, wallet)
+    while found.rounds < choices and level >= FINE and spender.left > FEWEST_LEFT * price:
+        first, last, level = places.choose(curator, column, (lower, upper), price, spender)
         beside = MARGIN * (last - first)
         lower, upper = max(lower, first - beside), min(upper, last + beside)
         before: ClippingRegion | None = found

@@ -116,10 +116,10 @@ class RegionMeanPlan(SingleRegionPlan):
     def run(self, curator: Curator) -> Outcome:
         """Statuses as of the default mean."""
         place, n = self.found, self.shape.known()
-        wallet = PureBudgetSpender(self.epsilon, self.relation)
+        spender = PureBudgetSpender(self.epsilon, self.relation)
         if place.outcome == ATOM_ONLY:  # one count at the price of the joint release
-            wallet.spend(self.check)
-        made = release_located(curator, 0, place, wallet, n, self.settings, self.relation, {})
+            spender.spend(self.check)
+        made = release_located(curator, 0, place, spender, n, self.settings, self.relation, {})
         notes = made.assumptions
         if made.status != POINT_MASS:
             notes += ("no group of people lies apart from the rest (it may be left out)",)

@@ -82,7 +82,7 @@ class OverlookedGroupCheck:
 
     curator: Curator
     column: int
-    wallet: PureBudgetSpender
+    spender: PureBudgetSpender
     lost: list[float] = field(default_factory=list)
     places: list[tuple[float, float]] = field(default_factory=list)
     away: tuple[float, float] | None = None
@@ -109,10 +109,10 @@ class OverlookedGroupCheck:
         narrower = 2 * math.log2(self.places[found.rounds][1] / edge)
         if found.n > (SEEN + NARROWER * narrower) * sees:
             return origin
-        left = float(self.wallet.left)
+        left = float(self.spender.left)
         price = floor_epsilon(min(PRICE / max(found.n, 1.0), MOST * left))
         price = max(price, Fraction(1, TICK))
-        step = self.wallet.counts("count far from coarse location", price, 1)
+        step = self.spender.counts("count far from coarse location", price, 1)
         far = origin - AWAY * edge, origin + AWAY * edge
         away = sum(self.curator.people.count_outside(self.column, *far))
         (number,) = self.curator.ask(step, as_counts(away))

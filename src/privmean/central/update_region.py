@@ -32,12 +32,12 @@ def update_bounds(
     first: tuple[float, float],
     limits: tuple[float, float],
     beyond: float,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
 ) -> tuple[float, float]:
     """The limits, of which one or both were moved out to a chosen edge; or `first`, which they
     were narrowed from. beyond: noisy number of people beyond them."""
-    wanted = max(Fraction(LEAST_PART) * wallet.left, Fraction(COST / max(beyond, 1.0)))
-    price = floor_epsilon(min(Fraction(MOST_PART) * wallet.left, wanted))
+    wanted = max(Fraction(LEAST_PART) * spender.left, Fraction(COST / max(beyond, 1.0)))
+    price = floor_epsilon(min(Fraction(MOST_PART) * spender.left, wanted))
     up, down = limits[1] - origin, origin - limits[0]
     start = int(np.searchsorted(EDGES[ZERO + 1 :], max(up, down), side="left"))
     last = min(start + FARTHEST, LOG_BINS - 1)
@@ -49,7 +49,7 @@ def update_bounds(
     scores: list[Integers] = [above + under, below + over, above + below]
     steps = np.arange(len(above), dtype=np.int64)
     public = np.rint(steps * BRAKE * float(MOVED / price)).astype(np.int64)
-    mechanism = Choice("limits moved", wallet.spend(price), wallet.relation, MOVED, WORDS)
+    mechanism = Choice("limits moved", spender.spend(price), spender.relation, MOVED, WORDS)
     back = sum(people.count_outside(column, *first)) + round(BACK * float(MOVED / price))
     alone = np.array([-back, -(under + over)], dtype=np.int64)
     every = np.concatenate([alone, *(-(score + public) for score in scores)])

@@ -76,12 +76,12 @@ def run_arms(
 ) -> Outcome:
     """All stages; on every path they cost at most `epsilon` together."""
     asking = GroupRun.start(curator, settings, epsilon)
-    wallet = asking.wallet
+    spender = asking.spender
     order = [settings.keys.index(key) for key in keys]
     weight, _ = asking.group_weights(epsilon)  # public
     sizes, persons = weight[order], int(weight.sum())
     place = point_mass_share(asking.location(persons, 0.0, 0.0))
-    wallet.label_next("location")
+    spender.label_next("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     tail = PooledTail.at(place)
     if tail is None:
@@ -92,34 +92,34 @@ def run_arms(
             status=status,
             advice=no_region_advice(place, settings, epsilon),
         )
-        return _outcome(nothing, persons, wallet.spent_by_label(), path)
+        return _outcome(nothing, persons, spender.spent_by_label(), path)
     out = None
     if settings.counted:
-        out = asking.beyond(wallet.share(BEYOND), place, float(persons))
-        wallet.label_next("count outside bounds")
+        out = asking.beyond(spender.share(BEYOND), place, float(persons))
+        spender.label_next("count outside bounds")
     least = np.array([float(sizes.min())])
     first = tail.choose(
-        settings.width_noise(epsilon, wallet.left - price(ROUGH, epsilon), least), RHO
+        settings.width_noise(epsilon, spender.left - price(ROUGH, epsilon), least), RHO
     )
     both = GroupBounds(np.repeat(first.lower, 2), np.repeat(first.upper, 2))
     rough, _ = asking.cells("rough sums", price(ROUGH, epsilon), both)
-    wallet.label_next("rough sums")
+    spender.label_next("rough sums")
     between = between_groups(rough, rough.mean, weight, rough.seen(SEEN), tail.spread)
-    last = tail.choose(settings.width_noise(epsilon, wallet.left, least), RHO)
+    last = tail.choose(settings.width_noise(epsilon, spender.left, least), RHO)
     usual = GroupBounds(np.repeat(last.lower, 2), np.repeat(last.upper, 2))
     moved = opened(usual, rough, rough.mean, between, weight)
     (box,) = boxes_of(GroupBounds(moved.lower.min(keepdims=True), moved.upper.max(keepdims=True)))
-    final_price = wallet.left
+    final_price = spender.left
     if (rough.divisor < weight).any():  # values are missing: means of those that there are
         limits = GroupBounds(np.full(2, box.lower), np.full(2, box.upper))
-        final, _ = asking.cells(OWN, wallet.left, limits)
+        final, _ = asking.cells(OWN, spender.left, limits)
         found = _own(final, order)
     else:
         found = _signed(asking, box, rough, sizes, order)
-    wallet.label_next("signed sum and squares")
+    spender.label_next("signed sum and squares")
     return _outcome(
         _told(found, settings, epsilon, final_price, sizes, box, place, tail, out),
-        persons, wallet.shares,
+        persons, spender.shares,
         path
         | {"pooled limits": [place.lower, place.upper], "limits": [box.lower, box.upper],
            "persons by arm": sizes.tolist()}
@@ -132,9 +132,9 @@ def _signed(
 ) -> Difference:
     """From one signed sum; people without a value, where some are seen only now, stand at the
     rough mean of their arm."""
-    wallet = asking.wallet
+    spender = asking.spender
     treated, control = (int(item) for item in sizes)
-    step = SignedSum(FINAL, wallet.spend(wallet.left), box.steps, (treated, control))
+    step = SignedSum(FINAL, spender.spend(spender.left), box.steps, (treated, control))
     sums = asking.people.group_sums([box, box])
     noisy = asking.curator.ask(step, step.exact([sums[g] for g in order]))
     unit, radius, least = float(step.scale), box.radius, min(treated, control)

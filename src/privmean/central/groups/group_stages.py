@@ -1,6 +1,6 @@
 """The stages of means by group, each one question to the curator: counts, location, cells, tails.
 
-Prices come from one wallet; what a stage may see of the people is what it asks here.
+Prices come from one spender; what a stage may see of the people is what it asks here.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class GroupRun:
 
     curator: Curator
     settings: GroupSettings
-    wallet: PureBudgetSpender
+    spender: PureBudgetSpender
     among: GroupPairTable | None = None
     column: int = 0
 
@@ -122,7 +122,7 @@ class GroupRun:
             return np.array(self.people.group_weights()) / s.weights.parts, KNOWN
         moved = s.most * s.weights.parts * s.moves
         step = NoisyCounts.at(
-            "group counts", self.wallet.spend(epsilon), self.wallet.relation, moved
+            "group counts", self.spender.spend(epsilon), self.spender.relation, moved
         )
         exact = as_counts(*self.people.group_weights())
         parts = s.weights.parts
@@ -131,27 +131,27 @@ class GroupRun:
 
     def members(self, epsilon: Fraction) -> tuple[float, float]:
         """Noisy number of people with a pair, and the deviation of its noise."""
-        step = NoisyCounts.at("persons", self.wallet.spend(epsilon), self.wallet.relation)
+        step = NoisyCounts.at("persons", self.spender.spend(epsilon), self.spender.relation)
         (found,) = self.curator.ask(step, as_counts(self.people.members()))
         return float(found), float(step.scale) * 2**0.5
 
     def location(self, persons: float, doubt: float, largest: float) -> ClippingRegion:
         """Limits of all pairs together. doubt: deviation of the noise of `persons`; largest: noisy
         weight of the largest group."""
-        s, wallet = self.settings, self.wallet
+        s, spender = self.settings, self.spender
         unit = s.weights.mass
         whole = max(int(persons), 1)
-        schedule = RoundSchedule.of(whole, wallet.left)
-        share = s.look_share(whole, wallet.total)
+        schedule = RoundSchedule.of(whole, spender.left)
+        share = s.look_share(whole, spender.total)
         if not s.weights.split and largest > HEAVY * persons:
             share = max(share, schedule.share)
         # no parts: these are chosen by whole people, and a person here is several pairs
         schedule = replace(schedule, share=share, n=whole * unit, doubt=doubt * unit / 2**0.5)
-        return find_region(self.curator, self.column, schedule, SNUG, wallet, wallet.relation)
+        return find_region(self.curator, self.column, schedule, SNUG, spender, spender.relation)
 
     def beyond(self, epsilon: Fraction, place: ClippingRegion, persons: float) -> GroupOutsideCount:
         """Persons beyond the limits that were found. persons: all of them, by noisy counts."""
-        step = self.wallet.counts("count outside bounds", epsilon, 1)
+        step = self.spender.counts("count outside bounds", epsilon, 1)
         exact = as_counts(sum(self.people.count_outside(self.column, place.lower, place.upper)))
         (found,) = self.curator.ask(step, exact)
         whole = persons * self.settings.weights.mass
@@ -170,7 +170,7 @@ class GroupRun:
     ) -> GroupOutsideCount:
         """Persons whose values, in units of their own groups, lie outside the bins that `tail`
         holds. persons: of these groups, by noisy counts."""
-        step = self.wallet.counts("beyond the limits of groups", epsilon, 1)
+        step = self.spender.counts("beyond the limits of groups", epsilon, 1)
         cells = self.people.centered_counts(units, self.column)
         exact = as_counts(int(cells[~tail.bins_held()].sum()))
         (found,) = self.curator.ask(step, exact)
@@ -186,8 +186,8 @@ class GroupRun:
         boxes = boxes_of(limits)
         if self.settings.public_groups:
             return self._public_cells(name, epsilon, boxes), boxes
-        price = self.wallet.spend(epsilon)
-        step = GroupCells(name, self.wallet.relation, *self._spread_over(boxes), price)
+        price = self.spender.spend(epsilon)
+        step = GroupCells(name, self.spender.relation, *self._spread_over(boxes), price)
         noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
         return DecodedCells.of(noisy, boxes, float(step.scale)), boxes
 
@@ -196,8 +196,8 @@ class GroupRun:
     ) -> tuple[DecodedCells, list[ClipInterval]]:
         """Cells with Gaussian noise; all that is left is taken."""
         boxes = boxes_of(limits)
-        self.wallet.spend(self.wallet.left)
-        step = GaussianCells(name, self.wallet.relation, *self._spread_over(boxes), mu)
+        self.spender.spend(self.spender.left)
+        step = GaussianCells(name, self.spender.relation, *self._spread_over(boxes), mu)
         noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
         # sqrt(6) of these scales is the noise of a weight, as for Laplace noise
         return DecodedCells.of(noisy, boxes, step.sd / 2**0.5), boxes
@@ -215,15 +215,15 @@ class GroupRun:
         self, name: str, epsilon: Fraction, boxes: list[ClipInterval]
     ) -> DecodedCells:
         """The same where who is in a group is public: one person moves its own groups alone."""
-        step = GroupSums(name, self.wallet.spend(epsilon), *self._spread_over(boxes))
+        step = GroupSums(name, self.spender.spend(epsilon), *self._spread_over(boxes))
         sums = self.curator.ask(step, step.exact(self._sums(boxes)))
         weight, _ = self.group_weights(epsilon)
         return DecodedCells.of_sums(sums, boxes, float(step.scale), weight)
 
     def residuals(self, epsilon: Fraction, units: CenteredSums) -> Histogram:
         """The noisy histogram of values in units of their own groups."""
-        moved = 2 if self.wallet.relation == REPLACE_ONE else 1
-        step = self.wallet.counts("values about their groups", epsilon, moved, spread=moved)
+        moved = 2 if self.spender.relation == REPLACE_ONE else 1
+        step = self.spender.counts("values about their groups", epsilon, moved, spread=moved)
         exact = self.people.centered_counts(units, self.column)
         return Histogram.of(self.curator.ask(step, exact), float(step.scale))
 

@@ -81,10 +81,10 @@ class ValuesPlan(GroupPlan):
         settings = self.settings
         asking = GroupRun.start(curator, settings, self.epsilon)
         every = counted_groups(asking, self.epsilon)
-        asking.wallet.label_next("group counts")
+        asking.spender.label_next("group counts")
         counts = GroupCounts(every.weight, every.sd, every.n, every.doubt, alike=False)
         shared = curator.events
-        part, made = self._part(asking.wallet.left), []
+        part, made = self._part(asking.spender.left), []
         for column in range(self.values):
             own = settings.purse(part)
             start = len(curator.events)
@@ -98,7 +98,7 @@ class ValuesPlan(GroupPlan):
             )  # fmt: skip
             made.append(self.outcome(found, settings, self.labels, part, column=column))
         statuses = tuple(status for item in made for status in item.statuses)
-        shares = asking.wallet.shares | {
+        shares = asking.spender.shares | {
             f"{curator.people.columns[j]}: {name}": share * float(part / self.epsilon)
             for j, item in enumerate(made)
             for name, share in item.shares.items()

@@ -53,25 +53,25 @@ def run_private(
     """All stages; `deltas` are for the keys that the rough and the last cells may show."""
     people = pairs_of(curator.people)
     asking = GroupRun.start(curator, settings, epsilon)
-    wallet = asking.wallet
+    spender = asking.spender
     persons, doubt = asking.members(price(TOTAL, epsilon))
-    wallet.label_next("persons")
+    spender.label_next("persons")
     if persons * settings.strength(epsilon) < LEAST:
-        return ShownKeys(GroupEstimates(persons, shares=wallet.spent_by_label()))
+        return ShownKeys(GroupEstimates(persons, shares=spender.spent_by_label()))
     place = point_mass_share(asking.location(persons, doubt, 0.0))
-    wallet.label_next("location")
+    spender.label_next("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     tail = PooledTail.at(place)
     if tail is None:
-        return ShownKeys(GroupEstimates(persons, place, shares=wallet.spent_by_label(), path=path))
+        return ShownKeys(GroupEstimates(persons, place, shares=spender.spent_by_label(), path=path))
     beyond = None
     if settings.counted:
-        beyond = asking.beyond(wallet.share(BEYOND), place, persons)
-        wallet.label_next("count outside bounds")
-    usual = _usual_box(settings, epsilon, wallet.left - price(ROUGH, epsilon), tail)
-    first = _ask(curator, people, settings, "coarse group sums", price(ROUGH, epsilon), wallet,
+        beyond = asking.beyond(spender.share(BEYOND), place, persons)
+        spender.label_next("count outside bounds")
+    usual = _usual_box(settings, epsilon, spender.left - price(ROUGH, epsilon), tail)
+    first = _ask(curator, people, settings, "coarse group sums", price(ROUGH, epsilon), spender,
                  deltas[0], {}, usual)  # fmt: skip
-    wallet.label_next("coarse group sums")
+    spender.label_next("coarse group sums")
     (usual_last,) = boxes_of(usual)
     own: dict[Key, ClipInterval] = {}
     units, between, weight, weight_sd = None, None, np.empty(0), 1.0
@@ -86,27 +86,27 @@ def run_private(
         between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
         places = {key: place for place, key in enumerate(people.keys)}
         among = people.select_groups([places[key] for key in known])
-        looking = GroupRun(curator, view, wallet, among)
+        looking = GroupRun(curator, view, spender, among)
         units, weight, weight_sd, rounds = recenter(
             looking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
         )
         path["rounds about groups"] = rounds
-        if wallet.unnoted:
-            wallet.label_next("limits of groups")
-        noise = view.width_noise(epsilon, wallet.left, weight)
+        if spender.unnoted:
+            spender.label_next("limits of groups")
+        noise = view.width_noise(epsilon, spender.left, weight)
         limits = opened(tail.choose(noise, RHO), rough, mean, between, weight)
         if units is not None:
-            limits = units.over(limits, view, epsilon, wallet.left, weight)
+            limits = units.over(limits, view, epsilon, spender.left, weight)
         own = dict(zip(known, boxes_of(limits), strict=True))
-    usual = _usual_box(settings, epsilon, wallet.left, tail)
+    usual = _usual_box(settings, epsilon, spender.left, tail)
     (usual_last,) = boxes_of(usual)
-    left = wallet.left
-    last = _ask(curator, people, settings, FINAL, left, wallet, deltas[1], own, usual)
-    wallet.label_next(FINAL)
+    left = spender.left
+    last = _ask(curator, people, settings, FINAL, left, spender, deltas[1], own, usual)
+    spender.label_next(FINAL)
     keys = tuple(last.cells)
     if not keys:
         return ShownKeys(
-            GroupEstimates(persons, place, shares=wallet.shares, path=path, hidden=last.threshold)
+            GroupEstimates(persons, place, shares=spender.shares, path=path, hidden=last.threshold)
         )
     boxes = [own.get(key, usual_last) for key in keys]
     final = last.reading(boxes)
@@ -121,7 +121,7 @@ def run_private(
         heavy=np.zeros(len(keys), dtype=bool),
         units=None if units is None else units.spread_over(known, keys),
         weight=np.where(np.isnan(both), final.weight, combined), weight_sd=sd,
-        shares=wallet.shares, path=path, hidden=last.threshold,
+        shares=spender.shares, path=path, hidden=last.threshold,
     )  # fmt: skip
     return ShownKeys(found, keys)
 
@@ -151,7 +151,7 @@ def _ask(
     settings: GroupSettings,
     name: str,
     epsilon: Fraction,
-    wallet: PureBudgetSpender,
+    spender: PureBudgetSpender,
     delta: float,
     own: Mapping[Key, ClipInterval],
     usual: GroupBounds,
@@ -160,7 +160,7 @@ def _ask(
     (box,) = boxes_of(usual)
     s = settings
     step = KeyCells(
-        name, s.relation, wallet.spend(epsilon), delta,
+        name, s.relation, spender.spend(epsilon), delta,
         tuple((key, item.steps) for key, item in own.items()), box.steps, s.weights.parts, s.most,
         s.weights.kept,
     )  # fmt: skip

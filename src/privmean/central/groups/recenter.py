@@ -116,17 +116,17 @@ def recenter(
     persons: all of them. Where too many lie beyond the limits about their groups, these step back
     to what they were before: histograms of few people see no group apart from the rest of its own.
     """
-    settings, wallet = asking.settings, asking.wallet
+    settings, spender = asking.settings, asking.spender
     width = 2 * reading.radius
     units: GroupRegions | None = None
     rounds = 0
-    while between.ratio < GATE and rounds < ROUNDS and wallet.left > Fraction(KEEP) * epsilon:
+    while between.ratio < GATE and rounds < ROUNDS and spender.left > Fraction(KEEP) * epsilon:
         found = _units(asking, reading, mean, between, weight)
         if found is None:
             break
         rounds += 1
-        pooled = tail.choose(settings.width_noise(epsilon, wallet.left, weight), RHO)
-        limits = found.over(pooled, settings, epsilon, wallet.left, weight)
+        pooled = tail.choose(settings.width_noise(epsilon, spender.left, weight), RHO)
+        limits = found.over(pooled, settings, epsilon, spender.left, weight)
         new = (limits.upper - limits.lower)[found.known]
         ratio = float(np.median(new / width[found.known]))
         if ratio >= STAY:
@@ -135,17 +135,17 @@ def recenter(
             known = float(np.maximum(weight, 0.0)[found.known].sum())
             alone = min(persons / max(float(np.maximum(weight, 0.0).sum()), 1.0), 1.0)
             beyond = asking.beyond_groups(
-                wallet.share(BEYOND), found.centred, found.seen, found.tail, known * alone
+                spender.share(BEYOND), found.centred, found.seen, found.tail, known * alone
             )
             if beyond.thick:
                 break
             believed = beyond.believed / settings.weights.mass
-            found = found.opened(beyond, believed, wallet.left)
-            limits = found.over(pooled, settings, epsilon, wallet.left, weight)
+            found = found.opened(beyond, believed, spender.left)
+            limits = found.over(pooled, settings, epsilon, spender.left, weight)
         units = found
-        if ratio >= TAKE or rounds == ROUNDS or wallet.left <= Fraction(KEEP) * epsilon:
+        if ratio >= TAKE or rounds == ROUNDS or spender.left <= Fraction(KEEP) * epsilon:
             break
-        reading, boxes = asking.cells("cells about groups", wallet.share(ROUND), limits)
+        reading, boxes = asking.cells("cells about groups", spender.share(ROUND), limits)
         width = 2 * np.array([box.radius for box in boxes])
         sd = 6**0.5 * reading.scale
         weight = pooled_weight((weight, weight_sd), (reading.weight, sd))
@@ -177,7 +177,7 @@ def _units(
     units = CenteredSums(
         tuple(places.tolist()), tuple(center[places].tolist()), tuple(factor[places].tolist())
     )
-    seen = asking.residuals(asking.wallet.share(HISTOGRAM), units)
+    seen = asking.residuals(asking.spender.share(HISTOGRAM), units)
     reach = read_reach(seen, SAFETY)
     if reach.outcome != FOUND:
         return None

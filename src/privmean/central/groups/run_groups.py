@@ -107,7 +107,7 @@ def run_groups(
     the values are, if that was paid for before."""
     asking = GroupRun.start(curator, settings, epsilon)
     counted = counted_groups(asking, epsilon)
-    asking.wallet.label_next("group counts")
+    asking.spender.label_next("group counts")
     return run_value(asking, epsilon, counted, strength, place)
 
 
@@ -120,18 +120,18 @@ def run_value(
 ) -> GroupEstimates:
     """The stages of one value after the counts. epsilon: of which prices are parts; place: as for
     `run_groups`."""
-    settings, wallet, curator = asking.settings, asking.wallet, asking.curator
+    settings, spender, curator = asking.settings, asking.spender, asking.curator
     counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.n, counted.doubt
     bounds = settings.bounds_of(asking.column)
     if bounds is not None:
         return _run_within(asking, bounds, counted, strength)
     if persons * settings.strength(epsilon) < LEAST:
         return GroupEstimates(
-            persons, weight=counts, weight_sd=count_sd, shares=wallet.spent_by_label()
+            persons, weight=counts, weight_sd=count_sd, shares=spender.spent_by_label()
         )
     if place is None:
         place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
-        wallet.label_next("location")
+        spender.label_next("location")
     place = point_mass_share(place)
     path, tail = place.path, PooledTail.at(place)
     if tail is None:
@@ -140,7 +140,7 @@ def run_value(
             place,
             weight=counts,
             weight_sd=count_sd,
-            shares=wallet.spent_by_label(),
+            shares=spender.spent_by_label(),
             path=path,
         )
     heavy = np.zeros(settings.groups, dtype=bool)
@@ -148,11 +148,11 @@ def run_value(
         heavy = counts > HEAVY * persons
     wide, beyond = _beyond(asking, place, tail, persons, bool(heavy.any()))
     if beyond is not None:
-        wallet.label_next("count outside bounds")
-    left = wallet.left - price(ROUGH, epsilon)
+        spender.label_next("count outside bounds")
+    left = spender.left - price(ROUGH, epsilon)
     limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
     rough, _ = asking.cells("coarse group sums", price(ROUGH, epsilon), limits)
-    wallet.label_next("coarse group sums")
+    spender.label_next("coarse group sums")
     rough_sd = 6**0.5 * rough.scale
     weight, weight_sd = rough.weight, rough_sd
     if counted.alike:
@@ -165,26 +165,26 @@ def run_value(
         units, weight, weight_sd, rounds = recenter(
             asking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
         )
-    if wallet.unnoted:
-        wallet.label_next("limits of groups")
+    if spender.unnoted:
+        spender.label_next("limits of groups")
     path["rounds about groups"] = rounds
     path["spread within over all"] = between.ratio
-    limits = _limits(settings, epsilon, wallet.left, weight, tail, wide, heavy)
+    limits = _limits(settings, epsilon, spender.left, weight, tail, wide, heavy)
     limits = opened(limits, rough, mean, between, weight)
     if settings.common:
         limits = limits.widest()
     if units is not None:
-        limits = units.over(limits, settings, epsilon, wallet.left, weight)
+        limits = units.over(limits, settings, epsilon, spender.left, weight)
     if strength is None:
-        final, _ = asking.cells(FINAL, wallet.left, limits)
+        final, _ = asking.cells(FINAL, spender.left, limits)
     else:
-        final, _ = asking.gaussian_cells(FINAL, strength(wallet.left, curator.events), limits)
-    wallet.label_next(FINAL)
+        final, _ = asking.gaussian_cells(FINAL, strength(spender.left, curator.events), limits)
+    spender.label_next(FINAL)
     weight = pooled_weight((weight, weight_sd), (final.weight, 6**0.5 * final.scale))
     weight_sd = (weight_sd**-2 + (6**0.5 * final.scale) ** -2) ** -0.5
     return GroupEstimates(
         persons, place, final, limits, between, tail, wide, heavy, units, beyond, weight, weight_sd,
-        wallet.shares, path, gaussian=strength is not None,
+        spender.shares, path, gaussian=strength is not None,
     )  # fmt: skip
 
 
@@ -192,23 +192,23 @@ def _run_within(
     asking: GroupRun, bounds: tuple[float, float], counted: GroupCounts, strength: Strength | None
 ) -> GroupEstimates:
     """One release of all groups within public bounds: nothing is located, nobody lies beyond."""
-    settings, wallet = asking.settings, asking.wallet
+    settings, spender = asking.settings, asking.spender
     ends = (np.full(settings.groups, end) for end in bounds)
     limits = GroupBounds(*ends)
     if strength is None:
-        final, _ = asking.cells(FINAL, wallet.left, limits)
+        final, _ = asking.cells(FINAL, spender.left, limits)
     else:
         final, _ = asking.gaussian_cells(
-            FINAL, strength(wallet.left, asking.curator.events), limits
+            FINAL, strength(spender.left, asking.curator.events), limits
         )
-    wallet.label_next(FINAL)
+    spender.label_next(FINAL)
     weight, sd = final.weight, 6**0.5 * final.scale
     if counted.alike:
         weight = pooled_weight((counted.weight, counted.sd), (weight, sd))
         sd = (counted.sd**-2 + sd**-2) ** -0.5
     return GroupEstimates(
         counted.n, reading=final, limits=limits, weight=weight, weight_sd=sd,
-        shares=wallet.shares, gaussian=strength is not None,
+        shares=spender.shares, gaussian=strength is not None,
     )  # fmt: skip
 
 
@@ -264,14 +264,14 @@ def _beyond(
     heavy: bool,
 ) -> tuple[PooledTail, GroupOutsideCount | None]:
     """The tail for heavy groups, and the people beyond the location's limits."""
-    wallet = asking.wallet
+    spender = asking.spender
     if not heavy and not asking.settings.counted:
         return tail, None
     part = HEAVY_CHECK if heavy else BEYOND
-    found = asking.beyond(wallet.share(part), place, persons)
+    found = asking.beyond(spender.share(part), place, persons)
     if not heavy or place.seen is None:
         return tail, found
-    lower, upper = first_step(place, found.believed, wallet.left)
+    lower, upper = first_step(place, found.believed, spender.left)
     return tail.opened(lower, upper, place.seen, max(found.believed, 0.0)), found
 
 
