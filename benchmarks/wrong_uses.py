@@ -277,7 +277,7 @@ def python_uses() -> list[Use]:
         with_("delta 0.5", "delta", delta=0.5),
         with_("delta with rho", "delta", epsilon=None, rho=1, delta=1e-6),
         with_("level 95", "level", level=95),
-        with_("n_design under replace-one", "n_design", n_guess=5),
+        with_("n_guess under replace-one", "n_guess", n_guess=5),
         with_("neighbors unknown", "neighbors", neighbors="both"),
         with_("seed", "seed", seed=1),
         with_("random_state", "random_state", random_state=1),
