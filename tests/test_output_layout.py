@@ -365,6 +365,19 @@ def test_a_wide_table_is_parted_into_blocks_of_columns():
     assert text.count("1.25") == 12
 
 
+def test_no_form_shows_control_characters_of_a_name():
+    name = "a\x1b[31m\u202eb"
+    who = list(range(400))
+    rows = {"who": who, name: [float(i % 7) for i in who], f"{name}g": [i % 2 for i in who]}
+    table = pm.Table(rows, person="who")
+    found = pm.mean(table, name, bounds=(0, 7), epsilon=1, noise=SimulatedNoise(1))
+    groups = pm.mean(table, name, by=f"{name}g", keys=[0, 1], epsilon=9, noise=SimulatedNoise(1))
+    for shown in (found, groups):
+        forms = (str(shown), shown.to_markdown(), shown.to_latex(), shown._repr_html_())
+        for text in (*forms, shown.details()):
+            assert all(sign.isprintable() or sign == "\n" for sign in text)
+
+
 def test_names_of_any_length_and_kind():
     keys = ["x" * 300, "new\nline", "tab\t", "", "ключ"]
     who = np.arange(4000)

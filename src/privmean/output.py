@@ -53,6 +53,15 @@ class Output:
     warning: str = ""
     picture: str = ""
 
+    def __post_init__(self) -> None:
+        """Names of columns and groups may hold any signs, and reach every text but the cells."""
+        for name in ("title", "sample"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
+        object.__setattr__(self, "lines", tuple(map(_clean, self.lines)))
+        for name in ("notes", "paragraphs"):
+            pairs = tuple((head, _clean(text)) for head, text in getattr(self, name))
+            object.__setattr__(self, name, pairs)
+
     def text(self) -> str:
         """At most 80 columns a line."""
         notes = [line for mark, text in self.notes for line in _note(mark, text)]
@@ -268,6 +277,10 @@ def _blocks(sizes: Sequence[int], room: int) -> Iterator[list[int]]:
 def printable(text: str) -> str:
     """A label, which may be any text, without signs that would break the line."""
     return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def _clean(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def shortened(text: str, size: int) -> str:

@@ -75,13 +75,14 @@ def unbilled(base: type) -> Any:
 
 
 def branching(base: type) -> Any:
-    """One more draw for some exact answers."""
-    real = base.draw
+    """One more draw for all exact answers but one: the first that is recorded."""
+    real, without = base.draw, []
 
     def draw(self: Any, exact: Any, noise: Noise) -> Any:
         if not hasattr(exact, "__len__") and hasattr(exact, "__iter__"):
             exact = tuple(exact)
-        if hash(tuple(numbers(exact))) % 2:
+        without.append(tuple(numbers(exact)))
+        if without[-1] != without[0]:
             noise.laplace(1, Fraction(1))
         return real(self, exact, noise)
 

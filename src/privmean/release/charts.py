@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from privmean.errors import ArgumentError
-from privmean.output import percent
+from privmean.output import percent, printable
 from privmean.release.result_rows import Row
 
 LINE, TOP, BOTTOM = 22, 8, 30  # pixels: of a row, above all rows, for the axis
@@ -64,7 +64,7 @@ def svg(rows: Sequence[Row], level: float) -> str:
         room = f' textLength="{left - 14:.0f}" lengthAdjust="spacingAndGlyphs"'
         parts.append(
             f'<text x="{left - 8:.1f}" y="{y + 4:.1f}" text-anchor="end" stroke="none"'
-            f"{room if len(name) > LONGEST else ''}>{escape(name)}</text>"
+            f"{room if len(name) > LONGEST else ''}>{escape(printable(name))}</text>"
         )
         if not math.isfinite(row.estimate):
             parts.append(

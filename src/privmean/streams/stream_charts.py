@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from privmean.output import printable
 from privmean.streams.stream_release import StreamRelease
 
 POINTS = 1500
@@ -115,7 +116,7 @@ def svg(
             body += f'<polygon points="{_points(up + down)}" fill="{COLORS[j]}" opacity="0.18"/>'
             body += f'<polyline points="{_points(middle)}" fill="none" stroke="{COLORS[j]}"'
             body += f' stroke-width="1.4"/><text x="{width - 30}" y="{34 + 16 * j}"'
-            body += f' text-anchor="end" style="fill:{COLORS[j]}">{escape(name)}</text>'
+            body += f' text-anchor="end" style="fill:{COLORS[j]}">{escape(printable(name))}</text>'
     space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
     return (
         f'<svg{space} viewBox="0 0 {width} {height}" role="img" '
