@@ -17,10 +17,14 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from collections.abc import Generator
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # before NumPy is imported
+
+# witnesses of the logs of a run, of commands that it starts, too; with a new run they are gone
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="privmean-witnesses-")
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402

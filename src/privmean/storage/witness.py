@@ -1,0 +1,126 @@
+"""A witness of each durable log: how far it went, noted outside of the folder where the log lies.
+
+What restores a folder does not bring the witness back, so a log that went back is noticed. The note
+is written after the entry is on the disk, hence never ahead of the log. It reaches the disk itself
+at most once a second: after a power cut it may be behind by what was written in that time, and a
+backup from that second, put back, would not be noticed. The power cut alone costs nothing.
+
+Notes lie in `$XDG_STATE_HOME/privmean`, by default `~/.local/state/privmean`: one small file a log,
+without anything of the data. The file is locked while its log is used, so that two copies of a log
+are never used at the same time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+from privmean.errors import PrivmeanWarning
+
+EVERY = 1.0  # seconds between two times that a note reaches the disk
+RETRY = 0.005
+
+
+class Seen(NamedTuple):
+    """How many entries a log had, and the digest of the last."""
+
+    number: int
+    digest: str
+
+
+class Witness:
+    """The note about one log. identity: the log's own."""
+
+    def __init__(self, identity: str) -> None:
+        self.path = folder() / identity
+        self._handle: int | None = None
+        self._synced = 0.0
+
+    def lock(self, patience: float | None) -> bool:
+        """Hold the note; False if another process or thread holds it for more than `patience`
+        seconds (None: wait as long as it takes).
+
+        Where no note can be kept, a warning says so and nothing is held.
+        """
+        if self._handle is None:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            except OSError:
+                warnings.warn(
+                    f"{self.path.parent} cannot be written: a backup that is restored over a file "
+                    "of privmean would not be noticed. Set XDG_STATE_HOME to a folder where you "
+                    "may write",
+                    PrivmeanWarning,
+                    stacklevel=5,
+                )
+                return True
+        return _lock(self._handle, patience)
+
+    @property
+    def kept(self) -> bool:
+        """Whether a note can be kept."""
+        return self._handle is not None
+
+    def unlock(self) -> None:
+        """Let others use the log."""
+        if self._handle is not None:
+            with contextlib.suppress(ImportError):
+                import fcntl
+
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def read(self) -> Seen | None:
+        """What was noted last; None if nothing was."""
+        if self._handle is None:
+            return None
+        try:
+            number, digest = os.pread(self._handle, 200, 0).decode().split()
+            return Seen(int(number), digest)
+        except (OSError, ValueError):
+            return None
+
+    def note(self, seen: Seen, *, durable: bool = False) -> None:
+        """This is on the disk. durable: the note must be, too, before the call returns."""
+        if self._handle is None:
+            return
+        with contextlib.suppress(OSError):
+            os.pwrite(self._handle, f"{seen.number:020d} {seen.digest}\n".encode(), 0)
+            now = time.monotonic()
+            if durable or now - self._synced >= EVERY:
+                os.fsync(self._handle)
+                self._synced = now
+
+    def close(self) -> None:
+        """Let go of the note."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+
+def folder() -> Path:
+    """Where the notes of this user lie."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state) / "privmean"
+
+
+def _lock(handle: int, patience: float | None) -> bool:
+    try:
+        import fcntl  # held by the open file, gone with its process
+    except ImportError:  # Windows: the lock of SQLite is all there is
+        return True
+    if patience is None:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        return True
+    until = time.monotonic() + patience
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() >= until:
+            return False
+        time.sleep(RETRY)
