@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.storage import older_logs
 from privmean.storage.entry_chain import Broken, Chain, Entry, disagreement
-from privmean.storage.file_io import no_file, os_error_text, require_process, sync_folder
+from privmean.storage.file_io import is_at, no_file, os_error_text, require_process, sync_folder
 from privmean.storage.witness import Seen, Witness
 
 MARK = 0x707276A1  # in the head of a SQLite file: a log of privmean
@@ -72,17 +73,21 @@ class DurableLog:
         entries: Iterable[bytes] = (),
         *,
         name: str = "state",
+        mode: int = 0o600,
         instead: str = "",
     ) -> None:
-        """A new file, which gets its name once it is whole. Readable by its owner alone.
+        """A new file, which gets its name once it is whole.
 
-        instead: put it in place of a file of an older version, with this identity.
+        mode: who may use it, as far as the process lets anybody. instead: put it in place of a file
+        of an older version, with this identity.
         """
         real = Path(path).resolve()
         draft = real.with_name(f".{real.name}.{secrets.token_hex(8)}")
         try:
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
             try:
+                if instead:
+                    draft.chmod(real.stat().st_mode & 0o7777)
                 identity, last = _fill(draft, kind, entries, instead)
                 _name(draft, real, instead=bool(instead))
             finally:
@@ -240,10 +245,34 @@ class DurableLog:
         except OSError as error:
             raise self._refused(f"cannot be opened ({_text(error)})", "check the path") from None
         except sqlite3.Error as error:
+            if "not a database" in str(error) and self._converted():
+                self._connect()
+                return
             raise self._unread(error) from None
         if kind != self.kind:
             raise self._not_one()
         self._witness = Witness(self.identity)
+
+    def _converted(self) -> bool:
+        """Whether the file was one of 0.2, which is a log of today from now on."""
+        self.close()
+        handle = older_logs.locked(self.path)
+        if handle is None:
+            raise self._in_use()
+        try:
+            if not is_at(handle, self.path):  # another process was faster
+                return True
+            found = older_logs.entries_of(self.path, self.kind)
+            if found is None:
+                return False
+            entries, identity = found
+            self.create(self.path, self.kind, entries, name=self._name, instead=identity)
+            older_logs.forget(self.path)
+        except older_logs.OlderLog as refused:
+            raise self._refused(refused.problem, refused.remedy) from None
+        finally:
+            os.close(handle)
+        return True
 
     def _begin(self, patience: float | None, *, known: bool) -> None:
         """Hold the log, take what is new, and compare with the witness. known: whether a file of
