@@ -253,11 +253,10 @@ class Collecting:
 
 
 class Count:
-    """What happened. torn: of `refused`, copies of a file whose writer was killed amid an entry."""
+    """What happened."""
 
     def __init__(self) -> None:
         self.kills = self.amid = 0
-        self.torn: Counter[str] = Counter()
         self.copies: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.full = self.second = self.steps = self.ahead = self.two = self.lost = 0
@@ -288,7 +287,7 @@ def run(work: Work, folder: Path, rng: random.Random, kills: int, count: Count) 
             raise SystemExit(f"{work.name}: ended with {status}")
         after = {
             "the file": [""],
-            "all files": ["", "-journal", ".seen", ".new"],
+            "all files": ["", "-journal", "-wal"],
         }
         places = {}
         for kind, endings in after.items():
@@ -298,9 +297,7 @@ def run(work: Work, folder: Path, rng: random.Random, kills: int, count: Count) 
                 _copy(path, places[kind], ending)
         if not path.exists():
             continue  # killed before there was a file: nothing was published
-        size = path.stat().st_size
         truth = work.contents(path, False)
-        torn = path.stat().st_size < size  # half an entry was taken away
         _compare(published, truth, count)
         published.update(truth)
         _check(work, live, truth, "running", count, whole=False)
@@ -308,8 +305,6 @@ def run(work: Work, folder: Path, rng: random.Random, kills: int, count: Count) 
         for kind, place in places.items():
             if _check(work, place, truth, kind, count, whole=True):
                 whole.append(place)
-            elif torn:
-                count.torn[kind] += 1
         if status == 0:
             break  # nothing is left to do
         # any of the copies is now the original
@@ -379,7 +374,7 @@ def _fork(work: Callable[[], None]) -> int:
         work()
         status = 0
     except PrivmeanError as problem:
-        status = FULL if "the disk is full" in str(problem) else 1
+        status = FULL if "disk is full" in str(problem) else 1
         if status == 1:
             print(problem, file=sys.stderr)
     finally:
@@ -421,7 +416,7 @@ def _compare(published: Contents, held: Contents, count: Count) -> None:
 def _check(
     work: Work, place: Path, truth: Contents, kind: str, count: Count, *, whole: bool
 ) -> bool:
-    """Open a copy: it holds the truth (made earlier, a beginning of it) or is refused."""
+    """Open a copy: it holds the truth or is refused."""
     if place.is_dir():
         place = place / "state"
     if not place.exists():

@@ -315,22 +315,20 @@ def test_a_file_of_releases_holds_each_once(feed, tmp_path):
     assert "does not hold the release of step 1 as it was made" in refused.stderr
 
 
-def test_a_file_of_releases_tells_an_old_state(feed, tmp_path):
+def test_a_file_of_releases_tells_an_old_state_where_no_witness_does(feed, tmp_path, monkeypatch):
     out, state = tmp_path / "out", tmp_path / "s"
     arguments = ["--state", str(state), "--output", str(out), "--moved"]
     feed(TEXT[:100], *arguments)
     old = state.read_bytes()
     feed(TEXT, *arguments)
     held = out.read_bytes()
-    state.unlink()
-    (tmp_path / "s.seen").unlink()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     state.write_bytes(old)
     refused = feed(TEXT, *arguments)
     assert refused.exit_code == 2
     assert "the state is an old copy" in refused.stderr
     assert out.read_bytes() == held
     state.unlink()
-    (tmp_path / "s.seen").unlink()
     assert "or of another stream" in feed(TEXT, *arguments).stderr
     assert out.read_bytes() == held
     shown = feed(TEXT[:100], "--output", str(out), "--state", str(tmp_path / "t"))

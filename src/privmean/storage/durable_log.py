@@ -34,7 +34,10 @@ from privmean.storage.file_io import is_at, no_file, os_error_text, require_proc
 from privmean.storage.witness import Seen, Witness
 
 MARK = 0x707276A1  # in the head of a SQLite file: a log of privmean
-UNREACHABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
+UNREACHABLE = (
+    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+)  # fmt: skip
 WAIT = 60.0  # seconds that SQLite waits for a process that does not share the witness
 
 
@@ -321,7 +324,7 @@ class DurableLog:
         text = str(error)
         if "locked" in text:
             return self._in_use()
-        if getattr(error, "sqlite_errorcode", None) in UNREACHABLE:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNREACHABLE:
             return self._refused(f"cannot be opened ({_text(error)})", "check the path")
         return self._not_one() if "not a database" in text else self._damaged()
 
@@ -388,7 +391,12 @@ def _name(draft: Path, path: Path, *, instead: bool) -> None:
 def _text(error: OSError | sqlite3.Error) -> str:
     if isinstance(error, OSError):
         return os_error_text(error)
-    return "the disk is full" if "is full" in str(error) else str(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return {
+        sqlite3.SQLITE_FULL: "the disk is full",
+        sqlite3.SQLITE_IOERR: "the disk is full or cannot be written",
+        sqlite3.SQLITE_READONLY: "it may not be written",
+    }.get(code, "SQLite cannot use it")
 
 
 _used: weakref.WeakSet[DurableLog] = weakref.WeakSet()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -92,8 +92,8 @@ class GroupMeanStream(Journaled[StreamPlan]):
         **settings: Any,
     ) -> None:
         view = View(clamp, first_release, level, sd=sd, icc=icc)
-        plan = make_plan(groups=groups, **settings)
-        self._begin(plan, {"groups": groups, **settings}, state, view, noise, history, moved)
+        settings = {"groups": groups, **settings}
+        self._begin(lambda: make_plan(**settings), settings, state, view, noise, history, moved)
 
     @classmethod
     def from_plan(
@@ -109,12 +109,12 @@ class GroupMeanStream(Journaled[StreamPlan]):
                 "plan", plan.rationale, "is a plan for one group", "plan with groups"
             )
         stream, (view, rest) = cls.__new__(cls), apart(how)
-        stream._begin(plan, plan.to_dict(), state, view, **rest)
+        stream._begin(lambda: plan, plan.to_dict(), state, view, **rest)
         return stream
 
     def _begin(
         self,
-        plan: StreamPlan,
+        make: Callable[[], StreamPlan],
         settings: object,
         state: str | os.PathLike[str] | None,
         view: View,
@@ -123,12 +123,24 @@ class GroupMeanStream(Journaled[StreamPlan]):
         moved: bool = False,
     ) -> None:
         source: Noise = source_of(noise)
-        require_shown(view.first_release, plan.horizon)
-        self.plan = plan
+
+        def planned() -> dict[str, Any]:
+            plan = make()
+            require_shown(view.first_release, plan.horizon)
+            return plan.to_dict()
+
         self._start(source)
         self._view = view
         self._history = bool(history)
-        self._remember(state, settings, source, kind="streams by group", moved=moved)
+        stored = self._remember(
+            state, settings, source, kind="streams by group", moved=moved, more=planned
+        )
+        self.plan = StreamPlan.from_dict(stored)
+        try:
+            require_shown(view.first_release, self.plan.horizon)
+        except ArgumentError:
+            self.close()
+            raise
         self._common = Common()
         self._groups: dict[str, _Group] = {}
         self._kept: list[StreamRelease] = []

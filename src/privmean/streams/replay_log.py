@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Integers
-from privmean.storage.append_log import DurableLog
+from privmean.storage.durable_log import DurableLog
 from privmean.streams.coerce_records import plain
 from privmean.streams.power_series import Floats
 from privmean.streams.state_file import packed, unpacked
@@ -35,19 +36,20 @@ class Journal:
         kind: str,
         secure: bool,
         moved: bool,
+        more: Callable[[], dict[str, Any]] = dict,
     ) -> None:
+        """more: facts of a new journal, which are asked for once and are there ever after."""
         facts = {"settings": plain(settings), "secure": secure}
         entries: list[Any] = []
-        fresh = {**facts, "run": uuid.uuid4().hex}
-        if os.path.exists(validate.path("state", path)):
-            self._log = DurableLog.open(
-                path, kind, lambda data: entries.append(json.loads(data)), moved=moved
-            )
-        else:
-            entries.append(fresh)
-            self._log = DurableLog.create(path, kind, [json.dumps(fresh).encode()])
+        if not os.path.exists(validate.path("state", path)):
+            fresh = {**facts, "run": uuid.uuid4().hex, "more": more()}
+            DurableLog.create(path, kind, [json.dumps(fresh).encode()])
+        self._log = DurableLog.open(
+            path, kind, lambda entry: entries.append(json.loads(entry.payload)), moved=moved
+        )
         stored, *self._batches = entries
-        self.run_id: str = stored.pop("run", fresh["run"])
+        self.run_id: str = stored.pop("run", None) or uuid.uuid4().hex
+        self.more: dict[str, Any] = stored.pop("more", {})
         marks = [batch["mark"] for batch in self._batches if "mark" in batch]
         self.mark: Any = marks[-1] if marks else None
         if stored != facts:

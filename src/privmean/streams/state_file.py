@@ -1,12 +1,12 @@
-"""The durable state of a stream: one append-only file, one entry a batch of records.
+"""The durable state of a stream: one log, one entry a batch of records.
 
 A batch is on the disk before any of its releases is shown. So a crash at any moment leaves the
 state either before the batch, of which nothing was shown, or after it, with the very releases that
-are then shown: no step ever has two noises, no participation is forgotten. The same holds of a copy
-made at any moment; which copies are noticed as such or as old, says `privmean.storage.append_log`.
+are then shown: no step ever has two noises, no participation is forgotten. An old copy put back
+would draw noise again for released steps, which would reveal the records:
+`privmean.storage.durable_log` says how it is noticed.
 
 The file holds raw clipped records and is as secret as the data. One process at a time may open it.
-Never use an old copy of it: noise drawn again for a released step would reveal the records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privmean.storage.append_log import DurableLog
+from privmean.storage.durable_log import DurableLog
+from privmean.storage.entry_chain import Entry as LogEntry
 
 KIND = "stream"
 SLACK = 1 << 20  # bytes beyond twice the least size, before the file is written anew
@@ -75,8 +76,8 @@ class Stored:
         self.entries = 0
         self.forgotten = 0  # releases of so many entries are not kept
 
-    def take(self, data: bytes) -> None:
-        entry = json.loads(data)
+    def take(self, logged: LogEntry) -> None:
+        entry = json.loads(logged.payload)
         self.facts.update(entry.get("facts", {}))
         self._arrays = entry.get("arrays", self._arrays)
         for name, *facts in entry.get("people", ()):
@@ -113,10 +114,8 @@ class StateFile:
     @classmethod
     def create(cls, path: str | os.PathLike[str], facts: dict[str, object]) -> StateFile:
         """A new file with these facts; refused if there is a file."""
-        stored = Stored()
-        entry = _bytes({"facts": facts})
-        stored.take(entry)
-        return cls(DurableLog.create(path, KIND, [entry]), stored)
+        DurableLog.create(path, KIND, [_bytes({"facts": facts})])
+        return cls.open(path)[0]
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, moved: bool = False) -> tuple[StateFile, Stored]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
-from typing import Generic, Self, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Generic, Self, TypeVar
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise.exact import ExactNoise
@@ -140,13 +140,18 @@ class Journaled(StreamBase[P]):
         *,
         kind: str,
         moved: bool,
-    ) -> None:
-        """Open the journal, if there is a state; before anything is drawn."""
+        more: Callable[[], dict[str, Any]] = dict,
+    ) -> dict[str, Any]:
+        """Open the journal, if there is a state; before anything is drawn. The facts that it has,
+        or those of `more`."""
         self._recorder = RecordedNoise(source)
         self._noise = source
         if state is not None:
             self._noise = self._recorder
-            self._journal = Journal(state, settings, kind=kind, secure=source.secure, moved=moved)
+            self._journal = Journal(
+                state, settings, kind=kind, secure=source.secure, moved=moved, more=more
+            )
+        return (self._journal and self._journal.more) or more()
 
     def _replay(self) -> None:
         """Run what the journal holds, with the noise that was drawn for it."""
