@@ -187,9 +187,9 @@ def stream(
     text never decides whether an event counts. A last line without a line feed is left for the next
     run.
 
-    The state file holds raw data. Copied at any moment, it is whole; a copy is refused without
-    --moved, and so is a file with hard links; an old one put back is refused where FILE.seen or
-    --output tells. What cannot be noticed is an old snapshot of the disk: never go on from one.
+    The state file holds raw data. An old one put back is refused: a note outside of its folder
+    tells how far it went. Without that note, as on another machine, it is refused without --moved.
+    What cannot be noticed is an old snapshot of the whole machine: never go on from one.
     """
     if context.invoked_subcommand is not None:
         return

@@ -42,7 +42,8 @@ class MeanStream(StreamBase[StreamPlan]):
     history : bool, default True
         Keep all releases for `releases()`; otherwise only the latest.
     moved : bool, default False
-        You state that a copied state file is the newest, and that its original is never used again.
+        You state that a state file, which this machine does not know, is the newest, and that no
+        other copy is used again.
     sd : float, optional
         Public upper bound of the standard deviation of one row, for a normal population interval.
         Default: that interval uses the clipping bounds only.

@@ -86,7 +86,8 @@ class WithholdRelease(Journaled[WithholdPlan]):
     plan : WithholdPlan, optional
         A finished plan, instead of settings.
     moved : bool, default False
-        You state that a copied state file is the newest, and that its original is never used again.
+        You state that a state file, which this machine does not know, is the newest, and that no
+        other copy is used again.
     settings : float, int or str
         The parameters of `plan_levels`.
 
