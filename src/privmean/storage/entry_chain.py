@@ -46,6 +46,10 @@ class Chain:
         self._execute = execute
         self.last = self.base = Seen(0, "")
 
+    def behind(self, execute: Execute) -> None:
+        """Go on within another transaction."""
+        self._execute = execute
+
     def make(self, kind: str, identity: str = "") -> str:
         """New tables, empty; the identity that they have from now on."""
         identity = identity or secrets.token_hex(16)

@@ -63,7 +63,7 @@ def frames_of(path: Path, kind: str) -> tuple[list[bytes], str] | None:
         raise OlderLog("is cut off at its beginning")
     if "replaced" in facts:
         raise OlderLog("is an old copy: it was written anew, and the new file went on")
-    seen = _seen(path, str(facts["log"]))
+    seen = last_seen(path, str(facts["log"]))
     if seen is not None and (seen[0] > number or seen[1] not in marks.get(seen[0], seen)):
         raise OlderLog("is an old copy, or one that went on by itself")
     return entries, str(facts["log"])
@@ -86,7 +86,7 @@ def _frames(head: bytes, data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at = end + TAIL
 
 
-def _seen(path: Path, identity: str) -> tuple[int, str] | None:
+def last_seen(path: Path, identity: str) -> tuple[int, str] | None:
     """The last entry that was noted beside the file."""
     try:
         log, number, mark = path.with_name(path.name + ".seen").read_text().split()

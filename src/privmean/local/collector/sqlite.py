@@ -3,10 +3,10 @@
 A rollback journal instead of a write-ahead log: after a commit everything is in the one file. Yet
 while a commit is written, the file without its journal is neither old nor new, and a copy taken
 then, or one during which commits came, mixes pages of several moments. SQLite sees that only where
-the mixture breaks a tree. So every transaction also writes down how many reports of each writer
-there are and the sum of their numbers, and opening compares; a mixture fails. A copy that agrees
-holds everything that was acknowledged when it was taken. An old copy put back over the file is
-noticed by the number of commits beside it (`FILE.seen`); an old copy elsewhere is not.
+the mixture breaks a tree. So every transaction also adds an entry to the log in the same file
+(`privmean.storage.entry_chain`): how many reports each writer stored, and the sum of their numbers.
+Opening compares, and a mixture fails. A witness outside of the folder notes the last entry after
+each commit, so that an old copy put back over the file is noticed; an old copy elsewhere is not.
 """
 
 from __future__ import annotations
@@ -14,29 +14,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
-from sqlalchemy.dialects import sqlite
 
 from privmean.errors import PrivmeanError
-from privmean.local.collector.store_schema import (
-    FILE,
-    MARKS,
-    META,
-    OWN,
-    REFUSALS,
-    ROUNDS,
-    SNAPSHOTS,
-    WRITERS,
-)
-from privmean.storage.file_identity import Identity
-from privmean.storage.last_seen import LastSeen, LastSeenFile
+from privmean.local.collector.store_schema import META, REFUSALS, ROUNDS, SNAPSHOTS, WRITERS
+from privmean.storage.entry_chain import Broken, Chain, disagreement
+from privmean.storage.older_logs import last_seen
+from privmean.storage.witness import Witness
 
 if TYPE_CHECKING:
     import sqlite3
+
+KIND = "collector"
+MOST = 500  # entries, before one that says the same is put in place of them
+
+# (round, writer): reports stored, the sum of their numbers, reports refused
+Marks = dict[tuple[str, int], list[int]]
 
 
 class SqliteFile:
@@ -47,56 +46,146 @@ class SqliteFile:
         self._engine = engine
         name = engine.url.database
         self.path = None if name in (None, "", ":memory:") else Path(str(name)).resolve()
-        self._last = LastSeenFile("", 0, "")
-        self._seen = None if self.path is None else LastSeen(self.path)
+        self._turn = threading.Lock()
+        self._chain: Chain | None = None
+        self._witness: Witness | None = None
+        self._changes: list[list[Any]] = []
+        self._entries = 0
 
     def open(self) -> None:
         """Make the file, or check the one that is there. Raises PrivmeanError for one that is
         empty, of something else, torn or old."""
-        if self.path is None or self._seen is None:
-            _make(self._engine, 0)
+        if self.path is None:
+            with self._engine.begin() as link:
+                META.create_all(link)
             return
         if not self.path.exists():
             self._create(self.path)
-        place = Identity.of(self.path).number
-        not_one = PrivmeanError(
-            f"{self.path} is empty or not a database of a collector. Put the "
-            "right file back, or name a new file."
-        )
         try:
             with self._engine.connect() as link:
-                link.exec_driver_sql("BEGIN")  # one moment for all that is read
-                row = self._checked(link, place, not_one)
-                link.exec_driver_sql("COMMIT")
+                # of this place: a copy elsewhere, looked at or tried out, harms no service here
+                name = f"{self._identity(link)} {self.path}".encode()
+                self._witness = Witness(hashlib.sha256(name).hexdigest()[:32])
+            self._witness.lock(None)  # before the database, as in `transaction`
+            try:
+                with self._engine.begin() as link:
+                    link.exec_driver_sql("BEGIN IMMEDIATE")  # one moment for all that is read
+                    self._check(link, self._witness)
+            finally:
+                self._witness.unlock()
         except sql.exc.DatabaseError as problem:
             if "not a database" in str(problem):
-                raise not_one from None
+                raise self._not_one() from None
             if isinstance(problem, sql.exc.OperationalError):
                 raise  # busy, say: to be tried again
             raise self._damaged() from None
-        if row.place != place:
-            with self._engine.begin() as link:
-                link.execute(sql.update(FILE).values(place=place))
 
-    def _checked(self, link: sql.Connection, place: int, not_one: PrivmeanError) -> sql.Row[Any]:
-        if not link.exec_driver_sql(
-            f"SELECT 1 FROM sqlite_master WHERE name = '{FILE.name}'"
-        ).first():
-            raise not_one
-        row = link.execute(sql.select(FILE)).one()
-        last = LastSeenFile(row.identity, row.commits, row.mark)
-        assert self._seen is not None
-        seen = self._seen.read()
-        if seen is not None and seen.identity == last.identity:
-            ahead = seen.number > last.number
-            if ahead or (seen.number == last.number and seen.mark != last.mark):
-                raise PrivmeanError(
-                    f"{self.path} is an old copy without reports that were acknowledged. "
-                    "Put the newest copy back."
-                )
-        if not _agrees(link, copied=row.place != place):
+    def _identity(self, link: sql.Connection) -> str:
+        tables = sql.inspect(link).get_table_names()
+        for name in ("privmean_log", "privmean_file"):
+            if name in tables:
+                found = link.exec_driver_sql(f"SELECT identity FROM {name}").scalar_one()
+                return str(found)
+        raise self._not_one()
+
+    def _check(self, link: sql.Connection, witness: Witness) -> None:
+        if not sql.inspect(link).has_table("privmean_log"):
+            self._convert(link)
+        chain = Chain(_executing(link))
+        chain.head()
+        base, digests, marks = chain.last, {}, _folded(())
+        try:
+            for entry in chain.news():
+                digests[entry.number] = entry.digest
+                _fold(marks, entry.payload)
+        except Broken:
+            raise self._damaged() from None
+        seen = witness.read()
+        problem = "" if seen is None else disagreement(seen, base, digests, chain.last)
+        if problem:
+            raise self._old(problem)
+        if not _agrees(link, marks, known=seen is not None):
             raise self._damaged()
-        return row
+        witness.note(chain.last, durable=seen is None)
+        self._chain, self._entries = chain, len(digests)
+
+    @contextmanager
+    def transaction(self, link: sql.Connection) -> Iterator[None]:
+        """What is read within holds until the end; at the end, with a commit, an entry is added."""
+        chain, witness = self._chain, self._witness
+        if chain is None or witness is None:
+            link.exec_driver_sql("BEGIN IMMEDIATE")
+            yield
+            link.exec_driver_sql("COMMIT")
+            return
+        with self._turn:
+            witness.lock(None)  # until the note of this commit, no other commit comes between
+            try:
+                link.exec_driver_sql("BEGIN IMMEDIATE")
+                chain.behind(_executing(link))
+                before, digests = chain.last, {}
+                for entry in chain.news():
+                    digests[entry.number] = entry.digest
+                seen = witness.read()
+                problem = "" if seen is None else disagreement(seen, before, digests, chain.last)
+                if problem:
+                    raise self._old(problem)
+                self._changes, self._entries = [], self._entries + len(digests) + 1
+                yield
+                said = json.dumps(self._changes).encode()
+                if self._entries > MOST:
+                    marks = _folded((*chain.payloads(), said))
+                    said = json.dumps([[*key, *counts] for key, counts in marks.items()]).encode()
+                    made, self._entries = chain.replace([said]), 1
+                else:
+                    made = chain.add([said])
+                link.exec_driver_sql("COMMIT")
+                chain.last = made[-1].seen
+                witness.note(chain.last)
+            except Broken:
+                raise self._damaged() from None
+            finally:
+                witness.unlock()
+
+    def stored(self, mark: bytes, writer: int, numbers: list[int], refused: int) -> None:
+        """Within a transaction: reports with these numbers were stored, so many refused."""
+        self._changes.append([mark.hex(), writer, len(numbers), sum(numbers), refused])
+
+    def forgotten(self, mark: bytes) -> None:
+        """Within a transaction: all reports and refusals of a round were deleted."""
+        self._changes.append([mark.hex()])
+
+    def _convert(self, link: sql.Connection) -> None:
+        """A file of 0.2: what it noted in tables of its own becomes the first entry."""
+        assert self.path is not None
+        identity, commits, mark = link.exec_driver_sql(
+            "SELECT identity, commits, mark FROM privmean_file"
+        ).one()
+        seen = last_seen(self.path, identity)
+        if seen is not None and (seen[0] > commits or (seen[0] == commits and seen[1] != mark)):
+            raise self._old("is an old copy")
+        rows = link.exec_driver_sql(
+            "SELECT round, writer, reports, numbers, refused FROM privmean_marks"
+        ).fetchall()
+        chain = Chain(_executing(link))
+        chain.make(KIND, identity)
+        chain.add([json.dumps([[row[0].hex(), *row[1:]] for row in rows]).encode()])
+        for name in ("privmean_file", "privmean_marks"):
+            link.exec_driver_sql(f"DROP TABLE {name}")
+
+    def _old(self, problem: str) -> PrivmeanError:
+        assert self._witness is not None
+        return PrivmeanError(
+            f"{self.path} {problem}: reports that were acknowledged are not in it. Put the newest "
+            "copy back. If it is lost, so are those reports; then remove what notes the last "
+            f"commit, {self._witness.path}."
+        )
+
+    def _not_one(self) -> PrivmeanError:
+        return PrivmeanError(
+            f"{self.path} is empty or not a database of a collector. Put the right file back, or "
+            "name a new file."
+        )
 
     def _damaged(self) -> PrivmeanError:
         return PrivmeanError(
@@ -111,8 +200,9 @@ class SqliteFile:
         engine = sql.create_engine(self._engine.url.set(database=str(beside)))
         sql.event.listen(engine, "connect", _durable)
         try:
-            with engine.connect():
-                _make(engine, Identity.of(beside).number)
+            with engine.begin() as link:
+                META.create_all(link)
+                Chain(_executing(link)).make(KIND)
         finally:
             engine.dispose()
         try:
@@ -125,43 +215,32 @@ class SqliteFile:
         for left in (beside, beside.with_name(beside.name + "-journal")):
             left.unlink(missing_ok=True)
 
-    def stored(
-        self, link: sql.Connection, mark: bytes, writer: int, numbers: list[int], refused: int
-    ) -> None:
-        """Within a transaction: reports with these numbers were stored, so many refused."""
-        row = {"round": mark, "writer": writer, "reports": len(numbers)}
-        add = sqlite.insert(MARKS).values(**row, numbers=sum(numbers), refused=refused)
-        counts = ("reports", "numbers", "refused")
-        link.execute(
-            add.on_conflict_do_update(
-                index_elements=["round", "writer"],
-                set_={name: MARKS.c[name] + add.excluded[name] for name in counts},
-            )
-        )
-
-    def forgotten(self, link: sql.Connection, mark: bytes) -> None:
-        """Within a transaction: all reports and refusals of a round were deleted."""
-        link.execute(sql.delete(MARKS).where(MARKS.c.round == mark))
-
-    def changed(self, link: sql.Connection) -> None:
-        """At the end of a transaction."""
-        mark = secrets.token_hex(16)
-        link.execute(sql.update(FILE).values(commits=FILE.c.commits + 1, mark=mark))
-        row = link.execute(sql.select(FILE)).one()
-        self._last = LastSeenFile(row.identity, row.commits, mark)
-
-    def committed(self) -> None:
-        """After the commit, before anybody hears of it."""
-        if self._seen is None:
-            return
-        seen = self._seen.read()
-        # another process may have noted a later commit already
-        if seen is None or seen.identity != self._last.identity or seen.number < self._last.number:
-            self._seen.note(self._last)
-
     def close(self) -> None:
-        if self._seen is not None:
-            self._seen.close()
+        if self._witness is not None:
+            self._witness.close()
+
+
+def _executing(link: sql.Connection) -> Any:
+    return link.exec_driver_sql
+
+
+def _folded(entries: Iterable[bytes]) -> Marks:
+    """What entries come to."""
+    marks: Marks = {}
+    for entry in entries:
+        _fold(marks, entry)
+    return marks
+
+
+def _fold(marks: Marks, entry: bytes) -> None:
+    for mark, *counts in json.loads(entry):
+        if not counts:
+            for key in [key for key in marks if key[0] == mark]:
+                del marks[key]
+            continue
+        writer, *added = counts
+        sums = marks.setdefault((mark, writer), [0, 0, 0])
+        sums[:] = [one + more for one, more in zip(sums, added, strict=True)]
 
 
 def sealed(uptos: str, state: bytes) -> bytes:
@@ -185,19 +264,6 @@ def _durable(link: sqlite3.Connection, _: object) -> None:
     cursor.close()
 
 
-def _make(engine: sql.Engine, place: int) -> None:
-    with engine.begin() as link:
-        link.exec_driver_sql("BEGIN IMMEDIATE")
-        META.create_all(link)
-        OWN.create_all(link)
-        if link.execute(sql.select(FILE)).first() is None:
-            link.execute(
-                sql.insert(FILE).values(
-                    identity=secrets.token_hex(8), place=place, commits=0, mark="-"
-                )
-            )
-
-
 def _snapshots_agree(link: sql.Connection, last: dict[tuple[bytes, int], int]) -> bool:
     """Whether the stored tallies are whole, and of no report that is not here."""
     if not sql.inspect(link).has_table(SNAPSHOTS.name):  # a file from before there were any
@@ -211,29 +277,29 @@ def _snapshots_agree(link: sql.Connection, last: dict[tuple[bytes, int], int]) -
     return True
 
 
-def _agrees(link: sql.Connection, *, copied: bool) -> bool:
-    """Whether the tables say the same as the marks.
+def _agrees(link: sql.Connection, said: Marks, *, known: bool) -> bool:
+    """Whether the tables say the same as the entries.
 
-    Where the file was not copied, SQLite itself has brought it back to one moment, and the quick
+    Where the witness knows the file, SQLite itself has brought it back to one moment, and the quick
     check of its trees is enough.
     """
     try:
-        check = "integrity_check" if copied else "quick_check"
+        check = "quick_check" if known else "integrity_check"
         if link.exec_driver_sql(f"PRAGMA {check}(1)").scalar_one() != "ok":
             return False
-        rows = link.execute(sql.select(MARKS)).all()
-        marks = {(row.round, row.writer): (row.reports, row.numbers) for row in rows if row.reports}
-        refused = {(row.round, row.writer): row.refused for row in rows if row.refused}
+        found = {(bytes.fromhex(mark), writer): item for (mark, writer), item in said.items()}
+        marks = {key: (item[0], item[1]) for key, item in found.items() if item[0]}
+        refused = {key: item[2] for key, item in found.items() if item[2]}
         query = "SELECT round, writer, count(*), sum(number), max(number) FROM privmean_reports"
         last: dict[tuple[bytes, int], int] = {}
         for place in ("NOT INDEXED", "INDEXED BY privmean_reports_place"):
-            found = {}
+            held = {}
             for mark, writer, *counts, largest in link.exec_driver_sql(
                 f"{query} {place} GROUP BY round, writer"
             ):
-                found[mark, writer] = tuple(counts)
+                held[mark, writer] = tuple(counts)
                 last[mark, writer] = largest
-            if found != marks:
+            if held != marks:
                 return False
         by_nonce = (
             "SELECT count(*) FROM privmean_reports INDEXED BY sqlite_autoindex_privmean_reports_1"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -123,21 +123,16 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[sql.Connection]:
         """All or nothing; after it, everything is on disk."""
-        with self.engine.begin() as link:
-            if self._file is not None:
-                link.exec_driver_sql("BEGIN IMMEDIATE")  # what is read now holds until the end
+        file = self._file
+        with self.engine.begin() as link, file.transaction(link) if file else nullcontext():
             yield link
-            if self._file is not None:
-                self._file.changed(link)
-        if self._file is not None:
-            self._file.committed()
 
     def _connect(self) -> sql.Connection:
         return self.engine.connect()
 
     def _cleared(self, link: sql.Connection, mark: bytes) -> None:
         if self._file is not None:
-            self._file.forgotten(link, mark)
+            self._file.forgotten(mark)
 
     def _join(self) -> int:
         """Make the tables if they are missing, and become a writer."""
@@ -284,7 +279,7 @@ class Store:
                     )
                 )
         if self._file is not None:
-            self._file.stored(link, mark, self.writer, list(added), sum(reasons.values()))
+            self._file.stored(mark, self.writer, list(added), sum(reasons.values()))
 
     def tally(self, round_: Round) -> Tally:
         """The tally of every stored report of the round, by all writers."""

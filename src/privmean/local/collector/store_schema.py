@@ -23,12 +23,11 @@ def table(
     columns: Kinds,
     *more: sql.Index,
     empty: Collection[str] = (),
-    meta: sql.MetaData = META,
 ) -> sql.Table:
     """keys: what a row is found by; columns: what else it says, always but for `empty`."""
     found = [sql.Column(key, kind, primary_key=True) for key, kind in keys.items()]
     found += [sql.Column(key, kind, nullable=key in empty) for key, kind in columns.items()]
-    return sql.Table(f"privmean_{name}", meta, *found, *more)
+    return sql.Table(f"privmean_{name}", META, *found, *more)
 
 
 ROUNDS = table("rounds", {"id": ROUND}, {"description": TEXT})
@@ -55,16 +54,3 @@ AUDIT = table(
 )
 # What was answered at so many reports: the page's curve over time.
 HISTORY = table("history", {"round": ROUND, "reports": COUNT}, {"time": TIME, "answer": TEXT})
-
-# Of a SQLite file alone: its one row, and what each writer has stored.
-OWN = sql.MetaData()
-# The file's mark is drawn anew for each commit.
-FILE = table(
-    "file", {}, {"identity": TEXT, "place": COUNT, "commits": COUNT, "mark": TEXT}, meta=OWN
-)
-MARKS = table(
-    "marks",
-    {"round": ROUND, "writer": WRITER},
-    {"reports": COUNT, "numbers": COUNT, "refused": COUNT},
-    meta=OWN,
-)
