@@ -25,13 +25,13 @@ from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 
-from killing import Running, Withholding, Work
+from killing import Charging, Collecting, Reporting, Running, Studying, Withholding, Work
 from privmean.errors import PrivmeanError
 from report import publish, table
 
 HERE = Path(__file__).parent
 MOMENTS = ("before", "amid", "after")
-ENOUGH = 8  # new results of one piece of work
+ENOUGH = 3  # new results of one piece of work
 REFUSED, DEAD = 3, -signal.SIGKILL  # how a piece of work ends that does not come to its end
 
 
@@ -160,7 +160,8 @@ def works(folder: Path) -> list[Work]:
     rng = random.Random(1)
     folder.mkdir(exist_ok=True)
     return [
-        Running(folder, rng, 300, 1), Withholding(folder, rng, 300)
+        Running(folder, rng, 300, 1), Withholding(folder, rng, 300), Reporting(folder, rng, 80),
+        Charging(200), Studying(40), Collecting(folder, rng, 200, 2),
     ]  # fmt: skip
 
 

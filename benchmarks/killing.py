@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import privmean as pm
 from sqlalchemy.exc import SQLAlchemyError
 
 from privmean.errors import PrivmeanError
@@ -30,6 +31,7 @@ from privmean.local.clients.client_ledger import Ledger
 from privmean.local.collector.store import Offer, Store
 from privmean.local.round_builders import mean_round
 from privmean.local.vectorized import randomize_many
+from privmean.privacy.budget import Budget
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources
 from privmean.streams import run_stream as events
@@ -37,6 +39,10 @@ from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.command_adapters import MeanAdapter
 from privmean.streams.plan_stream import plan as plan_mean
 from privmean.streams.record_lines import Reader
+from privmean.study.answer_log import AnswerLog
+from privmean.study.run_folder import held
+from privmean.study.stored_answers import written
+from privmean.study.write_outputs import run_in
 
 Contents = dict[str, str]
 FULL = 3  # exit status of a child that named the full disk
@@ -207,10 +213,10 @@ class Collecting:
     """A collector's SQLite store; what is published is that a batch was acknowledged."""
 
     name, alone = "collector, SQLite", False
-    batch = 60
 
-    def __init__(self, folder: Path, rng: random.Random, count: int) -> None:
+    def __init__(self, folder: Path, rng: random.Random, count: int, batch: int = 60) -> None:
         del folder, rng
+        self.batch = batch
         self._round = mean_round(0, 10, epsilon=1, persons=10**6)
         self._batches = [
             randomize_many(self._round, np.full(self.batch, 7.0), epsilon=1) for _ in range(count)
@@ -250,6 +256,76 @@ class Collecting:
 
     def complete(self, contents: Contents) -> bool:
         return len(contents) == len(self._batches)
+
+
+class Charging:
+    """A budget ledger that is charged again and again; what is published is each line's digest."""
+
+    name, alone = "budget ledger", False
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def warm(self, path: Path) -> None:
+        self._ledger(path).charge(Budget(0.001), "replace-one")
+
+    def _ledger(self, path: Path) -> pm.Ledger:
+        return pm.Ledger(path, epsilon=1.0)
+
+    def go_on(self, path: Path, say: Callable[[str, str], None]) -> None:
+        ledger = self._ledger(path)
+        for _ in range(len(ledger.entries), self._count):
+            entry = ledger.charge(Budget(0.001), "replace-one")
+            say(str(entry.number), entry.digest)
+
+    def contents(self, path: Path, moved: bool) -> Contents:
+        del moved
+        return {str(entry.number): entry.digest for entry in self._ledger(path).entries}
+
+    def complete(self, contents: Contents) -> bool:
+        return len(contents) == self._count
+
+
+class Studying:
+    """A study in a folder; what is published are its noisy answers."""
+
+    name, alone = "study run", True
+
+    def __init__(self, count: int) -> None:
+        who = np.arange(60)
+        self._table = {"who": who, "y": who % 7.0}
+        self._count = count
+
+    def warm(self, path: Path) -> None:
+        self.go_on(path, lambda key, value: None)
+
+    def go_on(self, path: Path, say: Callable[[str, str], None]) -> None:
+        study = pm.Study(pm.Table(self._table, person="who"), epsilon=4.0, name="faults")
+        for number in range(self._count):
+            study.add(f"q{number}", pm.Mean("y", bounds=(0, 7)))
+        real, places = AnswerLog.answer, Counter[str]()
+
+        def answer(log: AnswerLog, question: str, *more: Any) -> Any:
+            noisy = real(log, question, *more)
+            say(f"{question}/{places[question]}", written(noisy))
+            places[question] += 1
+            return noisy
+
+        AnswerLog.answer = answer  # type: ignore[method-assign]
+        try:
+            run_in(study, path)
+        finally:
+            AnswerLog.answer = real  # type: ignore[method-assign]
+
+    def contents(self, path: Path, moved: bool) -> Contents:
+        del moved
+        if not path.exists():
+            return {}
+        with held(path) as folder:
+            return {at: answer for at, (_, answer) in folder.answers.items()}
+
+    def complete(self, contents: Contents) -> bool:
+        return len(contents) >= self._count
 
 
 class Count:
