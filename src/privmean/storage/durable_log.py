@@ -42,6 +42,10 @@ class LogExists(ArgumentError):
     """There is a file of this name, or another process makes it just now."""
 
 
+class LogInUse(ArgumentError):
+    """Another process or thread holds the log."""
+
+
 class DurableLog:
     """A log, held by one process until `close`; or shared, and then held in each `turn` alone.
 
@@ -337,7 +341,9 @@ class DurableLog:
         )
 
     def _in_use(self) -> ArgumentError:
-        return self._refused("is in use by another process or thread", "wait for its end")
+        return LogInUse(
+            self._name, str(self.path), "is in use by another process or thread", "wait for its end"
+        )
 
     def _refused(self, problem: str, remedy: str) -> ArgumentError:
         return ArgumentError(self._name, str(self.path), problem, remedy)
