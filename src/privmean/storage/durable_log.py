@@ -92,7 +92,10 @@ class DurableLog:
             try:
                 if instead:
                     draft.chmod(real.stat().st_mode & 0o7777)
+                if real.exists() and not instead:
+                    raise FileExistsError
                 identity, last = _fill(draft, kind, entries, instead)
+                _witnessed(identity, last)  # first: what has a name is known
                 _name(draft, real, instead=bool(instead))
             finally:
                 draft.unlink(missing_ok=True)
@@ -103,12 +106,6 @@ class DurableLog:
             raise ArgumentError(
                 name, str(path), f"cannot be created ({_text(error)})", "name another file"
             ) from None
-        witness = Witness(identity)
-        witness.lock(None)
-        seen = witness.read()
-        if seen is None or seen.number < last.number:
-            witness.note(last, durable=True)
-        witness.close()
 
     @classmethod
     def open(
@@ -374,6 +371,16 @@ def _fill(draft: Path, kind: str, entries: Iterable[bytes], identity: str) -> tu
     finally:
         link.close()
     return identity, chain.last
+
+
+def _witnessed(identity: str, last: Seen) -> None:
+    """Note the last entry of a new log."""
+    witness = Witness(identity)
+    witness.lock(None)
+    seen = witness.read()
+    if seen is None or seen.number < last.number:
+        witness.note(last, durable=True)
+    witness.close()
 
 
 def _name(draft: Path, path: Path, *, instead: bool) -> None:

@@ -42,7 +42,7 @@ class RunFolder:
         self.path, self.run_id = path, uuid.uuid4().hex
         self._declared: Mapping[str, Any] = {}
         self._facts: dict[str, Any] = {}
-        self._answers: dict[str, tuple[str, str]] = {}
+        self.answers: dict[str, tuple[str, str]] = {}
         self._log: DurableLog | None = None  # of a run of 0.2 there is none
 
     @property
@@ -132,13 +132,13 @@ class RunFolder:
 
     def draws(self) -> AnswerLog:
         """The answers kept so far, and where those to come are kept."""
-        return AnswerLog(self._answers, lambda *answer: self._add(ANSWER, answer))
+        return AnswerLog(self.answers, lambda *answer: self._add(ANSWER, answer))
 
     def finish(self, result: str) -> None:
         """Store the result: the run is finished. What the table was is forgotten, since its digest
         is no noisy answer."""
         claim = {name: said for name, said in self._facts[CLAIM].items() if name != "table"}
-        answers = [(ANSWER, (at, *answer)) for at, answer in self._answers.items()]
+        answers = [(ANSWER, (at, *answer)) for at, answer in self.answers.items()]
         entries = [(CLAIM, claim), (CHARGE, self._facts[CHARGE]), *answers, (END, result)]
         assert self._log is not None
         if not self._log.replace(_entry(*entry) for entry in entries):
@@ -174,7 +174,7 @@ class RunFolder:
         ((name, said),) = json.loads(entry).items()
         if name == ANSWER:
             at, *answer = said
-            self._answers[at] = tuple(answer)
+            self.answers[at] = tuple(answer)
             return
         self._facts[name] = said
         if name == CLAIM:

@@ -47,8 +47,8 @@ def _told(source: Table, files: Mapping[str, Path]) -> dict[str, str | None]:
     found = {"roster": _roster(source)}
     if files:
         return found | {"digest": _digest(files)}
-    is_text = isinstance(source.source, str | os.PathLike)
-    return found | {"address": os.fspath(source.source) if is_text else None}
+    given = source.source
+    return found | {"address": str(given) if isinstance(given, str | os.PathLike) else None}
 
 
 def _roster(source: Table) -> str | None:
