@@ -88,10 +88,8 @@ class RunFolder:
     def bind(self, declared: Mapping[str, Any]) -> None:
         """Hold the run of what is declared and no other; ArgumentError where another lies here."""
         self._declared = declared
-        before = self._facts[CLAIM]["declared"] if CLAIM in self._facts else declared
-        changed = [
-            name for name in {**before, **declared} if before.get(name) != declared.get(name)
-        ]
+        before = self._facts[CLAIM]["declared"] if CLAIM in self._facts else {}
+        changed = [name for name, said in before.items() if declared.get(name) != said]
         if changed:
             raise ArgumentError(
                 "out",
@@ -187,7 +185,10 @@ class RunFolder:
                 f"{self.path}: a run of privmean 0.2 was stopped here. End it with that version. "
                 f"{SPENT}"
             )
-        self._facts[END] = (self.path / RESULT).read_text()
+        result = (self.path / RESULT).read_text()
+        stored = json.loads(result)
+        declared = {name: stored[name] for name in ("name", "level", "simultaneous")}
+        self._facts = {CLAIM: {"declared": declared}, END: result}
 
 
 def _entry(name: str, said: Any) -> bytes:
