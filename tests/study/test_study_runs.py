@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -20,9 +19,7 @@ import privmean as pm
 from json_schema import problems
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
-from privmean.storage.durable_log import DurableLog
 from privmean.storage.entry_chain import Chain
-from privmean.storage.witness import Witness
 from privmean.study import answer_log
 from privmean.study.answer_log import AnswerLog, CannotResume
 from privmean.study.run_folder import LOG, RESULT, held
@@ -84,44 +81,6 @@ class Killed(BaseException):
     """A process that ends here."""
 
 
-STEPS = (  # what writes, and what is durable then; killed before and after each call
-    (os, "fsync"), (os, "replace"), (Chain, "add"), (Chain, "replace"), (DurableLog, "_committed"),
-    (Witness, "note"),
-)  # fmt: skip
-
-
-def child(act, step):
-    """Run `act` in a fork that is killed at a step; whether it came so far."""
-    pid = os.fork()
-    if pid:
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        assert code in (0, -signal.SIGKILL)
-        return code != 0
-    left = [step]
-
-    def counted(call):
-        def made(*arguments, **options):
-            tick()
-            found = call(*arguments, **options)
-            tick()
-            return found
-
-        return made
-
-    def tick():
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    for owner, name in STEPS:
-        setattr(owner, name, counted(getattr(owner, name)))
-    try:
-        act()
-    except BaseException:
-        os._exit(1)
-    os._exit(0)
-
-
 def kept_in(out):
     """The answers that are kept in a folder that nobody uses, by their places."""
     with held(out) as folder:
@@ -131,6 +90,8 @@ def kept_in(out):
 def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(place, monkeypatch):
     """Killed before and after everything that makes something durable, then run to its end. What an
     estimator saw at a place is the same ever after."""
+    from study_kills import child
+
     people = pm.read(np.random.default_rng(3).normal(5, 1, 900))
 
     def study():
