@@ -96,7 +96,7 @@ def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(plac
 
     def study():
         made = pm.Study(people, epsilon=1.0, delta=1e-6, name="killed")
-        made.add("level", pm.Mean())
+        made.add("wider", pm.Mean(assume=(0.0, 20.0)))
         made.add("limited", pm.Mean(assume=(0.0, 10.0)))
         return made
 

@@ -32,7 +32,7 @@ LOG, RECEIPT, RESULT = "run.log", "receipt.json", "release.json"
 OLDER = "run.json"  # of a run of 0.2
 CLAIM, CHARGE, ANSWER, END = "claim", "receipt", "answer", "end"  # what an entry says
 AGAIN = "Correct this and run the same command again: nothing is charged or drawn twice."
-SPENT = "What it charged stays charged; take another folder for a new study"
+SPENT = "What it charged stays charged. For a new study, take another folder."
 
 
 class RunFolder:
@@ -71,7 +71,8 @@ class RunFolder:
                 "out", str(self.path), "is used by another run", "wait for the other run to end"
             ) from None
         except ArgumentError as refused:
-            raise CannotResume(f"{path} {refused.problem}: {refused.remedy}. {SPENT}") from None
+            remedy = refused.remedy[0].upper() + refused.remedy[1:]
+            raise CannotResume(f"{path} {refused.problem}. {remedy}. {SPENT}") from None
 
     def close(self) -> None:
         """Let go of the folder."""
