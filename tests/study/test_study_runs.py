@@ -282,6 +282,8 @@ def test_every_file_of_a_table_counts(place, named):
     assert not is_table(source, state)
     (folder / "1.csv").write_text("who,y\n1,1.0\n")
     assert is_table(source, state)
+    (folder / "notes.txt").touch()  # is no table
+    assert is_table(source, state)
     os.rename(folder / "1.csv", folder / "4.csv")
     assert not is_table(source, state)
     assert not is_table([1, 2], state)

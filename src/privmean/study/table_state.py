@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from privmean.data.list_columns import roster_texts
+from privmean.data.open_path import FORMS
 from privmean.data.table import Table
+from privmean.data.text_files import ending
 
 LARGEST = 1 << 30  # bytes that are read for a digest; of more, pieces from all over the files
 PIECE = 1 << 20
@@ -64,7 +66,7 @@ def _files(source: object) -> dict[str, Path]:
         return {}
     path = Path(source)
     if path.is_dir():
-        found = path.rglob("*")
+        found = (file for file in path.rglob("*") if ending(file) in FORMS)
     else:
         names = [str(path)] if path.exists() else glob.glob(str(source), recursive=True)
         found, path = (Path(name) for name in names), path.parent
