@@ -12,29 +12,41 @@ PYTHONPATH=src python benchmarks/study_kills.py --kills 150
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import privmean as pm
 import report
 from privmean.errors import PrivmeanError
+from privmean.mechanisms.curator import AnswerStore
+from privmean.storage.durable_log import DurableLog
+from privmean.storage.entry_chain import Chain
+from privmean.storage.witness import Witness
 from privmean.study.answer_log import AnswerLog
-from privmean.study.run_folder import DRAWS, RECEIPT, RESULT, RUN
+from privmean.study.run_folder import LOG, RECEIPT, RESULT, held
 from privmean.study.run_study import run
 from privmean.study.study import Study
 from privmean.study.write_outputs import run_in
 
+DURABLE: tuple[tuple[Any, str], ...] = (
+    (os, "fsync"), (os, "replace"), (Chain, "add"), (Chain, "replace"),
+    (DurableLog, "_committed"), (Witness, "note"),
+)  # fmt: skip
 PERSONS = 1500
 ALWAYS = 3  # a folder is killed in at most so often
 
@@ -65,15 +77,14 @@ def study() -> Study:
     return made.add("nobody", pm.Mean("z", assume=(0, 1)))
 
 
-def child(act: Callable[[], None], moment: float | int) -> bool:
+def child(act: Callable[[], object], moment: float | int) -> bool:
     """Run `act` in a fork; SIGKILL after so many seconds, or (a whole number) at that step of
     making something durable. Whether it was killed."""
     pid = os.fork()
     if pid == 0:
-        if isinstance(moment, int):
-            _at_step(moment)
         try:
-            act()
+            with at_steps(lambda step: step == moment and os.kill(os.getpid(), signal.SIGKILL)):
+                act()
             os._exit(0)
         except BaseException as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -87,36 +98,50 @@ def child(act: Callable[[], None], moment: float | int) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def _at_step(step: int) -> None:
-    """Kill this process before (even) or after (odd) a call of fsync."""
-    left, sync = [step], os.fsync
+@contextmanager
+def at_steps(told: Callable[[int], object]) -> Iterator[None]:
+    """Meanwhile `told` hears the number of each step: before and after a call of `DURABLE`."""
+    steps = itertools.count()
 
-    def fsync(handle: int) -> None:
-        left[0] -= 2
-        if left[0] < 0 and step % 2 == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        sync(handle)
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*arguments: Any, **options: Any) -> Any:
+            told(next(steps))
+            found = call(*arguments, **options)
+            told(next(steps))
+            return found
 
-    os.fsync = fsync
+        return made
+
+    before = [(owner, name, getattr(owner, name)) for owner, name in DURABLE]
+    for owner, name, call in before:
+        setattr(owner, name, counted(call))
+    try:
+        yield
+    finally:
+        for item in before:
+            setattr(*item)
 
 
-def lines(path: Path) -> list[str]:
-    """The answers that are kept: whole lines."""
-    data = path.read_bytes() if path.exists() else b""
-    return data[: data.rfind(b"\n") + 1].decode().splitlines()
+def kept_in(out: Path) -> dict[str, tuple[str, str]]:
+    """The answers that are kept, by their places. A copy is read: the log stays as it was left."""
+    with tempfile.TemporaryDirectory() as copy:
+        for file in out.glob(f"{LOG}*"):
+            shutil.copy(file, copy)
+        if not (Path(copy) / LOG).exists():
+            return {}
+        with held(copy) as folder:
+            return dict(folder.answers)
 
 
 def state(out: Path) -> str:
     """How far a run was."""
     if (out / RESULT).exists():
         return "done"
-    if (out / DRAWS).exists():
+    if kept_in(out):
         return "answers drawn"
     if (out / RECEIPT).exists():
         return "charged"
-    return "folder claimed" if (out / RUN).exists() else "reading, planning"
+    return "folder claimed" if (out / LOG).exists() else "reading, planning"
 
 
 def one(place: Path, length: float, steps: int, found: Found, most: int) -> None:
@@ -131,12 +156,12 @@ def one(place: Path, length: float, steps: int, found: Found, most: int) -> None
 
     def look() -> None:
         entries = len(pm.Ledger.open(book).entries)
-        kept = [json.loads(line) for line in lines(out / DRAWS)]
+        kept = kept_in(out)
         found.wrong["charged twice"] += entries > 1
         found.wrong["drawn or shown before its charge"] += not entries and (
             bool(kept) or (out / RESULT).exists()
         )
-        for at, _, answer, _ in kept:
+        for at, (_, answer) in kept.items():
             found.wrong["two noises at a place"] += seen.setdefault(at, answer) != answer
         found.wrong["an answer lost"] += len(kept) < len(seen)
 
@@ -145,7 +170,7 @@ def one(place: Path, length: float, steps: int, found: Found, most: int) -> None
             break
         moment = (
             random.uniform(0, 1.1 * length) if random.random() < 0.5
-            else random.randrange(2 * steps)
+            else random.randrange(steps)
         )  # fmt: skip
         if not child(act, moment):
             break
@@ -159,7 +184,7 @@ def one(place: Path, length: float, steps: int, found: Found, most: int) -> None
     found.wrong["does not verify"] += not pm.verify(stored, ledger=pm.Ledger.open(book))
     found.wrong["not one charge"] += len(pm.Ledger.open(book).entries) != 1
     try:  # the result is that of the kept answers, and needs no other
-        again = run(study(), draws=_kept_only(out / DRAWS), run_id=stored["run"]).to_dict()
+        again = run(study(), draws=_kept_only(out), run_id=stored["run"]).to_dict()
     except PrivmeanError:
         again = {}
     for name in ("questions", "guarantee", "plan", "shared_locations"):
@@ -168,20 +193,13 @@ def one(place: Path, length: float, steps: int, found: Found, most: int) -> None
         )
 
 
-def _kept_only(path: Path) -> Callable[[str], AnswerLog]:
-    kept = AnswerLog(path)
+def _kept_only(out: Path) -> Callable[[str], AnswerStore]:
+    """The answers that are kept; PrivmeanError where another is asked for."""
 
-    class Only:
-        def __init__(self, name: str) -> None:
-            self._name = name
+    def refuse(*_: object) -> None:
+        raise PrivmeanError("an answer was never kept")
 
-        def answer(self, mechanism: object, draw: object) -> object:
-            def refuse() -> None:
-                raise AssertionError("an answer was never kept")
-
-            return kept.answer(self._name, mechanism, refuse)
-
-    return Only  # type: ignore[return-value]
+    return AnswerLog(kept_in(out), refuse).of
 
 
 def _plain(stored: object) -> object:
@@ -199,14 +217,14 @@ def measured(kills: int, seed: int) -> Found:
         place = Path(folder)
         (place / "first").mkdir()
         run_in(study(), place / "first" / "out")  # everything is loaded, the length is known
-        start, (calls, sync) = time.perf_counter(), ([], os.fsync)
-        os.fsync = lambda handle: (calls.append(handle), sync(handle))[1]  # type: ignore[assignment]
-        run_in(study(), place / "second", ledger=pm.Ledger(place / "book", epsilon=4.0))
-        os.fsync = sync
+        steps: list[int] = []
+        start = time.perf_counter()
+        with at_steps(steps.append):
+            run_in(study(), place / "second", ledger=pm.Ledger(place / "book", epsilon=4.0))
         length = time.perf_counter() - start
         while found.kills < kills:
             (place / str(found.runs)).mkdir()
-            one(place / str(found.runs), length, len(calls), found, kills)
+            one(place / str(found.runs), length, len(steps), found, kills)
     return found
 
 

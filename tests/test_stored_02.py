@@ -1,7 +1,6 @@
 """What 0.2 stored is read, verified and continued today: see stored_02/make.txt."""
 
 import json
-import os
 import shutil
 from fractions import Fraction
 from pathlib import Path
@@ -144,39 +143,39 @@ def test_shared_locations_of_a_study_are_read():
     assert not pm.verify(text)
 
 
-def run_folder(tmp_path):
-    """A copy at which the run that is stored goes on: the place and the table are those of now."""
+def run_of(folder):
+    """What a run in a copy of the stored folder says; no file is changed."""
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    found = shell("study", "run", "study.toml", "--out", "out", "--ledger", "book")
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+    return found
+
+
+@pytest.fixture
+def study_folder(tmp_path, monkeypatch):
     folder = tmp_path / "study"
     shutil.copytree(STUDY, folder)
-    lock = (folder / "out" / "study.lock").open("w")
-    lock.close()
-    made, table = os.stat(lock.name), os.stat(folder / "panel.csv")
-    run = folder / "out" / "run.json"
-    state = json.loads(run.read_text())
-    state["place"] = [made.st_dev, made.st_ino]
-    state["table"]["files"]["panel.csv"] = [
-        table.st_size, table.st_mtime_ns, table.st_ctime_ns, table.st_ino,
-    ]  # fmt: skip
-    run.write_text(json.dumps(state))
-    run.chmod(0o600)
+    monkeypatch.chdir(folder)
     return folder
 
 
-@pytest.mark.parametrize("finished", [True, False])
-def test_a_study_run_is_not_mixed_with_one_of_today(tmp_path, monkeypatch, finished):
-    """Its questions and plan were written by the names of 0.2: refused, with nothing changed."""
-    folder = run_folder(tmp_path)
-    monkeypatch.chdir(folder)
-    if not finished:
-        (folder / "out" / "release.json").unlink()
-    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    found = shell("study", "run", "study.toml", "--out", "out", "--ledger", "book")
+def test_a_finished_study_run_gives_its_result(study_folder):
+    found = run_of(study_folder)
+    assert found.exit_code == EXPECTED["study"]["exit"]
+    assert "Finished before; nothing was drawn or charged again" in found.stdout
+    file = study_folder / "study.toml"
+    file.write_text(file.read_text().replace('"a page"', '"another"'))
+    found = run_of(study_folder)
     assert found.exit_code == 2
-    assert "of an earlier version of this one" in found.stderr
-    after = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    assert {file: text for file, text in after.items() if file.name != "study.lock"} == {
-        file: text for file, text in before.items() if file.name != "study.lock"
-    }
+    assert "holds the run of another study" in found.stderr
+
+
+def test_a_study_run_that_was_stopped_is_not_mixed_with_one_of_today(study_folder):
+    """Its questions and plan were written by the names of 0.2."""
+    (study_folder / "out" / "release.json").unlink()
+    found = run_of(study_folder)
+    assert found.exit_code == 2
+    assert "a run of privmean 0.2 was stopped here. End it with that version." in found.stderr
 
 
 def test_an_old_key_is_not_read_in_place_of_one_of_today():

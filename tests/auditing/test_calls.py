@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,8 @@ from privmean.auditing.calls import Called, Table, built, neighbour
 from privmean.auditing.findings import Findings
 from privmean.auditing.subjects import GENEROUS, PURE
 from privmean.cli.app import run as command
+from privmean.storage.durable_log import DurableLog
+from privmean.study.run_folder import KIND, LOG
 from privmean.study.write_outputs import run_in
 
 EACH = 4  # neighbours of one call from one source
@@ -175,11 +176,12 @@ def test_files_of_a_study_hold_nothing_else(tmp_path):
         study.add("b", pm.Quantile("y", bounds=(0, 8)))
         out = tmp_path / f"run{next(turn)}"
         run_in(study, out, noise=noise)
-        texts = {}
+        entries = []
+        DurableLog.open(out / LOG, KIND, lambda entry: entries.append(entry.payload)).close()
+        texts = {LOG: b"\n".join(entries).decode()}
         for path in sorted(out.rglob("*")):
-            if path.is_file():
-                text = re.sub(r'"place": [^]]*]', "", path.read_text(errors="replace"))
-                texts[path.relative_to(out).as_posix()] = text
+            if path.is_file() and path.name != LOG:
+                texts[path.relative_to(out).as_posix()] = path.read_text(errors="replace")
         return Shown(**{name: text.replace(out.name, "run") for name, text in texts.items()})
 
     found = replayed(ask, 4)

@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
+from privmean.storage import durable_log
 from privmean.storage.durable_log import DurableLog, LogExists
 from privmean.storage.witness import Witness, folder
 
@@ -250,6 +251,15 @@ def test_a_kill_loses_nothing(path):
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert payloads(opened(path)[1]) == [b"a", b"b"]
+
+
+def test_a_new_log_is_known_once_it_has_its_name(tmp_path, monkeypatch):
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(durable_log, "sync_folder", lambda _: os.kill(os.getpid(), 9))
+        DurableLog.create(tmp_path / "new", KIND, [b"a"])
+    os.waitpid(child, 0)
+    assert payloads(opened(tmp_path / "new")[1]) == [b"a"]
 
 
 def test_a_killed_file_without_its_own_log_is_an_old_copy(path, tmp_path):

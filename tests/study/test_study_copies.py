@@ -1,20 +1,20 @@
-"""Copies of a run's folder, and of what is in it: no answer is drawn twice under one charge."""
+"""A run's folder that went back, or is there twice: no answer is drawn twice under one charge."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
+import subprocess
 
 import numpy as np
 import pytest
 
 import privmean as pm
-from file_copying import copied
 from privmean.errors import ArgumentError
-from privmean.storage.file_identity import Identity
 from privmean.study.answer_log import AnswerLog, CannotResume
-from privmean.study.run_folder import DRAWS, LOCK, RECEIPT, RUN
+from privmean.study.run_folder import LOG, RECEIPT, RESULT, held
 from privmean.study.write_outputs import run_in
 
 
@@ -32,121 +32,163 @@ def study():
     return made
 
 
-def charged(study, folder, book):
-    """A run that was stopped after its receipt, before any answer."""
+@pytest.fixture
+def page(tmp_path):
+    pm.Ledger(tmp_path / "book", epsilon=1.0, delta=1e-6)
+    return tmp_path / "page"
 
-    def die(*_):
-        raise Killed
 
-    pm.Ledger(book, epsilon=1.0, delta=1e-6)
+def go_on(study, page, **options):
+    return run_in(study, page, ledger=pm.Ledger.open(page.parent / "book"), **options)
+
+
+def stopped(study, page, answers=0):
+    """A run that was stopped after its charge and so many answers."""
+    answer, left = AnswerLog.answer, [answers]
+
+    def stopping(*arguments):
+        if not left[0]:
+            raise Killed
+        left[0] -= 1
+        return answer(*arguments)
+
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(AnswerLog, "answer", die)
+        patched.setattr(AnswerLog, "answer", stopping)
         with pytest.raises(Killed):
-            run_in(study, folder, ledger=pm.Ledger.open(book))
-    assert (folder / RECEIPT).exists()
-    assert not (folder / DRAWS).exists()
+            go_on(study, page)
 
 
-def test_a_folder_copied_back_in_its_place_is_refused(tmp_path, study, reused):
-    page, backup, book = tmp_path / "page", tmp_path / "backup", tmp_path / "book"
-    charged(study, page, book)
-    copied(page, backup)
-    run_in(study, page, ledger=pm.Ledger.open(book))
-    shutil.rmtree(page)
-    copied(backup, page)
-    with pytest.raises(CannotResume, match="is a copy"):
-        run_in(study, page, ledger=pm.Ledger.open(book))
-    assert not (page / DRAWS).exists()
+def kept_in(page):
+    with held(page) as folder:
+        return dict(folder.answers)
 
 
-def test_a_folder_whose_lock_has_another_name_is_refused(tmp_path, study):
-    page, other, book = tmp_path / "page", tmp_path / "other", tmp_path / "book"
-    charged(study, page, book)
+def refused(study, page, words):
+    """It does not go on, whatever is said of it, and nothing is asked."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(AnswerLog, "answer", lambda *_: pytest.fail("an answer was asked for"))
+        for moved in (False, True):
+            with pytest.raises(CannotResume, match=words):
+                go_on(study, page, moved=moved)
+
+
+def shell(command, **places):
+    for name, place in places.items():
+        command = command.replace(name, str(place))
+    subprocess.run(command, shell=True, check=True, capture_output=True)
+
+
+RESTORES = {
+    "cp -a": "cp -a BACKUP/. PAGE",
+    "cp": "cp BACKUP/* PAGE",
+    "cat": "for file in $(ls BACKUP); do cat BACKUP/$file > PAGE/$file; done",
+    "tar": "tar -C BACKUP -c . | tar -C PAGE -x",
+    "rsync": "rsync -a --inplace BACKUP/ PAGE",
+    "mv": "rm -r PAGE; mv BACKUP PAGE",
+    "the folder": "rm -r PAGE; cp -a BACKUP PAGE",
+    "the log alone": "cp BACKUP/run.log PAGE/run.log",
+}
+
+
+@pytest.mark.parametrize("answers", [0, 1])
+@pytest.mark.parametrize("tool", RESTORES)
+def test_a_restored_backup_is_refused_and_the_newest_goes_on(tmp_path, study, page, tool, answers):
+    if tool == "rsync" and not shutil.which("rsync"):
+        pytest.skip("no rsync here")
+    backup, newest = tmp_path / "backup", tmp_path / "newest"
+    stopped(study, page, answers)
+    shutil.copytree(page, backup)
+    stopped(study, page, answers + 2)
+    kept = kept_in(page)
+    shutil.copytree(page, newest)
+    shell(RESTORES[tool], PAGE=page, BACKUP=backup)
+    refused(study, page, "is an old copy: .* Put the newest one back")
+    shell(RESTORES[tool], PAGE=page, BACKUP=newest)
+    go_on(study, page)
+    assert kept.items() <= kept_in(page).items()
+
+
+def test_a_backup_from_before_the_end_is_refused(tmp_path, study, page):
+    stopped(study, page, 1)
+    shutil.copytree(page, tmp_path / "backup")
+    stored = go_on(study, page)
+    shutil.copytree(page, tmp_path / "newest")
+    shell(RESTORES["cp -a"], PAGE=page, BACKUP=tmp_path / "backup")
+    refused(study, page, "is an old copy")
+    shell(RESTORES["cp -a"], PAGE=page, BACKUP=tmp_path / "newest")
+    assert go_on(study, page) == stored
+
+
+def test_of_a_folder_and_its_copy_one_goes_on(tmp_path, study, page):
+    stopped(study, page, 1)
+    copy = tmp_path / "copy"
+    shutil.copytree(page, copy)
+    with held(copy), pytest.raises(ArgumentError, match="is used by another run"):
+        go_on(study, page)
+    stored = go_on(study, copy)
+    refused(study, page, "is an old copy")
+    assert len(pm.Ledger.open(tmp_path / "book").entries) == 1
+    assert go_on(study, copy) == stored
+
+
+def test_names_of_one_log_are_one_run(tmp_path, study, page):
+    stopped(study, page, 1)
+    other = tmp_path / "other"
     shutil.copytree(page, other, copy_function=os.link)
-    for folder in (page, other):
-        with pytest.raises(ArgumentError, match=r"study\.lock.* has 2 names \(hard links\)"):
-            run_in(study, folder, ledger=pm.Ledger.open(book))
-        assert not (folder / DRAWS).exists()
-    shutil.rmtree(other)
-    stored = run_in(study, page, ledger=pm.Ledger.open(book))
-    os.link(page / LOCK, tmp_path / "name")
-    assert run_in(study, page, ledger=pm.Ledger.open(book)) == stored  # nothing is drawn any more
+    stored = go_on(study, other)
+    assert go_on(study, page) == stored
 
 
-def test_a_name_left_behind_of_the_lock_tells_which_answers_were_given(tmp_path, study):
-    page, other, book = tmp_path / "page", tmp_path / "other", tmp_path / "book"
-    charged(study, page, book)
-    other.mkdir()
-    for name in (RUN, RECEIPT):
-        shutil.copy(page / name, other / name)
-    run_in(study, page, ledger=pm.Ledger.open(book))
-    os.rename(page / LOCK, other / LOCK)
-    with pytest.raises(CannotResume, match=r"draws\.jsonl is an old copy, or was removed"):
-        run_in(study, other, ledger=pm.Ledger.open(book))
-    assert not (other / DRAWS).exists()
+def test_a_moved_folder_goes_on(tmp_path, study, page, monkeypatch):
+    stopped(study, page, 1)
+    kept = kept_in(page)
+    os.rename(page, tmp_path / "here")
+    stopped(study, tmp_path / "here", 1)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another machine"))
+    with pytest.raises(CannotResume, match=r"or was moved from another machine .* \(--moved\)"):
+        go_on(study, tmp_path / "here")
+    go_on(study, tmp_path / "here", moved=True)
+    assert kept.items() <= kept_in(tmp_path / "here").items()
 
 
-@pytest.mark.parametrize("left", [0, 1])
-def test_answers_that_are_missing_are_not_drawn_again(tmp_path, study, left):
-    page = tmp_path / "page"
-    run_in(study, page)
-    (page / "release.json").unlink()
-    kept = (page / DRAWS).read_bytes().splitlines(keepends=True)
-    (page / DRAWS).write_bytes(b"".join(kept[:left]))
-    with pytest.raises(CannotResume, match=f"{len(kept) - left} answers of this run are missing"):
-        run_in(study, page)
-    assert (page / DRAWS).read_bytes() == b"".join(kept[:left])
-    (page / DRAWS).write_bytes(b"".join(kept))
-    run_in(study, page)
-    assert (page / DRAWS).read_bytes() == b"".join(kept)
+def test_a_folder_whose_log_is_missing_is_refused(study, page):
+    stopped(study, page, 1)
+    log = (page / LOG).read_bytes()
+    (page / LOG).unlink()
+    assert (page / RECEIPT).exists()
+    refused(study, page, r"run\.log is missing.* Put the newest one back")
+    assert not (page / LOG).exists()
+    (page / LOG).write_bytes(log)
+    stored = go_on(study, page)
+    (page / LOG).unlink()
+    (page / RECEIPT).unlink()
+    refused(study, page, r"run\.log is missing")
+    assert json.loads((page / RESULT).read_text()) == stored
 
 
-def place_of(page):
-    return json.loads((page / RUN).read_text())["place"]
+def test_a_killed_run_without_the_log_s_own_log_is_refused(study, page):
+    pid = os.fork()
+    if pid == 0:
+        answer = AnswerLog.answer
+
+        def killing(*arguments):
+            answer(*arguments)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        AnswerLog.answer = killing
+        go_on(study, page)
+    os.waitpid(pid, 0)
+    wal = page / f"{LOG}-wal"
+    saved = wal.read_bytes()
+    wal.unlink()
+    refused(study, page, "is an old copy: .* with its -wal file")
+    wal.write_bytes(saved)
+    assert len(kept_in(page)) == 1
+    go_on(study, page)
 
 
-def test_a_run_of_an_older_version_goes_on_and_says_more_then(tmp_path, study, reused):
-    """Its lock is empty, and its place has no birth."""
-    page, book = tmp_path / "page", tmp_path / "book"
-    charged(study, page, book)
-    run_in(study, page, ledger=pm.Ledger.open(book))
-    (page / "release.json").unlink()
-    os.truncate(page / LOCK, 0)
-    stated = json.loads((page / RUN).read_text())
-    (page / RUN).write_text(json.dumps({**stated, "place": stated["place"][:2]}))
-    kept = (page / DRAWS).read_bytes()
-    run_in(study, page, ledger=pm.Ledger.open(book))
-    assert (page / DRAWS).read_bytes() == kept
-    assert (page / LOCK).stat().st_size == len(kept.splitlines())
-    assert place_of(page) == stated["place"]
-    assert len(pm.Ledger.open(book).entries) == 1
-    copied(page, tmp_path / "copy")
-    with pytest.raises(CannotResume, match="is a copy"):
-        run_in(study, tmp_path / "copy", ledger=pm.Ledger.open(book))
-
-
-def test_without_a_birth_device_and_number_tell_as_before(tmp_path, study, unborn):
-    page, book = tmp_path / "page", tmp_path / "book"
-    charged(study, page, book)
-    assert place_of(page)[2] is None
-    copied(page, tmp_path / "copy")
-    with pytest.raises(CannotResume, match="is a copy"):
-        run_in(study, tmp_path / "copy", ledger=pm.Ledger.open(book))
-    run_in(study, page, ledger=pm.Ledger.open(book))
-
-
-@pytest.mark.parametrize("place", [None, 5, [], [1], ["a", "b"], [1, 2, 3, 4], [1, 2, "c"]])
-def test_a_place_that_is_none_is_that_of_a_copy(tmp_path, study, place):
-    page, book = tmp_path / "page", tmp_path / "book"
-    charged(study, page, book)
-    stated = json.loads((page / RUN).read_text())
-    (page / RUN).write_text(json.dumps({**stated, "place": place}))
-    with pytest.raises(CannotResume, match="is a copy"):
-        run_in(study, page, ledger=pm.Ledger.open(book))
-
-
-def test_the_birth_of_the_lock_is_written(tmp_path, study):
-    page = tmp_path / "page"
-    run_in(study, page)
-    here = Identity.of(page / LOCK)
-    assert place_of(page)[1:] == [here.inode, here.born]
+def test_files_for_people_are_no_part_of_the_run(study, page):
+    stored = go_on(study, page)
+    for name in (RESULT, RECEIPT):
+        (page / name).unlink()
+    assert go_on(study, page) == stored == json.loads((page / RESULT).read_text())

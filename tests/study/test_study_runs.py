@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +19,11 @@ import privmean as pm
 from json_schema import problems
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
-from privmean.study import answer_log as draws_module
+from privmean.storage.entry_chain import Chain
+from privmean.study import answer_log
 from privmean.study.answer_log import AnswerLog, CannotResume
-from privmean.study.run_folder import DRAWS, RESULT, RUN, held
+from privmean.study.run_folder import LOG, RESULT, held
+from privmean.study.stored_answers import written
 from privmean.study.study_file import first_file, read_study, study_of, study_schema
 from privmean.study.table_state import is_table, table_state
 from privmean.study.write_outputs import run_in
@@ -76,71 +81,54 @@ class Killed(BaseException):
     """A process that ends here."""
 
 
-class Clock:
-    """Ends the process at the n-th time that something is made durable, before or after it is."""
-
-    def __init__(self, monkeypatch):
-        self.left, self.after = 0, False
-        self._sync = os.fsync
-        monkeypatch.setattr(os, "fsync", self.fsync)
-
-    def at(self, moment):
-        self.left, self.after = moment // 2 + 1, bool(moment % 2)
-
-    def fsync(self, handle):
-        self.left -= 1
-        if self.left == 0 and not self.after:
-            raise Killed
-        self._sync(handle)
-        if self.left == 0:
-            raise Killed
+def kept_in(out):
+    """The answers that are kept in a folder that nobody uses, by their places."""
+    with held(out) as folder:
+        return dict(folder.answers)
 
 
 def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(place, monkeypatch):
-    """Every moment between two things that are made durable, before and after each: stopped there,
-    then run to its end. What an estimator saw at a place is the same ever after."""
+    """Killed before and after everything that makes something durable, then run to its end. What an
+    estimator saw at a place is the same ever after."""
+    from study_kills import child
+
     people = pm.read(np.random.default_rng(3).normal(5, 1, 900))
-    clock = Clock(monkeypatch)
-    seen: dict[tuple[str, str], str] = {}
-    once = draws_module.written
 
     def study():
         made = pm.Study(people, epsilon=1.0, delta=1e-6, name="killed")
-        made.add("level", pm.Mean())
+        made.add("wider", pm.Mean(assume=(0.0, 20.0)))
         made.add("limited", pm.Mean(assume=(0.0, 10.0)))
         return made
 
-    answer = AnswerLog.answer
+    answer, seen = AnswerLog.answer, place / "seen"
 
     def watched(self, question, mechanism, draw):
         number = self._places.get(question, 0)
         found = answer(self, question, mechanism, draw)
-        key, text = (str(self._path), f"{question}/{number}"), once(found)
-        assert seen.setdefault(key, text) == text, "two noises at one place"
+        with seen.open("a") as file:
+            file.write(json.dumps([f"{question}/{number}", written(found)]) + "\n")
         return found
 
     monkeypatch.setattr(AnswerLog, "answer", watched)
-    moments = 0
+    moment = 0
     while True:
-        out, book = place / f"out{moments}", place / f"ledger{moments}"
-        clock.left = 0
-        ledger = pm.Ledger(book, epsilon=1.0, delta=1e-6)
-        clock.at(moments)
-        try:
-            run_in(study(), out, ledger=ledger)
-            break  # it ended before this moment came
-        except Killed:
-            pass
-        clock.left = 0
-        kept = (out / DRAWS).read_bytes() if (out / DRAWS).exists() else b""
-        whole = kept[: kept.rfind(b"\n") + 1]
-        stored = run_in(study(), out, ledger=pm.Ledger.open(book))
+        out, book = place / f"out{moment}", place / f"ledger{moment}"
+        pm.Ledger(book, epsilon=1.0, delta=1e-6)
+        seen.write_text("")
+        run = functools.partial(run_in, study(), out, ledger=pm.Ledger.open(book))
+        if not child(run, moment):
+            break
+        stored = run()
+        known = {}
+        for line in seen.read_text().splitlines():
+            at, text = json.loads(line)
+            assert known.setdefault(at, text) == text, "two noises at one place"
+        assert {at: text for at, (_, text) in kept_in(out).items()} == known
         assert len(pm.Ledger.open(book).entries) == 1
-        assert (out / DRAWS).read_bytes().startswith(whole)
         assert pm.verify(stored, ledger=pm.Ledger.open(book))
-        assert run_in(study(), out, ledger=pm.Ledger.open(book)) == stored
-        moments += 1
-    assert moments >= 30
+        assert run() == stored == json.loads((out / RESULT).read_text())
+        moment += 1
+    assert moment >= 60
 
 
 def test_a_run_killed_for_good_goes_on_in_another_process(place):
@@ -158,64 +146,81 @@ def test_a_run_killed_for_good_goes_on_in_another_process(place):
     )
     pm.Ledger(place / "book", epsilon=2.0, delta=1e-6)
     arguments = [str(place / name) for name in ("study.toml", "out", "book")]
-    before = b""
+    before = {}
     for wait in (0.8, 1.4, 0):
         command = [sys.executable, "-c", code, *arguments, str(wait)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode in (0, -9), done.stderr
-        path = place / "out" / DRAWS
-        now = path.read_bytes() if path.exists() else b""
-        assert now.startswith(before[: before.rfind(b"\n") + 1])
+        now = kept_in(place / "out")
+        assert before.items() <= now.items()
         before = now
     assert len(pm.Ledger.open(place / "book").entries) == 1
     assert pm.verify(place / "out" / RESULT, ledger=place / "book")
 
 
-def test_an_answer_that_cannot_be_kept_is_not_seen(place, monkeypatch, capsys):
-    def full(path, data):
-        raise OSError(28, "No space left on device")
+def full(*_):
+    raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(draws_module, "_append", full)
+
+def test_an_answer_that_cannot_be_kept_is_not_seen(place, monkeypatch, capsys):
+    add = Chain.add
+    monkeypatch.setattr(
+        Chain,
+        "add",
+        lambda self, entries: (full if b"answer" in b"".join(entries) else add)(self, entries),
+    )
     assert call("study", "run", place / "study.toml", "--out", place / "out") == 2
     found = capsys.readouterr()
     assert found.out == ""
-    assert "No space left" in found.err
+    assert "the disk is full" in found.err
+    assert "run the same command again" in found.err
+    assert not kept_in(place / "out")
+    monkeypatch.undo()
+    assert call("study", "run", place / "study.toml", "--out", place / "out") == 0
+
+
+@pytest.mark.parametrize("what", ["a file for people", "the result"])
+def test_a_full_disk_is_said_and_the_run_goes_on(place, monkeypatch, capsys, what):
+    def no_room(*_):
+        raise OSError(28, "No space left on device")
+
+    if what == "the result":
+        monkeypatch.setattr(Chain, "replace", full)
+    else:
+        monkeypatch.setattr(os, "replace", no_room)
+    assert call("study", "run", place / "study.toml", "--out", place / "out") == 2
+    said = "the disk is full. Correct this and run the same command again"
+    assert said in capsys.readouterr().err
     assert not (place / "out" / RESULT).exists()
     monkeypatch.undo()
     assert call("study", "run", place / "study.toml", "--out", place / "out") == 0
 
 
-def test_a_full_disk_is_said_and_the_run_goes_on(place, monkeypatch, capsys):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("privmean.study.run_folder.os.fsync", full)
-    assert call("study", "run", place / "study.toml", "--out", place / "out") == 2
-    assert (
-        "the disk is full. Correct this and run the same command again" in capsys.readouterr().err
-    )
-    monkeypatch.undo()
-    assert call("study", "run", place / "study.toml", "--out", place / "out") == 0
-
-
 # --- what cannot go on ----------------------------------------------------------------------------
-def stopped(place, monkeypatch, moment=14):
-    """A run that was stopped after its charge."""
-    clock = Clock(monkeypatch)
-    clock.at(moment)
-    with pytest.raises(Killed):
-        run_in(read_study(place / "study.toml"), place / "out")
-    clock.left = 0
-    assert (place / "out" / DRAWS).exists()
+def stopped(place, monkeypatch):
+    """A run that was stopped when its second answer was kept."""
+    answer, left = AnswerLog.answer, [2]
+
+    def stopping(*arguments):
+        answer(*arguments)
+        left[0] -= 1
+        if not left[0]:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AnswerLog, "answer", stopping)
+        with pytest.raises(Killed):
+            run_in(read_study(place / "study.toml"), place / "out")
+    assert len(kept_in(place / "out")) == 2
 
 
 def test_a_changed_table_is_refused_without_a_draw(place, monkeypatch):
     stopped(place, monkeypatch)
-    kept = (place / "out" / DRAWS).read_bytes()
+    kept = kept_in(place / "out")
     write_table(place / "panel.csv", seed=2)
     with pytest.raises(CannotResume, match="the table changed"):
         run_in(read_study(place / "study.toml"), place / "out")
-    assert (place / "out" / DRAWS).read_bytes() == kept
+    assert kept_in(place / "out") == kept
 
 
 def changed_digit(path):
@@ -233,11 +238,11 @@ def changed_digit(path):
 
 def test_a_table_changed_under_the_same_size_and_time_is_refused(place, monkeypatch):
     stopped(place, monkeypatch)
-    kept = (place / "out" / DRAWS).read_bytes()
+    kept = kept_in(place / "out")
     changed_digit(place / "panel.csv")
     with pytest.raises(CannotResume, match="the table changed"):
         run_in(read_study(place / "study.toml"), place / "out")
-    assert (place / "out" / DRAWS).read_bytes() == kept
+    assert kept_in(place / "out") == kept
 
 
 def test_another_file_of_the_same_size_and_time_is_refused(place, monkeypatch):
@@ -249,29 +254,19 @@ def test_another_file_of_the_same_size_and_time_is_refused(place, monkeypatch):
         run_in(read_study(place / "study.toml"), place / "out")
 
 
-@pytest.mark.parametrize("touched", ["chmod", "hard link", "touch", "copy in its place", "nothing"])
-def test_a_table_with_the_same_content_is_the_same(place, monkeypatch, touched):
-    stopped(place, monkeypatch)
-    panel = place / "panel.csv"
-    if touched == "chmod":
-        panel.chmod(0o600)
-    elif touched == "hard link":
-        os.link(panel, place / "backup")
-    elif touched == "touch":
-        os.utime(panel, (1e9, 1e9))
-    elif touched == "copy in its place":
-        shutil.copy(panel, place / "other")
-        os.replace(place / "other", panel)
-    assert run_in(read_study(place / "study.toml"), place / "out")
-
-
-def test_of_large_tables_size_and_time_tell(place, monkeypatch):
+def test_of_large_tables_pieces_are_compared(place, monkeypatch):
+    monkeypatch.setattr("privmean.study.table_state.PIECE", 100)
     monkeypatch.setattr("privmean.study.table_state.LARGEST", 1000)
-    stopped(place, monkeypatch)
-    (place / "panel.csv").chmod(0o600)
-    os.utime(place / "panel.csv", (1e9, 1e9))
-    with pytest.raises(CannotResume, match="the table changed"):
-        run_in(read_study(place / "study.toml"), place / "out")
+    panel = place / "panel.csv"
+    state = table_state(pm.Table(panel, person="who"))
+    os.utime(panel, (1e9, 1e9))
+    assert is_table(pm.Table(panel, person="who"), state)
+    text = panel.read_bytes()
+    for place_ in (0, -100):
+        changed = bytearray(text)
+        changed[place_] ^= 1
+        panel.write_bytes(changed)
+        assert not is_table(pm.Table(panel, person="who"), state)
 
 
 @pytest.mark.parametrize("named", ["folder", "pattern"])
@@ -280,43 +275,41 @@ def test_every_file_of_a_table_counts(place, named):
     folder.mkdir()
     for k in range(3):
         (folder / f"{k}.csv").write_text(f"who,y\n{k},1.0\n")
-    source = str(folder if named == "folder" else folder / "*.csv")
+    source = pm.Table(str(folder if named == "folder" else folder / "*.csv"), person="who")
     state = json.loads(json.dumps(table_state(source)))
     assert is_table(source, state)
     changed_digit(folder / "1.csv")
     assert not is_table(source, state)
-    changed_digit(folder / "1.csv")
     (folder / "1.csv").write_text("who,y\n1,1.0\n")
+    assert is_table(source, state)
+    (folder / "notes.txt").touch()  # is no table
     assert is_table(source, state)
     os.rename(folder / "1.csv", folder / "4.csv")
     assert not is_table(source, state)
+    assert not is_table([1, 2], state)
     assert is_table([1, 2], table_state([1, 2]))
-    assert not is_table(source, None)
+    assert not is_table(source, table_state([1, 2]))
+
+
+def test_addresses_are_compared_as_they_are_written():
+    def table(name):
+        return pm.Table(f"postgresql://host/base#{name}", person="who")
+
+    state = json.loads(json.dumps(table_state(table("one"))))
+    assert is_table(table("one"), state)
+    assert not is_table(table("two"), state)
 
 
 def test_what_tells_a_table_is_private_and_forgotten(place, monkeypatch):
     """A digest of a table is no noisy answer: nobody who is shown the folder gets it."""
     stopped(place, monkeypatch)
-    file = place / "out" / "run.json"
-    digest = json.loads(file.read_text())["table"]["digest"]
-    assert file.stat().st_mode & 0o077 == 0
+    log = place / "out" / LOG
+    digest = table_state(pm.Table(place / "panel.csv", person="who"))["digest"].encode()
+    assert digest in log.read_bytes()
+    assert log.stat().st_mode & 0o077 == 0
     assert run_in(read_study(place / "study.toml"), place / "out")
     for path in (place / "out").iterdir():
-        assert digest not in path.read_text()
-    state = json.loads(file.read_text())
-    assert state["table"]["digest"] is None
-    state["table"]["digest"] = digest  # as where a run was stopped just before
-    file.write_text(json.dumps(state))
-    assert run_in(read_study(place / "study.toml"), place / "out")
-    assert digest not in file.read_text()
-
-
-def test_a_copied_folder_is_refused_without_a_draw(place, monkeypatch):
-    stopped(place, monkeypatch)
-    shutil.copytree(place / "out", place / "copy")
-    with pytest.raises(CannotResume, match="is a copy"):
-        run_in(read_study(place / "study.toml"), place / "copy")
-    assert run_in(read_study(place / "study.toml"), place / "out")
+        assert digest not in path.read_bytes()
 
 
 def test_another_study_in_the_folder_is_refused(place):
@@ -331,37 +324,33 @@ def test_a_second_run_in_the_folder_waits_for_nobody(place):
         run_in(read_study(place / "study.toml"), place / "out")
 
 
-@pytest.mark.parametrize("change", ["an answer", "a line lost", "no JSON"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE privmean_entries AS e SET payload = (SELECT payload FROM privmean_entries"
+        " WHERE number = e.number + 1) WHERE number = 3",
+        "DELETE FROM privmean_entries WHERE number = 4",
+        "UPDATE privmean_entries SET payload = x'3f' WHERE number = 3",
+    ],
+)
 def test_damaged_answers_are_refused_and_nothing_is_drawn_again(place, monkeypatch, change):
     stopped(place, monkeypatch)
-    path = place / "out" / DRAWS
-    lines = path.read_text().splitlines(keepends=True)
-    if change == "an answer":
-        parts = json.loads(lines[0])
-        parts[2] = json.loads(lines[1])[2]
-        lines[0] = json.dumps(parts) + "\n"
-    elif change == "no JSON":
-        lines[0] = "?\n"
-    else:
-        parts = json.loads(lines[0])
-        lines[0] = json.dumps([parts[0], parts[1][:-1] + "0", *parts[2:]]) + "\n"
-    path.write_text("".join(lines))
-    kept = path.read_bytes()
-    with pytest.raises(CannotResume):
-        run_in(read_study(place / "study.toml"), place / "out")
-    assert path.read_bytes() == kept
+    with contextlib.closing(sqlite3.connect(place / "out" / LOG)) as link, link:
+        link.execute(change)
+    for _ in range(2):
+        with pytest.raises(CannotResume, match="is damaged|is an old copy"):
+            run_in(read_study(place / "study.toml"), place / "out")
 
 
-def kept_as(path, text):
-    """A forged file of one answer, with its check made anew, and the question that asks for it."""
+def kept_as(text):
+    """What a forged answer is read as, by the question that asks for it."""
 
     class Asked:
         events = ()
 
-    what = draws_module._what(Asked())
-    line = ["q/0", what, text, draws_module._check("q/0", what, text)]
-    path.write_text(json.dumps(line) + "\n")
-    return AnswerLog(path).answer("q", Asked(), lambda: pytest.fail("drawn again"))
+    kept = {"q/0": (answer_log._what(Asked()), text)}
+    answers = AnswerLog(kept, lambda *_: pytest.fail("drawn again"))
+    return answers.answer("q", Asked(), lambda: pytest.fail("drawn again"))
 
 
 @pytest.mark.parametrize(
@@ -379,12 +368,11 @@ def kept_as(path, text):
         "[" * 100000,
     ],
 )
-def test_kept_answers_can_do_nothing_but_be_answers(tmp_path, text):
+def test_kept_answers_can_do_nothing_but_be_answers(text):
     """A file that somebody forged makes no object that no mechanism answers with, and runs
     nothing."""
     with pytest.raises(CannotResume, match="no answer"):
-        kept_as(tmp_path / DRAWS, text)
-    assert [item.name for item in tmp_path.iterdir()] == [DRAWS]
+        kept_as(text)
 
 
 def test_a_pickle_is_no_answer(tmp_path):
@@ -397,7 +385,7 @@ def test_a_pickle_is_no_answer(tmp_path):
 
     for text in (pickle.dumps(Evil(), 0).decode(), base64.b64encode(pickle.dumps(Evil())).decode()):
         with pytest.raises(CannotResume, match="no answer"):
-            kept_as(tmp_path / DRAWS, text)
+            kept_as(text)
     assert not (tmp_path / "owned").exists()
 
 
@@ -405,10 +393,10 @@ def test_no_seed_and_no_raw_noise_is_in_any_file(place):
     run_in(read_study(place / "study.toml"), place / "out")
     names = {path.name for path in (place / "out").iterdir()}
     assert names == {
-        "study.lock", "run.json", "receipt.json", "draws.jsonl", "release.json", "report.html",
-        "level.csv", "trend.csv", "slope.csv",
+        "run.log", "receipt.json", "release.json", "report.html", "level.csv", "trend.csv",
+        "slope.csv",
     }  # fmt: skip
-    for name in names - {"draws.jsonl"}:
+    for name in names - {"run.log"}:
         assert "seed" not in (place / "out" / name).read_text()
 
 
@@ -548,12 +536,6 @@ def test_the_published_schema_is_that_of_the_declarations():
     assert problems(stated, study_schema()) != []
     with pytest.raises(ArgumentError):
         study_of(stated)
-
-
-def test_run_json_names_the_place_and_no_person(place):
-    run_in(read_study(place / "study.toml"), place / "out")
-    stated = json.loads((place / "out" / RUN).read_text())
-    assert set(stated) == {"run", "declared", "plan", "table", "place"}
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -65,6 +65,11 @@ def run(
     ledger: opt.Ledger = None,
     label: Annotated[str | None, "Label the charge."] = None,
     analyst: Annotated[str, "Name the analyst in the ledger and the report."] = "",
+    moved: Annotated[
+        bool,
+        "Accept a moved folder; never use the original again.",
+        "--moved",
+    ] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Run a study, or continue a run that was stopped.
@@ -79,7 +84,9 @@ def run(
     book = None if ledger is None else Ledger.open(ledger)
     before = (out / "release.json").exists()
     with _in_the_file():
-        stored = run_in(read_study(study), out, ledger=book, label=label, analyst=analyst)
+        stored = run_in(
+            read_study(study), out, ledger=book, label=label, analyst=analyst, moved=moved
+        )
     typer.echo(json.dumps(stored, allow_nan=False) if as_json else told(stored, out, before))
     if not all(answered(question) for question in stored["questions"]):
         raise typer.Exit(opt.PRIVATE_FAILURE)

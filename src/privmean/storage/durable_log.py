@@ -45,6 +45,10 @@ class LogExists(ArgumentError):
     """There is a file of this name, or another process makes it just now."""
 
 
+class LogInUse(ArgumentError):
+    """Another process or thread holds the log."""
+
+
 class DurableLog:
     """A log, held by one process until `close`; or shared, and then held in each `turn` alone.
 
@@ -91,7 +95,10 @@ class DurableLog:
             try:
                 if instead:
                     draft.chmod(real.stat().st_mode & 0o7777)
+                if real.exists() and not instead:
+                    raise FileExistsError
                 identity, last = _fill(draft, kind, entries, instead)
+                _witnessed(identity, last)  # first: what has a name is known
                 _name(draft, real, instead=bool(instead))
             finally:
                 draft.unlink(missing_ok=True)
@@ -102,12 +109,6 @@ class DurableLog:
             raise ArgumentError(
                 name, str(path), f"cannot be created ({_text(error)})", "name another file"
             ) from None
-        witness = Witness(identity)
-        witness.lock(None)
-        seen = witness.read()
-        if seen is None or seen.number < last.number:
-            witness.note(last, durable=True)
-        witness.close()
 
     @classmethod
     def open(
@@ -340,7 +341,9 @@ class DurableLog:
         )
 
     def _in_use(self) -> ArgumentError:
-        return self._refused("is in use by another process or thread", "wait for its end")
+        return LogInUse(
+            self._name, str(self.path), "is in use by another process or thread", "wait for its end"
+        )
 
     def _refused(self, problem: str, remedy: str) -> ArgumentError:
         return ArgumentError(self._name, str(self.path), problem, remedy)
@@ -371,6 +374,16 @@ def _fill(draft: Path, kind: str, entries: Iterable[bytes], identity: str) -> tu
     finally:
         link.close()
     return identity, chain.last
+
+
+def _witnessed(identity: str, last: Seen) -> None:
+    """Note the last entry of a new log."""
+    witness = Witness(identity)
+    witness.lock(None)
+    seen = witness.read()
+    if seen is None or seen.number < last.number:
+        witness.note(last, durable=True)
+    witness.close()
 
 
 def _name(draft: Path, path: Path, *, instead: bool) -> None:

@@ -8,17 +8,12 @@ drawn again. docs/proofs/study.md, section 4.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from privmean.errors import PrivmeanError
 from privmean.mechanisms.curator import Mechanism
 from privmean.privacy.canonical_json import digest
-from privmean.storage.file_io import sync_folder, write_all
 from privmean.study.stored_answers import NoAnswer, read, written
 
 Exact = TypeVar("Exact")
@@ -31,42 +26,21 @@ class CannotResume(PrivmeanError):
 
 
 class AnswerLog:
-    """The answers of one run, in a file of lines that are only added. counted: told of each that
-    was kept, before it is seen."""
+    """The answers of one run.
 
-    def __init__(self, path: Path, counted: Callable[[], None] = lambda: None) -> None:
-        self._path, self._counted = path, counted
-        self._kept: dict[str, tuple[str, str]] = {}
+    kept: those of before, each under its place as (mechanism, text). keep: what makes one durable,
+    told of place, mechanism and text; a PrivmeanError of it ends the run.
+    """
+
+    def __init__(
+        self, kept: Mapping[str, tuple[str, str]], keep: Callable[[str, str, str], object]
+    ) -> None:
+        self._kept, self._keep = kept, keep
         self._places: dict[str, int] = {}
-        self._read()
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
     def of(self, question: str) -> Question:
         """The answers of one question."""
         return Question(self, question)
-
-    def _read(self) -> None:
-        try:
-            data = self._path.read_bytes()
-        except FileNotFoundError:
-            return
-        *lines, rest = data.split(b"\n")
-        for number, line in enumerate(lines, 1):
-            try:
-                at, what, answer, check = json.loads(line)
-            except ValueError:
-                raise CannotResume(
-                    f"{self._path}: line {number} is damaged: the budget is gone"
-                ) from None
-            if check != _check(at, what, answer):
-                raise CannotResume(f"{self._path}: line {number} was changed: the budget is gone")
-            self._kept[at] = (what, answer)
-        if rest:  # cut off while it was written: nobody saw that answer
-            with self._path.open("r+b") as file:
-                file.truncate(len(data) - len(rest))
-                os.fsync(file.fileno())
 
     def answer(
         self, question: str, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]
@@ -91,17 +65,10 @@ class AnswerLog:
                 ) from None
             return found
         noisy = draw()
-        text = written(noisy)
-        line = json.dumps([at, what, text, _check(at, what, text)]).encode() + b"\n"
         try:
-            _append(self._path, line)
-            self._counted()
-        except OSError as error:
-            raise CannotResume(
-                f"{self._path} cannot be written ({error.strerror}); run again when it can: the "
-                "run goes on from the answers that were kept"
-            ) from None
-        self._kept[at] = (what, text)
+            self._keep(at, what, written(noisy))
+        except PrivmeanError as error:
+            raise CannotResume(f"{error} To go on, run the same command again") from None
         return noisy
 
 
@@ -120,16 +87,3 @@ def _what(mechanism: Mechanism[Any, Any]) -> str:
     """A mechanism by its kind and its public parameters."""
     losses = [loss.to_dict() for loss in mechanism.events]
     return digest(PURPOSE, {"mechanism": type(mechanism).__name__, "losses": losses})
-
-
-def _check(at: str, what: str, answer: str) -> str:
-    return hashlib.sha256(f"{at}\n{what}\n{answer}".encode()).hexdigest()
-
-
-def _append(path: Path, data: bytes) -> None:
-    new = not path.exists()
-    with path.open("ab", buffering=0) as file:
-        write_all(file.fileno(), data)
-        os.fsync(file.fileno())
-    if new:
-        sync_folder(path.parent)

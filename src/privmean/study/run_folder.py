@@ -1,12 +1,10 @@
 """The folder of a run: who runs there, what was charged, what was drawn, what came out.
 
-Order, each step on the disk before the next: the folder is claimed (`run.json`), the ledger charged
-under the run's id, the receipt written, every noisy answer kept before it is seen, the report.
-Whatever moment a run stops at, the next run in the same folder goes on: it charges nothing twice
-(the ledger knows the run's id) and draws nothing twice. docs/proofs/study.md, section 4.
-
-The lock is what the folder is known by: `run.json` names its device, inode and birth, and it grows
-by a byte with each answer kept, so that answers that are missing are noticed.
+Its log (`run.log`, see `privmean.storage.durable_log`) is held while a run lasts. Order, each step
+on the disk before the next: the claim, the charge of the ledger under the run's id, its receipt,
+every noisy answer before it is seen, the result. Whatever moment a run stops at, the next run in
+the same folder goes on: it charges nothing twice (the ledger knows the run's id) and draws nothing
+twice. docs/proofs/study.md, section 4. All other files are for people.
 """
 
 from __future__ import annotations
@@ -14,238 +12,203 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.storage.file_identity import Identity, names_of
-from privmean.storage.file_io import os_error_text, sync_folder, write_all
+from privmean.storage.durable_log import DurableLog, LogExists, LogInUse
+from privmean.storage.file_io import os_error_text, sync_folder
 from privmean.study.answer_log import AnswerLog, CannotResume
 from privmean.study.table_state import is_table, table_state
 
 if TYPE_CHECKING:
     from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.storage.entry_chain import Entry
 
-PRIVATE = 0o600
-LOCK, RUN, RECEIPT, DRAWS, RESULT = (
-    "study.lock", "run.json", "receipt.json", "draws.jsonl", "release.json",
-)  # fmt: skip
+KIND = "study run"
+LOG, RECEIPT, RESULT = "run.log", "receipt.json", "release.json"
+OLDER = "run.json"  # of a run of 0.2
+CLAIM, CHARGE, ANSWER, END = "claim", "receipt", "answer", "end"  # what an entry says
+AGAIN = "Correct this and run the same command again: nothing is charged or drawn twice."
+SPENT = "What it charged stays charged. For a new study, take another folder."
 
 
 class RunFolder:
     """One run's folder, held while the run lasts; make it with `held`."""
 
-    def __init__(self, path: Path, lock: int) -> None:
-        self.path, self._lock, self._declared = path, lock, ""
-        self.run_id = uuid.uuid4().hex
-        state = self._state(RUN)
-        if state is not None:
-            self.run_id = str(state["run"])
-            if not self._is_at(state.get("place")):
-                raise CannotResume(
-                    f"{path} is a copy: the run that was begun in the folder it was copied from "
-                    "goes on there, or its budget is gone"
-                )
-            if names_of(lock) > 1 and not self.finished:
-                raise ArgumentError(
-                    "out",
-                    str(path / LOCK),
-                    f"has {names_of(lock)} names (hard links), so that another folder could "
-                    "continue the same run",
-                    "remove the other folder, or its name of this file",
-                )
+    def __init__(self, path: Path) -> None:
+        self.path, self.run_id = path, uuid.uuid4().hex
+        self._declared: Mapping[str, Any] = {}
+        self._facts: dict[str, Any] = {}
+        self.answers: dict[str, tuple[str, str]] = {}
+        self._log: DurableLog | None = None  # of a run of 0.2 there is none
 
     @property
     def finished(self) -> bool:
         """Whether the result is there."""
-        return (self.path / RESULT).exists()
+        return END in self._facts
 
-    @property
-    def begun(self) -> bool:
-        """Whether a run was begun here."""
-        return (self.path / RUN).exists()
+    def open(self, *, moved: bool = False) -> None:
+        """Hold the folder's log, which is made if no run was begun here."""
+        path = self.path / LOG
+        if not path.exists():
+            if (self.path / OLDER).exists():
+                self._read_older()
+                return
+            if (self.path / RECEIPT).exists() or (self.path / RESULT).exists():
+                raise CannotResume(
+                    f"{path} is missing, but a run was begun here: its answers would be drawn a "
+                    f"second time. Put the newest one back. {SPENT}"
+                )
+            with suppress(LogExists):  # another run was faster
+                DurableLog.create(path, KIND, name="out")
+        try:
+            self._log = DurableLog.open(path, KIND, self._take, name="out", moved=moved)
+        except LogInUse:
+            raise ArgumentError(
+                "out", str(self.path), "is used by another run", "wait for the other run to end"
+            ) from None
+        except ArgumentError as refused:
+            remedy = refused.remedy[0].upper() + refused.remedy[1:]
+            raise CannotResume(f"{path} {refused.problem}. {remedy}. {SPENT}") from None
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._log is not None:
+            self._log.close()
 
     def result(self) -> dict[str, Any]:
         """The stored result."""
-        self._forget_digest()
-        found: dict[str, Any] = json.loads((self.path / RESULT).read_text())
+        if not (self.path / RESULT).exists():
+            self.write(RESULT, self._facts[END])
+        found: dict[str, Any] = json.loads(self._facts[END])
         return found
 
-    def bind(self, declared: str) -> None:
-        """Hold the run of this study and of no other; ArgumentError where another lies here."""
+    def bind(self, declared: Mapping[str, Any]) -> None:
+        """Hold the run of what is declared and no other; ArgumentError where another lies here."""
         self._declared = declared
-        before = self._state(RUN)
-        if before is not None and before.get("declared") != declared:
+        before = self._facts[CLAIM]["declared"] if CLAIM in self._facts else {}
+        changed = [name for name, said in before.items() if declared.get(name) != said]
+        if changed:
             raise ArgumentError(
                 "out",
                 str(self.path),
-                "holds the run of another study, or of an earlier version of this one",
+                "holds the run of another study, or of an earlier version of this one (changed: "
+                f"{', '.join(changed)})",
                 "name another folder; what was charged for that run stays charged",
             )
 
-    def finish(self, result: str) -> None:
-        """Store the result: the run is finished."""
-        self.write(RESULT, result)
-        self._forget_digest()
-
-    def _forget_digest(self) -> None:
-        """Take the digest of the table out of `run.json`: it is no noisy answer."""
-        state = self._state(RUN) or {}
-        table = state.get("table")
-        if isinstance(table, dict) and table.get("digest") is not None:
-            kept = {**state, "table": {**table, "digest": None}}
-            self.write(RUN, json.dumps(kept), PRIVATE)
-
-    def claim(self, plan: str, table: object) -> None:
-        """Bind the folder to a plan (its digest) and a table; Gone if either changed since a run
-        was begun here."""
-        before = self._state(RUN)
+    def claim(self, plan: str, source: object) -> None:
+        """Bind the folder to a plan (its digest) and a table; CannotResume if either changed since
+        a run was begun here."""
+        before = self._facts.get(CLAIM)
         if before is None:
-            stated = {
-                "run": self.run_id,
-                "declared": self._declared,
-                "plan": plan,
-                "table": table_state(table),
-                "place": self._place(),
-            }
-            self.write(RUN, json.dumps(stated), PRIVATE)
+            stated = {"run": self.run_id, "declared": self._declared, "plan": plan}
+            self._add(CLAIM, {**stated, "table": table_state(source)})
             return
-        if self._tells_more_than(before["place"]):
-            self.write(RUN, json.dumps({**before, "place": self._place()}), PRIVATE)
         for same, words in (
             (
-                before.get("plan") == plan,
+                before["plan"] == plan,
                 "the questions, the budget, the people or privmean itself changed",
             ),
             (
-                is_table(table, before.get("table")),
+                is_table(source, before["table"]),
                 "the table changed: answers about two tables would be mixed",
             ),
         ):
             if not same:
-                raise CannotResume(
-                    f"{self.path}: a run was begun here and {words}. What it charged stays "
-                    "charged; take another folder for a new study"
-                )
+                raise CannotResume(f"{self.path}: a run was begun here and {words}. {SPENT}")
 
     def charged(self, entry: LedgerEntry | None) -> None:
         """Keep the receipt of the charge."""
-        if not (self.path / RECEIPT).exists():
+        if CHARGE not in self._facts:
             line = None if entry is None else {"number": entry.number, "digest": entry.digest}
-            self.write(RECEIPT, json.dumps({"run": self.run_id, "ledger": line}))
+            self._add(CHARGE, {"run": self.run_id, "ledger": line})
+        if not (self.path / RECEIPT).exists():
+            self.write(RECEIPT, json.dumps(self._facts[CHARGE]))
 
     def draws(self) -> AnswerLog:
-        """The answers kept so far; Gone if some are missing."""
-        draws = AnswerLog(self.path / DRAWS, self._counted)
-        missing = os.fstat(self._lock).st_size - len(draws)
-        if missing > 0:
-            raise CannotResume(
-                f"{self.path / DRAWS} is an old copy, or was removed: {missing} answers of this "
-                "run are missing, and would be drawn a second time; put the newest one back"
-            )
-        with suppress(OSError):  # kept by a run that was stopped then, or by an older version
-            self._counted(-missing)
-        return draws
+        """The answers kept so far, and where those to come are kept."""
+        return AnswerLog(self.answers, lambda *answer: self._add(ANSWER, answer))
 
-    def write(self, name: str, text: str, mode: int = 0o666) -> None:
-        """A whole file, or none. mode: who may read it, as far as the process lets anybody."""
+    def finish(self, result: str) -> None:
+        """Store the result: the run is finished. What the table was is forgotten, since its digest
+        is no noisy answer."""
+        claim = {name: said for name, said in self._facts[CLAIM].items() if name != "table"}
+        answers = [(ANSWER, (at, *answer)) for at, answer in self.answers.items()]
+        entries = [(CLAIM, claim), (CHARGE, self._facts[CHARGE]), *answers, (END, result)]
+        assert self._log is not None
+        if not self._log.replace(_entry(*entry) for entry in entries):
+            raise PrivmeanError(f"{self.path / LOG}: the disk is full. {AGAIN}")
+        self._facts |= {CLAIM: claim, END: result}
+
+    def write(self, name: str, text: str) -> None:
+        """A whole file, or none."""
         draft = self.path / f".{name}.draft"
-
-        def opener(path: str, flags: int) -> int:
-            return os.open(path, flags, mode)
-
         try:
             draft.unlink(missing_ok=True)  # of a run that was stopped
-            with open(draft, "w", encoding="utf-8", opener=opener) as file:
+            with open(draft, "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(draft, self.path / name)
         except OSError as error:
             raise PrivmeanError(
-                f"{self.path / name}: cannot be written: {os_error_text(error)}. "
-                "Correct this and run the same command again: nothing is charged or "
-                "drawn twice."
+                f"{self.path / name}: cannot be written: {os_error_text(error)}. {AGAIN}"
             ) from None
         sync_folder(self.path)
 
-    def _state(self, name: str) -> dict[str, Any] | None:
-        try:
-            found = json.loads((self.path / name).read_text())
-        except FileNotFoundError:
-            return None
-        except ValueError:
+    def _add(self, name: str, said: Any) -> None:
+        assert self._log is not None
+        entry = _entry(name, said)
+        self._log.append(entry)
+        self._know(entry)
+
+    def _take(self, entry: Entry) -> None:
+        self._know(entry.payload)
+
+    def _know(self, entry: bytes) -> None:
+        ((name, said),) = json.loads(entry).items()
+        if name == ANSWER:
+            at, *answer = said
+            self.answers[at] = tuple(answer)
+            return
+        self._facts[name] = said
+        if name == CLAIM:
+            self.run_id = said["run"]
+
+    def _read_older(self) -> None:
+        """A run of 0.2, of which only the result is read."""
+        if not (self.path / RESULT).exists():
             raise CannotResume(
-                f"{self.path / name} is damaged: the budget of its run is gone"
-            ) from None
-        return found if isinstance(found, dict) else None
-
-    def _counted(self, answers: int = 1) -> None:
-        """So many more answers are kept."""
-        write_all(self._lock, b"." * answers)
-
-    def _place(self) -> list[int | None]:
-        """Where the lock lies: a copy of the folder lies elsewhere."""
-        here = Identity.of(self._lock)
-        return [os.fstat(self._lock).st_dev, here.inode, here.born]
-
-    def _is_at(self, place: object) -> bool:
-        recorded = _recorded(place)
-        if recorded is None:
-            return False
-        device, file = recorded
-        return os.fstat(self._lock).st_dev == device and Identity.of(self._lock).is_of(file)
-
-    def _tells_more_than(self, place: object) -> bool:
-        recorded = _recorded(place)
-        return recorded is not None and Identity.of(self._lock).tells_more_than(recorded[1])
+                f"{self.path}: a run of privmean 0.2 was stopped here. End it with that version. "
+                f"{SPENT}"
+            )
+        result = (self.path / RESULT).read_text()
+        stored = json.loads(result)
+        declared = {name: stored[name] for name in ("name", "level", "simultaneous")}
+        self._facts = {CLAIM: {"declared": declared}, END: result}
 
 
-def _recorded(place: object) -> tuple[int, Identity] | None:
-    """A place as stored, without a birth by older versions: (device, file); None if it is none."""
-    match place:
-        case [int(device), int(inode)] | [int(device), int(inode), None]:
-            return device, Identity(inode)
-        case [int(device), int(inode), int(born)]:
-            return device, Identity(inode, born)
-    return None
+def _entry(name: str, said: Any) -> bytes:
+    return json.dumps({name: said}).encode()
 
 
 @contextmanager
-def held(path: str | os.PathLike[str]) -> Iterator[RunFolder]:
-    """The folder, made if it is not there, closed to every other run meanwhile."""
-    folder = Path(path)
+def held(path: str | os.PathLike[str], *, moved: bool = False) -> Iterator[RunFolder]:
+    """The folder, made if it is not there, closed to every other run meanwhile. moved: the caller's
+    word that it is the newest copy and that no other is used again."""
+    folder = RunFolder(Path(path))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        folder.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ArgumentError(
             "out", str(path), f"cannot be used: {error.strerror}", "name a folder to write to"
         ) from None
     try:
-        _hold(lock, path)
-        yield RunFolder(folder, lock)
+        folder.open(moved=moved)
+        yield folder
     finally:
-        os.close(lock)  # which releases the lock
-
-
-def _hold(lock: int, path: str | os.PathLike[str]) -> None:
-    busy = ArgumentError(
-        "out", str(path), "is used by another run", "wait for the other run to end"
-    )
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        try:
-            msvcrt.locking(lock, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        except OSError:
-            raise busy from None
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise busy from None
+        folder.close()

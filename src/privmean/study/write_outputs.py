@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from privmean.data.table import Table
-from privmean.privacy.canonical_json import digest
 from privmean.release.result_rows import NAMES
 from privmean.study.run_folder import RunFolder, held
 from privmean.study.run_study import run
@@ -33,25 +32,32 @@ def run_in(
     noise: Noise | None = None,
     label: str | None = None,
     analyst: str = "",
+    moved: bool = False,
 ) -> dict[str, Any]:
     """Run a study in a folder, or go on with the run that was begun there, or give its result.
 
+    moved: the caller's word that the folder, moved from another machine, is the newest copy.
+
     Returns what release.json holds. Raises ArgumentError, InfeasibleError or BudgetExceededError
-    before
-    anything is spent; `Gone` where a run was begun that cannot go on, saying why: its budget is
-    spent then.
+    before anything is spent; CannotResume where a run was begun that cannot go on, saying why: its
+    budget is spent then.
     """
-    with held(out) as folder:
-        folder.bind(declared(study))
+    with held(out, moved=moved) as folder:
+        folder.bind(declared(study, noise))
         if not folder.finished:
             _run(study, folder, ledger, noise, label, analyst)
         return folder.result()
 
 
-def declared(study: Study) -> str:
-    """What a study says, as a digest: a folder holds the run of one study."""
-    said = study.options
-    words = {
+def declared(study: Study, noise: Noise | None = None) -> dict[str, Any]:
+    """What a study says, beside its table's content: a folder holds the run of one study."""
+    said, source = study.options, study.source
+    noise = said.noise if noise is None else noise
+    table: dict[str, Any] = {}
+    if isinstance(source, Table):  # ids that are no column lie in memory
+        person = source.person if isinstance(source.person, str) else None
+        table = {"person": person, "text options": repr(sorted(source.text.items()))}
+    return table | {
         "name": study.name,
         "budget": said.budget.to_dict(),
         "neighbors": said.budget.neighbors,
@@ -59,8 +65,8 @@ def declared(study: Study) -> str:
         "level": said.level,
         "simultaneous": study.simultaneous,
         "questions": [repr(item) for item in study.questions.values()],
+        "secure noise": noise is None or noise.secure,
     }
-    return digest("privmean study", words)
 
 
 def _run(
@@ -71,7 +77,6 @@ def _run(
     label: str | None,
     analyst: str,
 ) -> None:
-    source = study.source.source if isinstance(study.source, Table) else None
     draws = folder.draws()
     found = run(
         study,
@@ -81,7 +86,7 @@ def _run(
         analyst=analyst,
         run_id=folder.run_id,
         draws=draws.of,
-        claimed=lambda plan: folder.claim(plan.digest, source),
+        claimed=lambda plan: folder.claim(plan.digest, study.source),
         charged=folder.charged,
     )
     stored = found.to_dict()
