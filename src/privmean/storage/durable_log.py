@@ -21,20 +21,24 @@ import os
 import secrets
 import sqlite3
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from privmean.errors import ArgumentError, PrivmeanError
+from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
 from privmean.storage import older_logs
 from privmean.storage.entry_chain import Broken, Chain, Entry, disagreement
 from privmean.storage.file_io import is_at, no_file, os_error_text, require_process, sync_folder
 from privmean.storage.witness import Seen, Witness
 
 MARK = 0x707276A1  # in the head of a SQLite file: a log of privmean
-UNREACHABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
+UNREACHABLE = (
+    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+)  # fmt: skip
 WAIT = 60.0  # seconds that SQLite waits for a process that does not share the witness
 
 
@@ -60,7 +64,9 @@ class DurableLog:
         self._shared, self._process, self._turn = shared, os.getpid(), threading.RLock()
         self._link: sqlite3.Connection | None = None
         self._witness: Witness | None = None
-        self._chain = Chain(self._execute)
+        self._place: tuple[int, int] | None = None
+        me = weakref.proxy(self)  # without a cycle the file is let go with the last reference
+        self._chain = Chain(lambda statement, values: me._execute(statement, values))
         self.identity = ""
         self.size = 0  # bytes of the entries
         _used.add(self)
@@ -139,6 +145,10 @@ class DurableLog:
         with self._turn:
             try:
                 self._begin(None, known=True)
+            except BaseException:  # what was taken may not be what is there
+                self.close()
+                raise
+            try:
                 yield
             finally:
                 self._end()
@@ -167,6 +177,15 @@ class DurableLog:
     def entries(self) -> Iterator[bytes]:
         """All entries again, the oldest first."""
         return self._chain.payloads()
+
+    @property
+    def usable(self) -> bool:
+        """Whether this process has the file open that has the name now."""
+        return (
+            self._link is not None
+            and self._process == os.getpid()
+            and self._place == _place(self.path)
+        )
 
     def close(self) -> None:
         """Let go of the file."""
@@ -227,6 +246,7 @@ class DurableLog:
         try:
             if not self.path.stat().st_size:
                 raise self._refused("is empty", "put its content back, or delete it")
+            self._place = _place(self.path)
             self._link = link = sqlite3.connect(
                 f"{self.path.as_uri()}?mode=rw",
                 uri=True,
@@ -249,29 +269,39 @@ class DurableLog:
                 self._connect()
                 return
             raise self._unread(error) from None
-        if kind != self.kind:
+        if kind != self.kind or not self.identity.isalnum():  # it names a file
             raise self._not_one()
         self._witness = Witness(self.identity)
 
     def _converted(self) -> bool:
         """Whether the file was one of 0.2, which is a log of today from now on."""
         self.close()
-        handle = older_logs.locked(self.path)
-        if handle is None:
-            raise self._in_use()
-        try:
-            if not is_at(handle, self.path):  # another process was faster
+        with _converting:  # to close a file of SQLite lets go of all that this process holds of it
+            if _is_database(self.path):  # another thread was faster
                 return True
-            found = older_logs.entries_of(self.path, self.kind)
-            if found is None:
-                return False
-            entries, identity = found
-            self.create(self.path, self.kind, entries, name=self._name, instead=identity)
-            older_logs.forget(self.path)
-        except older_logs.OlderLog as refused:
-            raise self._refused(refused.problem, refused.remedy) from None
-        finally:
-            os.close(handle)
+            try:
+                with older_logs.locked(self.path, wait=self._shared) as handle:
+                    if not is_at(handle, self.path):  # another process was faster
+                        return True
+                    older = older_logs.entries_of(self.path, self.kind)
+                    if older is None:
+                        return _is_database(self.path)
+                    self.create(
+                        self.path,
+                        self.kind,
+                        older.entries,
+                        name=self._name,
+                        instead=older.identity,
+                    )
+                    older_logs.forget(self.path, handle)
+            except older_logs.OlderLog as refused:
+                raise self._refused(refused.problem, refused.remedy) from None
+            except BlockingIOError:
+                raise self._in_use() from None
+            except OSError as error:
+                raise self._refused(f"cannot be opened ({_text(error)})", "check it") from None
+        if older.notice:
+            warnings.warn(f"{self.path}: {older.notice}", PrivmeanWarning, stacklevel=7)
         return True
 
     def _begin(self, patience: float | None, *, known: bool) -> None:
@@ -321,7 +351,7 @@ class DurableLog:
         text = str(error)
         if "locked" in text:
             return self._in_use()
-        if getattr(error, "sqlite_errorcode", None) in UNREACHABLE:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNREACHABLE:
             return self._refused(f"cannot be opened ({_text(error)})", "check the path")
         return self._not_one() if "not a database" in text else self._damaged()
 
@@ -385,12 +415,38 @@ def _name(draft: Path, path: Path, *, instead: bool) -> None:
         os.rename(draft, path)
 
 
+def _place(path: Path) -> tuple[int, int] | None:
+    """Which file has the name; None if none has."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_database(path: Path) -> bool:
+    link = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+    try:
+        link.execute("PRAGMA application_id")
+    except sqlite3.DatabaseError as error:
+        return "not a database" not in str(error)
+    finally:
+        link.close()
+    return True
+
+
 def _text(error: OSError | sqlite3.Error) -> str:
     if isinstance(error, OSError):
         return os_error_text(error)
-    return "the disk is full" if "is full" in str(error) else str(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return {
+        sqlite3.SQLITE_FULL: "the disk is full",
+        sqlite3.SQLITE_IOERR: "the disk is full or cannot be written",
+        sqlite3.SQLITE_READONLY: "it may not be written",
+    }.get(code, "SQLite cannot use it")
 
 
+_converting = threading.Lock()
 _used: weakref.WeakSet[DurableLog] = weakref.WeakSet()
 
 
