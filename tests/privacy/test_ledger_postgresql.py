@@ -218,6 +218,20 @@ def test_a_changed_row_is_noticed(server, place):
         _ = pm.Ledger.open(place).entries
 
 
+def test_a_backup_put_back_is_refused(server, place):
+    """As it was before the last charge, which nothing in the database tells."""
+    import psycopg
+
+    pm.Ledger(place, epsilon=1.0)
+    charge(place, 0.5)
+    charge(place, 0.5)
+    name = place.partition("#")[2]
+    with psycopg.connect(server.url) as connection:
+        connection.execute("delete from privmean_ledger where ledger = %s and number = 2", (name,))
+    with pytest.raises(ArgumentError, match="old copy: it holds 2 entries, and 3 were written"):
+        charge(place, 0.5)
+
+
 def test_the_commands_make_show_check_and_plan(place, capsys):
     assert run(["ledger", "create", place, "--epsilon", "2"]) == 0
     assert run(["ledger", "create", place, "--epsilon", "2"]) == 2

@@ -66,7 +66,7 @@ class DurableLog:
         self._witness: Witness | None = None
         self._place: tuple[int, int] | None = None
         me = weakref.proxy(self)  # without a cycle the file is let go with the last reference
-        self._chain = Chain(lambda *given: me._execute(*given))
+        self._chain = Chain(lambda *given: me._execute(*given))  # noqa: PLW0108 - would hold it
         self.identity = ""
         self.size = 0  # bytes of the entries
         _used.add(self)
