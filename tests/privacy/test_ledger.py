@@ -378,6 +378,25 @@ def test_another_ledger_of_the_same_name_is_noticed(tmp_path):
         charge(ledger)
 
 
+def test_a_process_that_reads_the_file_by_hand_loses_no_charge(tmp_path):
+    """It lets go of SQLite's locks by that, and others take away what lies beside the file."""
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, epsilon=0.3)
+    charge(ledger)
+    assert path.read_bytes()
+    subprocess.run([sys.executable, "-c", ONE, str(path)], check=True)
+    assert charge(ledger).number == 3
+    for each in (ledger, Ledger(path)):
+        with pytest.raises(BudgetExceededError):
+            charge(each)
+
+
+ONE = """
+import sys, privmean as pm
+pm.Ledger.open(sys.argv[1]).charge(pm.Budget(0.1), "replace-one")
+"""
+
+
 def test_a_forked_process_goes_on_with_the_ledger(tmp_path):
     ledger = Ledger(tmp_path / "ledger", epsilon=1.0)
     charge(ledger)

@@ -133,7 +133,7 @@ def check(ledger: Place) -> None:
     typer.echo(
         f"{len(entries)} charges, each chained to the one before; {book.left().describe()} "
         f"of {book.total.describe()} is left\nlast digest: {last}\n"
-        "the newest that was used by this user on this machine; compare the last digest with others"
+        "it is the newest that you used on this machine; compare the last digest with other users"
     )
 
 

@@ -64,7 +64,7 @@ class DurableLog:
         self._shared, self._process, self._turn = shared, os.getpid(), threading.RLock()
         self._link: sqlite3.Connection | None = None
         self._witness: Witness | None = None
-        self._place: tuple[int, int] | None = None
+        self._places: list[tuple[int, int] | None] = []
         me = weakref.proxy(self)  # without a cycle the file is let go with the last reference
         self._chain = Chain(lambda *given: me._execute(*given))  # noqa: PLW0108 - would hold it
         self.identity = ""
@@ -133,6 +133,7 @@ class DurableLog:
         try:
             log._connect()
             log._begin(None if shared else patience, known=moved)
+            log._places.append(_place(log._beside))
             log._end()
         except BaseException:
             log.close()
@@ -180,12 +181,18 @@ class DurableLog:
 
     @property
     def usable(self) -> bool:
-        """Whether this process has the file open that has the name now."""
+        """Whether this process has the file open that has the name now, and what SQLite has beside
+        it: another process takes that away where this one lost its locks, as it does when it opens
+        and closes the file by hand."""
         return (
             self._link is not None
             and self._process == os.getpid()
-            and self._place == _place(self.path)
+            and self._places == [_place(self.path), _place(self._beside)]
         )
+
+    @property
+    def _beside(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-wal")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -246,7 +253,7 @@ class DurableLog:
         try:
             if not self.path.stat().st_size:
                 raise self._refused("is empty", "put its content back, or delete it")
-            self._place = _place(self.path)
+            self._places = [_place(self.path)]
             self._link = link = sqlite3.connect(
                 f"{self.path.as_uri()}?mode=rw",
                 uri=True,
@@ -425,13 +432,11 @@ def _place(path: Path) -> tuple[int, int] | None:
 
 
 def _is_database(path: Path) -> bool:
-    link = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
     try:
-        link.execute("PRAGMA application_id")
-    except sqlite3.DatabaseError as error:
+        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as link:
+            link.execute("PRAGMA application_id")
+    except sqlite3.Error as error:
         return "not a database" not in str(error)
-    finally:
-        link.close()
     return True
 
 
