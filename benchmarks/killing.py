@@ -202,7 +202,7 @@ class Reporting:
 
     def contents(self, path: Path, moved: bool) -> Contents:
         client = self._client(path, moved)
-        with client.ledger._opened() as (sent, _):
+        with client.ledger._turn() as (sent, _):
             return {digest.hex(): item.report.hex() for digest, item in sent.items()}
 
     def complete(self, contents: Contents) -> bool:

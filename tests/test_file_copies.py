@@ -13,7 +13,6 @@ import pytest
 
 from file_copying import copied
 from privmean.errors import ArgumentError
-from privmean.local import Client, Ledger, mean_round
 from privmean.storage import file_identity as identity
 from privmean.storage.append_log import DurableLog
 from privmean.storage.file_identity import Identity
@@ -78,22 +77,6 @@ def test_a_copy_with_the_number_that_writing_anew_set_free_is_refused(
         copied(tmp_path / "backup.state", tmp_path / "try.state")
         with pytest.raises(ArgumentError, match="is a copy, or was moved"):
             MeanStream.resume(tmp_path / "try.state")
-
-
-def test_a_ledger_s_backup_is_refused_where_the_ledger_was_deleted(tmp_path, reused):
-    rounds = [mean_round(0, 1, epsilon=1, persons=100, seed=bytes([k]) * 32) for k in range(2)]
-    path = tmp_path / "me.db"
-    client = Client(epsilon=1, ledger=Ledger(path, limit=2))
-    client.report(rounds[0], 0.5)
-    copied(path, tmp_path / "backup.db")
-    client.report(rounds[1], 0.5)
-    path.unlink()
-    (tmp_path / "me.db.seen").unlink()
-    copied(tmp_path / "backup.db", tmp_path / "other.db")
-    with pytest.raises(ArgumentError, match="is a copy, or was moved"):
-        Ledger(tmp_path / "other.db", limit=2)
-    assert Ledger(tmp_path / "other.db", limit=2, moved=True).spent() == 1
-    assert Ledger(tmp_path / "other.db", limit=2).spent() == 1
 
 
 def test_an_inode_number_that_is_given_again_is_no_proof(tmp_path):

@@ -63,6 +63,7 @@ SMALL = {
 
 # scripts that two runs do not make quick: they are left after SECONDS, if nothing went wrong
 LONG = {
+    "ledger_charge": ("--before {src}/..", "whole processes"),
     "wrong_uses": ("", "commands run in processes of their own"),
     "anisotropic": ("--quick", "dimension 10,000"),
     "audit_calls": ("--minutes 1", "calls over every source"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -93,6 +95,57 @@ def test_many_processes_share_a_ledger(tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(answer, [0, 1] * 20))) == 1
+
+
+def test_a_backup_put_back_over_the_ledger_is_refused(tmp_path):
+    """cp -a backup/* . writes into the files that are there: no round is answered twice."""
+    folder, backup = tmp_path / "me", tmp_path / "backup"
+    folder.mkdir()
+    rounds = [mean_round(0, 1, epsilon=1, persons=10) for _ in range(2)]
+    ledger = Ledger(folder / "me.db", limit=2)
+    client = Client(epsilon=1, ledger=ledger)
+    client.report(rounds[0], 0.5)
+    ledger.close()
+    shutil.copytree(folder, backup)
+    sent = client.report(rounds[1], 0.5)
+    ledger.close()
+    newest = (folder / "me.db").read_bytes()
+    subprocess.run(f"cp -a {backup}/* .", shell=True, cwd=folder, check=True)
+    for use in (lambda: client.report(rounds[1], 0.5), ledger.spent):
+        with pytest.raises(ArgumentError, match="old copy: it holds 1 entries, and 2 were written"):
+            use()
+    for moved in (False, True):
+        with pytest.raises(ArgumentError, match="old copy"):
+            Ledger(folder / "me.db", limit=2, moved=moved)
+    (folder / "me.db").write_bytes(newest)
+    assert ledger.spent() == 2
+    assert client.report(rounds[1], 0.9) == sent
+
+
+def test_a_backup_put_back_while_a_client_runs_answers_nothing_twice(tmp_path):
+    path, backup = tmp_path / "me.db", tmp_path / "backup"
+    rounds = [mean_round(0, 1, epsilon=1, persons=10) for _ in range(2)]
+    client = Client(epsilon=1, ledger=Ledger(path, limit=2))
+    client.report(rounds[0], 0.5)
+    client.ledger.close()
+    shutil.copy(path, backup)
+    sent = client.report(rounds[1], 0.5)
+    shutil.copy(backup, path)
+    for ask in (lambda: client, lambda: Client(epsilon=1, ledger=Ledger(path, limit=2))):
+        with contextlib.suppress(ArgumentError):
+            assert ask().report(rounds[1], 0.9) == sent
+
+
+def test_a_ledger_of_another_machine_is_used_when_it_is_said_to_be_moved(tmp_path, monkeypatch):
+    path = tmp_path / "me.db"
+    round_ = mean_round(0, 1, epsilon=1, persons=10)
+    sent = Client(epsilon=1, ledger=Ledger(path, limit=2)).report(round_, 0.5)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    with pytest.raises(ArgumentError, match="moved from another machine"):
+        Ledger(path, limit=2)
+    moved = Ledger(path, limit=2, moved=True)
+    moved.close()
+    assert Client(epsilon=1, ledger=moved).report(round_, 0.9) == sent
 
 
 def test_simulations_are_not_sent_by_mistake():

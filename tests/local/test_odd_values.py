@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import itertools
 import json
 import math
@@ -224,18 +224,23 @@ def test_equal_rounds_have_equal_texts():
 
 
 def test_a_copied_ledger_is_the_whole_truth_or_refused(tmp_path):
-    """A copy taken whenever a report was handed out holds it; an old one put back is noticed."""
+    """A copy taken whenever a report was handed out holds it, and is refused when another was."""
     rounds = [mean_round(0, 1, epsilon=1, persons=9) for _ in range(3)]
     client = Client(epsilon=1, ledger=Ledger(tmp_path / "l", limit=3))
     sent = []
     for k, round_ in enumerate(rounds):
         sent.append(client.report(round_, 1))
+        shutil.copy(tmp_path / "l", tmp_path / "while it is open")
+        with contextlib.suppress(ArgumentError):
+            assert Ledger(tmp_path / "while it is open", limit=3).spent() == k + 1
+        client.ledger.close()
         shutil.copy(tmp_path / "l", tmp_path / f"copy{k}")
-        with pytest.raises(ArgumentError, match="is a copy"):
-            Ledger(tmp_path / f"copy{k}", limit=3)
-        copied = Client(epsilon=1, ledger=Ledger(tmp_path / f"copy{k}", limit=3, moved=True))
+        copied = Client(epsilon=1, ledger=Ledger(tmp_path / f"copy{k}", limit=3))
         assert copied.ledger.spent() == k + 1
         assert [copied.report(item, 0) for item in rounds[: k + 1]] == sent
+    for moved in (False, True):
+        with pytest.raises(ArgumentError, match="old copy"):
+            Ledger(tmp_path / "copy0", limit=3, moved=moved)
     shutil.copyfile(tmp_path / "copy0", tmp_path / "l")
     with pytest.raises(PrivmeanError, match="old copy"):
         client.report(rounds[2], 1)
@@ -247,7 +252,7 @@ def test_a_copied_ledger_is_the_whole_truth_or_refused(tmp_path):
         Ledger(tmp_path / "l", limit=3)
 
 
-def test_a_ledger_that_cannot_be_used_says_so(tmp_path, monkeypatch):
+def test_a_ledger_that_cannot_be_used_says_so(tmp_path):
     round_ = mean_round(0, 1, epsilon=1, persons=9)
     with pytest.raises(ArgumentError):
         Ledger("", limit=1)
@@ -259,13 +264,9 @@ def test_a_ledger_that_cannot_be_used_says_so(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "l", limit=1)
     client = Client(epsilon=1, ledger=ledger)
 
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("privmean.storage.append_log.os.write", full)
-        with pytest.raises(PrivmeanError, match="the disk is full"):
-            client.report(round_, 1)
+    ledger._opened[0]._execute("PRAGMA query_only = ON")
+    with pytest.raises(PrivmeanError, match="may not be written"):
+        client.report(round_, 1)
     assert ledger.spent() == 0
     assert client.report(round_, 1) == client.report(round_, 0)
 

@@ -1,13 +1,12 @@
 """A ledger never lets more be spent than its total, whatever happens to the process."""
 
-import hashlib
-import json
 import math
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
-import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -21,13 +20,11 @@ from privmean.errors import (
     BudgetExceededError,
     InfeasibleError,
     PrivmeanError,
-    PrivmeanWarning,
 )
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import pure_epsilon
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
-from privmean.privacy.ledger_log import Journal, JournalDamaged
 from privmean.privacy.neighbor_relations import stated
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Threshold
 
@@ -219,10 +216,6 @@ def test_a_restart_remembers(tmp_path):
     charge(Ledger(path), Budget(epsilon=0.75))
     with pytest.raises(BudgetExceededError):
         charge(first)  # the older object sees what the newer one spent
-    lines = path.read_text().splitlines()
-    assert [json.loads(line)["number"] for line in lines] == [0, 1, 2]
-    assert json.loads(lines[0])["schema"] == "privmean-ledger-2"
-    assert [json.loads(line)["bytes"] for line in lines] == [len(line) for line in lines]
 
 
 def test_the_total_cannot_be_changed_on_the_way(tmp_path):
@@ -248,7 +241,7 @@ def test_only_a_file_that_exists_is_opened(tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.touch()
     for arguments in ({}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.5}):
-        with pytest.raises(JournalDamaged, match="no complete first line"):
+        with pytest.raises(ArgumentError, match="is empty"):
             Ledger(empty, **arguments)
     assert empty.read_bytes() == b""
     for nowhere in (tmp_path / "no folder" / "ledger.jsonl", tmp_path):
@@ -276,118 +269,9 @@ def test_looking_for_a_ledger_makes_no_database(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_torn_last_line_is_dropped_wherever_it_was_cut(tmp_path):
-    path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(path, epsilon=1.0)
-    charge(ledger, label="kept")
-    whole = path.read_bytes()
-    charge(ledger, label="torn")
-    torn = path.read_bytes()
-    for cut in range(len(whole) + 1, len(torn) - 1):
-        path.write_bytes(torn[:cut])
-        with pytest.warns(PrivmeanWarning, match="line 3, the last entry, is cut off"):
-            again = Ledger(path)
-        assert [entry.label for entry in again.entries] == ["kept"]
-        assert again.cut_off == cut - len(whole)
-        assert path.read_bytes() == torn[:cut], "reading must change nothing"
-    charge(again, label="next")
-    assert path.read_bytes().startswith(whole)
-    assert [entry.label for entry in Ledger(path).entries] == ["kept", "next"]
-    assert again.cut_off == 0
-    # all of the line but its end: it may have counted, so it counts
-    assert [json.loads(line)["label"] for line in torn.splitlines()[1:]] == ["kept", "torn"]
-    path.write_bytes(torn[:-1])
-    assert [entry.label for entry in Ledger(path).entries] == ["kept", "torn"]
-    charge(Ledger(path), label="next")
-    assert [entry.label for entry in Ledger(path).entries] == ["kept", "torn", "next"]
-
-
-def labels(path):
-    """What a ledger remembers, or None if it is refused."""
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*is cut off after", PrivmeanWarning)
-            return [entry.label for entry in Ledger(path, epsilon=1.0).entries]
-    except (JournalDamaged, ArgumentError):
-        return None
-
-
-def three_charges(path):
-    ledger = Ledger(path, epsilon=1.0)
-    for label in ("one", "two", "größer"):
-        charge(ledger, label=label)
-    return path.read_bytes()
-
-
-def test_no_single_bit_can_make_a_charge_vanish(tmp_path):
-    """Every bit of a file of three charges, the last line end included: refused, or not changed."""
-    path = tmp_path / "ledger.jsonl"
-    whole = three_charges(path)
-
-    def kept():
-        try:
-            with Journal(path).locked() as session:  # what a ledger reads, without its sums
-                return [entry["label"] for entry in session.entries[1:]]
-        except JournalDamaged:
-            return None
-
-    for place in range(len(whole)):
-        for bit in range(8):
-            damaged = bytearray(whole)
-            damaged[place] ^= 1 << bit
-            path.write_bytes(damaged)
-            assert kept() in (None, ["one", "two", "größer"]), (place, bit)
-            assert path.read_bytes() == damaged, "a damaged file must stay as evidence"
-    last = len(whole) - 1
-    for byte in set(range(256)) - {ord("\n")}:
-        path.write_bytes(whole[:last] + bytes([byte]))
-        assert labels(path) is None
-
-
-def test_a_file_cut_anywhere_is_an_older_one_or_is_refused(tmp_path):
-    """Cut inside the first line nothing is left of the total, and it is no new ledger either."""
-    path = tmp_path / "ledger.jsonl"
-    whole = three_charges(path)
-    ends = [place for place, byte in enumerate(whole) if byte == ord("\n")]
-    for cut in range(len(whole)):
-        path.write_bytes(whole[:cut])
-        kept = sum(end <= cut for end in ends) - 1  # complete lines, without their end too
-        found = labels(path)
-        assert found == (None if kept < 0 else ["one", "two", "größer"][:kept]), cut
-        assert path.read_bytes() == whole[:cut]
-
-
-def test_a_ledger_of_an_older_privmean_is_read_and_continued(tmp_path):
-    """Its lines state no length; a whole one with a damaged line end is refused all the same."""
-
-    def line(before, entry):
-        text = json.dumps(entry, sort_keys=True)
-        digest = hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
-        return json.dumps({**entry, "digest": digest}).encode(), digest
-
-    path = tmp_path / "ledger.jsonl"
-    total = {"epsilon": 1.0, "delta": 0.0}
-    first, digest = line("privmean", {"number": 0, "schema": "privmean-ledger-1", "total": total})
-    bill = {"name": "sum", "sensitivity": "1", "scale": "10", "spread": 1, "joint": False,
-            "mechanism": "discrete Laplace", "loss": {"epsilon": 0.1}}  # fmt: skip
-    charged = {
-        "number": 1, "label": "old", "spent": {"epsilon": "1/10", "delta": "0"},
-        "relation": "replace-one", "unit": "person", "when": "", "mechanisms": [bill],
-    }  # fmt: skip
-    second, digest = line(digest, charged)
-    whole = first + b"\n" + second + b"\n"
-    for cut in range(len(first) + 2, len(whole) - 1):
-        path.write_bytes(whole[:cut])
-        assert labels(path) == []
-    for byte in set(range(256)) - {ord("\n")}:
-        path.write_bytes(whole[:-1] + bytes([byte]))
-        assert labels(path) in (None, ["old"])  # a space there is no harm
-    path.write_bytes(whole[:-1])
-    assert labels(path) == ["old"]
-    charge(Ledger(path), label="new")
-    assert labels(path) == ["old", "new"]
-    assert path.read_bytes().startswith(whole)
-    assert Ledger(path).left().epsilon == Fraction(8, 10)
+def names(name):
+    """A file of SQLite, and what lies beside it while it is open."""
+    return [name, f"{name}-wal", f"{name}-shm"]
 
 
 def test_processes_that_make_one_ledger_at_once_make_one(tmp_path):
@@ -403,45 +287,124 @@ def test_processes_that_make_one_ledger_at_once_make_one(tmp_path):
     for thread in threads:
         thread.join()
     assert sorted(made) == list(range(1, 9))
-    assert [item.name for item in tmp_path.iterdir()] == ["ledger.jsonl"]
+    assert {item.name for item in tmp_path.iterdir()} <= set(names("ledger.jsonl"))
 
 
 def test_a_charge_knows_its_place(tmp_path):
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path, epsilon=1.0)
     made = [charge(ledger, label=label) for label in ("a", "b")]
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [(entry.number, entry.digest) for entry in made] == [
-        (line["number"], line["digest"]) for line in lines[1:]
-    ]
+    assert [entry.number for entry in made] == [1, 2]
+    assert len({entry.digest for entry in made}) == 2
     assert Ledger(path).entries == tuple(made)
     memory = Ledger(epsilon=1.0)
     assert [charge(memory).number for _ in range(2)] == [1, 2]
     assert len({entry.digest for entry in memory.entries}) == 2
 
 
-@pytest.mark.parametrize("line", [0, 1, 2])
-def test_any_other_damage_is_refused(tmp_path, line):
+def test_what_was_changed_is_refused(tmp_path):
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path, epsilon=1.0)
     for label in ("a", "b"):
         charge(ledger, label=label)
-    lines = path.read_bytes().splitlines(keepends=True)
-    damages = {
-        "changed": [*lines[:line], lines[line].replace(b"1", b"2", 1), *lines[line + 1 :]],
-        "removed": lines[:line] + lines[line + 1 :],
-        "blank": [*lines[:line], b"\n", *lines[line + 1 :]],
-        "zeros": [*lines[:line], b"\0" * 20 + b"\n", *lines[line + 1 :]],
-        "repeated": [*lines[: line + 1], *lines[line:]],
-    }
-    if line == 2:
-        del damages["removed"]  # the last line alone can be cut off unnoticed: keep backups away
-    for data in damages.values():
-        path.write_bytes(b"".join(data))
-        with pytest.raises(JournalDamaged):
+    ledger.close()
+    with sqlite3.connect(path) as link:
+        link.execute("UPDATE privmean_entries SET payload = replace(payload, '1/10', '1/90')")
+    link.close()
+    with pytest.raises(ArgumentError, match="is damaged, was changed"):
+        Ledger(path)
+    with pytest.raises(ArgumentError, match="is damaged, was changed"):
+        charge(ledger)
+
+
+def test_a_backup_put_back_over_the_file_is_refused(tmp_path):
+    """cp -a backup/* . writes into the files that are there."""
+    path, backup = tmp_path / "book" / "ledger", tmp_path / "backup"
+    path.parent.mkdir()
+    ledger = Ledger(path, epsilon=1.0)
+    charge(ledger, Budget(epsilon=0.6))
+    ledger.close()
+    shutil.copytree(path.parent, backup)
+    charge(ledger, Budget(epsilon=0.4))
+    ledger.close()
+    subprocess.run(f"cp -a {backup}/* .", shell=True, cwd=path.parent, check=True)
+    for use in (lambda: charge(ledger), lambda: Ledger(path), lambda: Ledger.open(path).left()):
+        with pytest.raises(
+            ArgumentError, match="ledger=.*old copy: it holds 2 entries, and 3 were written"
+        ):
+            use()
+
+
+def test_a_backup_put_back_while_the_ledger_is_open_gives_no_budget_back(tmp_path):
+    path, backup = tmp_path / "ledger", tmp_path / "backup"
+    ledger = Ledger(path, epsilon=1.0)
+    charge(ledger, Budget(epsilon=0.5))
+    ledger.close()
+    shutil.copy(path, backup)
+    charge(ledger, Budget(epsilon=0.5))
+    shutil.copy(backup, path)
+    for use in (lambda: charge(ledger), lambda: charge(Ledger(path))):
+        with pytest.raises((BudgetExceededError, ArgumentError)):
+            use()
+    ledger.close()  # what SQLite had beside the file is in it now, or does not fit
+    with pytest.raises((BudgetExceededError, ArgumentError)):
+        charge(Ledger(path))
+
+
+def test_each_user_has_a_witness_of_the_same_ledger(tmp_path, monkeypatch):
+    path = tmp_path / "ledger"
+    charge(Ledger(path, epsilon=1.0))
+    shutil.copy(path, tmp_path / "old")
+    with monkeypatch.context() as other:
+        other.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+        charge(Ledger(path))
+    charge(Ledger(path))
+    assert len(Ledger(path).entries) == 3
+    shutil.copy(tmp_path / "old", path)
+    for state in (tmp_path / "other", os.environ["XDG_STATE_HOME"]):
+        monkeypatch.setenv("XDG_STATE_HOME", str(state))
+        with pytest.raises(ArgumentError, match="old copy"):
             Ledger(path)
-        with pytest.raises(JournalDamaged):
-            charge(ledger)
+
+
+def test_another_ledger_of_the_same_name_is_noticed(tmp_path):
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, epsilon=1.0)
+    charge(ledger)
+    ledger.close()
+    Ledger(tmp_path / "other", epsilon=1.0).close()
+    os.replace(tmp_path / "other", path)
+    with pytest.raises(ArgumentError, match="was replaced by another ledger"):
+        charge(ledger)
+
+
+def test_a_process_that_reads_the_file_by_hand_loses_no_charge(tmp_path):
+    """It lets go of SQLite's locks by that, and others take away what lies beside the file."""
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, epsilon=0.3)
+    charge(ledger)
+    assert path.read_bytes()
+    subprocess.run([sys.executable, "-c", ONE, str(path)], check=True)
+    assert charge(ledger).number == 3
+    for each in (ledger, Ledger(path)):
+        with pytest.raises(BudgetExceededError):
+            charge(each)
+
+
+ONE = """
+import sys, privmean as pm
+pm.Ledger.open(sys.argv[1]).charge(pm.Budget(0.1), "replace-one")
+"""
+
+
+def test_a_forked_process_goes_on_with_the_ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger", epsilon=1.0)
+    charge(ledger)
+    child = os.fork()
+    if not child:
+        os._exit(charge(ledger).number)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    assert charge(ledger).number == 3
 
 
 def test_a_deleted_file_is_noticed(tmp_path):
@@ -449,34 +412,20 @@ def test_a_deleted_file_is_noticed(tmp_path):
     ledger = Ledger(path, epsilon=1.0)
     charge(ledger)
     path.unlink()
-    with pytest.raises(JournalDamaged, match="replaced"):
+    with pytest.raises(ArgumentError, match="cannot be opened"):
         charge(ledger)
 
 
-def test_a_charge_that_cannot_be_written_is_not_made(tmp_path, monkeypatch):
-    path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(path, epsilon=1.0)
-
-    def broken(_):
-        raise OSError("no space left")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", broken)
-        with pytest.raises(PrivmeanError, match=r"no space.*Nothing was released"):
-            charge(ledger)
-    assert len(ledger.entries) <= 1  # it may have reached the disk; it is never counted twice
-    left = ledger.left().epsilon
-    charge(ledger)
-    assert ledger.left().epsilon == left - Fraction(1, 10)
-
-
-def test_every_charge_is_flushed_before_it_counts(tmp_path, monkeypatch):
+def test_a_charge_that_cannot_be_written_is_not_made(tmp_path):
     ledger = Ledger(tmp_path / "ledger.jsonl", epsilon=1.0)
-    flushed = []
-    real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda file: (flushed.append(file), real(file)))
+    with ledger._open():
+        pass
+    ledger._home._opened[0]._execute("PRAGMA max_page_count = 4")
+    with pytest.raises(PrivmeanError, match="the disk is full.*does not count"):
+        charge(ledger, label="x" * 100_000)
+    assert ledger.entries == ()
     charge(ledger)
-    assert len(flushed) == 1
+    assert ledger.left().epsilon == Fraction(9, 10)
 
 
 WRITER = """
@@ -529,7 +478,6 @@ def test_threads_that_share_one_ledger_never_overspend(ledger):
     assert len(made) == 50 == len(ledger.entries)
 
 
-@pytest.mark.filterwarnings("ignore:.*is cut off")
 def test_a_process_killed_at_any_point_leaves_a_ledger_that_can_be_read(tmp_path):
     path = tmp_path / "ledger.jsonl"
     Ledger(path, epsilon=100.0)
@@ -555,13 +503,3 @@ def test_it_says_what_it_holds(ledger):
     assert "left epsilon=0.75" in repr(ledger)
     assert ledger.total == Budget(epsilon=1.0, delta=1e-6)
     assert "delta=9e-07" in ledger.left().describe()
-
-
-def test_a_ledger_that_cannot_be_made_leaves_nothing_behind(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("privmean.privacy.ledger_log.os.fsync", full)
-    with pytest.raises(ArgumentError, match="cannot be made: the disk is full"):
-        Ledger(tmp_path / "book", epsilon=1.0)
-    assert not list(tmp_path.iterdir())

@@ -17,7 +17,6 @@ import privmean as pm
 from local.collector_server import PostgreSQL
 from privmean.cli.app import run
 from privmean.errors import ArgumentError, BudgetExceededError
-from privmean.privacy.ledger_log import JournalDamaged
 
 pytestmark = pytest.mark.system
 VALUES = np.random.default_rng(1).normal(5, 1, 800)
@@ -189,7 +188,7 @@ def test_a_charge_asks_for_the_disk_where_the_server_would_not(server, place):
     """synchronous_commit off, as some servers are set: it is on within the charge."""
     import psycopg
 
-    from privmean.privacy.sql_ledger_log import SqlJournal
+    from privmean.privacy.sql_ledger_log import SqlLedger
 
     pm.Ledger(place, epsilon=1.0)
     with psycopg.connect(server.url, autocommit=True) as connection:
@@ -197,8 +196,8 @@ def test_a_charge_asks_for_the_disk_where_the_server_would_not(server, place):
     try:
         with psycopg.connect(server.url) as connection:
             assert connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
-        with SqlJournal(place).locked() as session:
-            shown = session._connection.exec_driver_sql("SHOW synchronous_commit").scalar()
+        with SqlLedger(place)._transaction() as connection:
+            shown = connection.exec_driver_sql("SHOW synchronous_commit").scalar()
         assert shown == "on"
     finally:
         with psycopg.connect(server.url, autocommit=True) as connection:
@@ -215,8 +214,22 @@ def test_a_changed_row_is_noticed(server, place):
     change = "update privmean_ledger set line = replace(line, '1/2', '1/9') where ledger = %s"
     with psycopg.connect(server.url) as connection:
         connection.execute(change, (name,))
-    with pytest.raises(JournalDamaged):
+    with pytest.raises(ArgumentError, match="is damaged or was changed"):
         _ = pm.Ledger.open(place).entries
+
+
+def test_a_backup_put_back_is_refused(server, place):
+    """As it was before the last charge, which nothing in the database tells."""
+    import psycopg
+
+    pm.Ledger(place, epsilon=1.0)
+    charge(place, 0.5)
+    charge(place, 0.5)
+    name = place.partition("#")[2]
+    with psycopg.connect(server.url) as connection:
+        connection.execute("delete from privmean_ledger where ledger = %s and number = 2", (name,))
+    with pytest.raises(ArgumentError, match="old copy: it holds 2 entries, and 3 were written"):
+        charge(place, 0.5)
 
 
 def test_the_commands_make_show_check_and_plan(place, capsys):

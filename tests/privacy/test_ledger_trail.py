@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,9 +19,9 @@ import pytest
 import privmean as pm
 from privmean.cli.app import run
 from privmean.errors import ArgumentError, BudgetExceededError
-from privmean.privacy.ledger_log import JournalDamaged
-from privmean.privacy.ledger_price import entry_of
+from privmean.privacy.ledger import _first
 from privmean.privacy.policies import Policy
+from privmean.storage.chained_lines import START, line_of
 
 VALUES = np.random.default_rng(1).normal(5, 1, 800)
 
@@ -54,18 +56,6 @@ def test_a_ledger_that_is_not_there_is_not_made_by_a_call(place):
         pm.mean(VALUES, epsilon=0.5, ledger=place)
 
 
-def test_both_homes_hold_the_same_chain(tmp_path):
-    """The same charges at the same times give the same digests."""
-    homes = [str(tmp_path / "book"), f"sqlite:///{tmp_path}/b.db"]
-    chains = []
-    for home in homes:
-        ledger = pm.Ledger(home, epsilon=1.0)
-        entry = entry_of(ledger.total, pm.Budget(0.25), "replace-one", "x", None)
-        with ledger._open() as (_, write):
-            chains.append(write(type(entry)(**{**entry.__dict__, "when": "2026-01-01T00:00:00"})))
-    assert chains[0] == chains[1]
-
-
 CHANGES = {
     "an amount": "update privmean_ledger set line = replace(line, '1/2', '1/9') where number = 1",
     "a row removed": "delete from privmean_ledger where number = 1",
@@ -75,8 +65,6 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_row_is_noticed(tmp_path, change):
-    import sqlite3
-
     place = f"sqlite:///{tmp_path}/b.db"
     ledger = pm.Ledger(place, epsilon=1.0)
     charge(ledger, 0.5)
@@ -84,8 +72,56 @@ def test_a_changed_row_is_noticed(tmp_path, change):
     with sqlite3.connect(tmp_path / "b.db") as database:
         database.execute(CHANGES[change])
     database.close()
-    with pytest.raises(JournalDamaged):
+    with pytest.raises(ArgumentError, match="ledger=.*is damaged or was changed"):
         _ = pm.Ledger.open(place).entries
+
+
+def test_a_database_put_back_is_refused(tmp_path):
+    """Also where the older one went on by itself."""
+    place, file, old = f"sqlite:///{tmp_path}/b.db#team", tmp_path / "b.db", tmp_path / "old"
+    charge(pm.Ledger(place, epsilon=1.0))
+    shutil.copy(file, old)
+    ledger = pm.Ledger.open(place)
+    charge(ledger)
+    charge(ledger)
+    newest = file.read_bytes()
+    shutil.copy(old, file)
+    for use in (lambda: charge(ledger), lambda: pm.Ledger.open(place)):
+        with pytest.raises(ArgumentError, match="old copy: it holds 2 entries, and 4 were written"):
+            use()
+    with pytest.MonkeyPatch.context() as elsewhere:
+        elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+        for _ in range(3):
+            charge(ledger, 0.2)
+    with pytest.raises(ArgumentError, match="went on by itself"):
+        charge(ledger)
+    file.write_bytes(newest)
+    assert len(ledger.entries) == 3
+
+
+def test_a_ledger_made_anew_at_the_same_address_is_another(tmp_path):
+    place = f"sqlite:///{tmp_path}/b.db"
+    charge(pm.Ledger(place, epsilon=1.0))
+    (tmp_path / "b.db").unlink()
+    assert pm.Ledger(place, epsilon=1.0).left().epsilon == 1
+
+
+def test_a_database_ledger_of_0_2_has_a_witness_by_its_address(tmp_path):
+    """Its first line is the same for every ledger of this total."""
+    places = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    for place in places:
+        pm.Ledger(place, epsilon=1.0)
+        first, _ = line_of(START, 0, _first(pm.Budget(1.0)))
+        with sqlite3.connect(place.removeprefix("sqlite:///")) as database:
+            database.execute("UPDATE privmean_ledger SET line = ?", (first,))
+        database.close()
+    charge(pm.Ledger.open(places[0]))
+    shutil.copy(tmp_path / "a.db", tmp_path / "old")
+    charge(pm.Ledger.open(places[0]))
+    charge(pm.Ledger.open(places[1]))
+    shutil.copy(tmp_path / "old", tmp_path / "a.db")
+    with pytest.raises(ArgumentError, match="old copy"):
+        charge(pm.Ledger.open(places[0]))
 
 
 # --- policies -------------------------------------------------------------------------------------
@@ -157,7 +193,6 @@ def test_64_writers_spend_no_more_than_there_is(place):
     assert pm.Ledger.open(place).left().epsilon == 0
 
 
-@pytest.mark.filterwarnings("ignore:.*is cut off")
 def test_killed_writers_lose_nothing_that_they_were_told(place, tmp_path):
     """Each writer notes what it was told was charged; kill -9 in between."""
     pm.Ledger(place, epsilon=100.0)

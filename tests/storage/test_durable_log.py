@@ -286,6 +286,42 @@ def test_shared_logs_take_what_others_added(path):
     assert [*logs[0][0].entries()] == [b"a", b"b", b"c"]
 
 
+def test_a_shared_log_that_was_refused_is_used_no_more(path):
+    log, _ = opened(path, shared=True)
+    other, _ = opened(path, shared=True)
+    with other.turn():
+        other.append(b"b", b"c")
+    (folder() / log.identity).write_text(f"{2:020d} {'0' * 64}\n")
+    with pytest.raises(ArgumentError, match="went on by itself"), log.turn():
+        pass
+    assert not log.usable
+    with pytest.raises(PrivmeanError, match="was closed"), log.turn():
+        pass
+
+
+def test_a_shared_log_is_not_usable_where_another_file_has_its_name(path):
+    log, _ = opened(path, shared=True)
+    assert log.usable
+    path.rename(path.with_name("away"))
+    assert not log.usable
+    path.write_bytes(b"another")
+    assert not log.usable
+
+
+def test_a_log_is_let_go_with_its_last_reference(path):
+    opened(path)[0].append(b"b")
+    opened(path)[0].close()
+
+
+def test_an_identity_names_no_file_elsewhere(path):
+    with sqlite3.connect(path) as link:
+        link.execute("UPDATE privmean_log SET identity = '../elsewhere'")
+    link.close()
+    with pytest.raises(ArgumentError, match="is not a test file"):
+        opened(path)
+    assert not (folder().parent / "elsewhere").exists()
+
+
 def test_many_threads_and_processes_share_a_log(path):
     def work():
         log, _ = opened(path, shared=True)

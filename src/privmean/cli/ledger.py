@@ -39,9 +39,9 @@ def create(
     limit: Limits = None,
 ) -> None:
     """Create a ledger with a total and limits per analyst."""
-    from privmean.privacy.ledger import Ledger, journal_at
+    from privmean.privacy.ledger import Ledger, home_of
 
-    if journal_at(ledger).exists():
+    if home_of(ledger).exists():
         raise ArgumentError("ledger", ledger, "already exists", "name a new one")
     policies = [policy_of(text, budget.rho is not None) for text in limit or ()]
     made = Ledger(ledger, **asdict(budget), policies=policies)
@@ -91,7 +91,6 @@ def show(ledger: Place, as_json: opt.Json = False) -> None:
             "total": book.total.to_dict(),
             "policies": [policy.to_dict() for policy in book.policies],
             "left": left.to_dict(),
-            "cut_off": book.cut_off,
             "entries": [
                 {
                     "number": entry.number,
@@ -131,12 +130,10 @@ def check(ledger: Place) -> None:
     book = Ledger.open(ledger)
     entries = book.entries
     last = entries[-1].digest if entries else "none"
-    if book.cut_off:  # the warning says what that means
-        typer.echo(f"NOT counted: {book.cut_off} bytes of one more entry, which is cut off")
     typer.echo(
-        f"{len(entries)} charges, every line chained to the one before; {book.left().describe()} "
+        f"{len(entries)} charges, each chained to the one before; {book.left().describe()} "
         f"of {book.total.describe()} is left\nlast digest: {last}\n"
-        "an older copy put back cannot be told from this file alone: compare the last digest"
+        "it is the newest that you used on this machine; compare the last digest with other users"
     )
 
 

@@ -9,9 +9,8 @@ parts are fixed beforehand, do not hold across releases.
 from __future__ import annotations
 
 import os
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,11 +19,11 @@ from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanWarning
 from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger_entry import NOTHING, LedgerAmount, LedgerEntry
-from privmean.privacy.ledger_log import Journal, JournalDamaged, chained
+from privmean.privacy.ledger_log import LedgerFile, LedgerMemory, Turn
 from privmean.privacy.ledger_price import agree, amount_of, entry_of
 from privmean.privacy.policies import Policy
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.privacy.sql_ledger_log import SqlJournal, is_database
+from privmean.privacy.sql_ledger_log import SqlLedger, is_database
 
 SCHEMA = "privmean-ledger-2"
 WITH_POLICIES = "privmean-ledger-3"
@@ -37,9 +36,9 @@ class Ledger:
     Parameters
     ----------
     path : path or str, optional
-        File of JSON lines, created if missing, or a database such as "sqlite:///team.db#name" or
-        "postgresql://...#name" (privmean[ledger]). Several processes may share it, if the file
-        locks of the system work. Default: in memory.
+        An SQLite file, created if missing, or a database such as "sqlite:///team.db#name" or
+        "postgresql://...#name" (privmean[ledger]). Several processes of one machine may share a
+        file. For several machines use PostgreSQL. Default: in memory.
     epsilon, delta, rho : float
         The total: (epsilon, delta) or rho. Optional for an existing file, with which it must agree.
     policies : list of Policy, optional
@@ -48,16 +47,17 @@ class Ledger:
     Raises
     ------
     ArgumentError
-        If the total disagrees with the file, or an existing file is empty.
-    JournalDamaged
-        If the file was changed.
+        If the total disagrees with the file, or if the file is empty, damaged, changed or older
+        than one that was used here.
 
     Privacy
     -------
     All charged releases together are (epsilon, delta)-DP, or rho-zCDP, also if each budget is
     chosen after earlier answers. Every release about these people must be charged here. Charges are
-    made before any noise is drawn and are never returned. An older copy of the file forgets
-    charges. The first charge fixes the neighbors and the privacy unit.
+    made before any noise is drawn and are never returned. An older copy forgets charges. It is
+    refused by a witness in `$XDG_STATE_HOME/privmean`, outside of the file's folder. Not noticed
+    are a snapshot of the whole machine, and an older copy that a user or machine without a witness
+    opens first. The first charge fixes the neighbors and the privacy unit.
 
     Notes
     -----
@@ -83,29 +83,26 @@ class Ledger:
     ) -> None:
         bare = epsilon is None and rho is None and not delta
         given = None if bare else Budget(epsilon, delta, rho)
-        self._journal: Journal | SqlJournal | None = None
-        self._told_of = ""  # the line after which a cut one was told of
-        if path is not None:
-            self._journal = journal_at(path)
         self._policies = tuple(policies)
         if given is not None:
             _fits(self._policies, given)
-        self._thread = threading.Lock()
-        self._entries: list[LedgerEntry] = []
-        if self._journal is None:
+        self._home: LedgerMemory | LedgerFile | SqlLedger
+        if path is None:
             if given is None:
                 raise ArgumentError("epsilon", None, "is required", "give epsilon or rho")
             self._total = given
+            self._home = LedgerMemory(_first(given, self._policies))
             return
-        if not self._journal.exists():
+        self._home = home = home_of(path)
+        if not home.exists():
             if given is None:
                 raise ArgumentError(
                     "epsilon", None, "is required for a new ledger", "give epsilon or rho"
                 )
-            self._journal.create(_first(given, self._policies))
-        with self._journal.locked() as session:
-            self._total = self._opened(session.entries[0])
-            held = tuple(Policy.from_dict(x) for x in session.entries[0].get("policies", ()))
+            home.create(_first(given, self._policies))
+        with home.locked() as turn:
+            self._total = self._known(turn.first)
+            held = tuple(Policy.from_dict(x) for x in turn.first.get("policies", ()))
         if policies and self._policies != held:
             raise ArgumentError(
                 "policies", "given", "must match the policies of the ledger", "remove them"
@@ -118,12 +115,11 @@ class Ledger:
                 f"must match the total of the ledger, {self._total.describe()}",
                 "remove the total, or use another file",
             )
-        _ = self.entries  # a file that cannot be read is refused here, not at the first charge
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
         """The ledger of a file that exists; ArgumentError if there is none."""
-        if not journal_at(path).exists():
+        if not home_of(path).exists():
             raise ArgumentError(
                 "ledger",
                 str(path),
@@ -133,11 +129,14 @@ class Ledger:
         return cls(path)
 
     def close(self) -> None:
-        """Nothing to do: the file is open only while it is read or written."""
+        """Let go of the file. It is opened again when it is needed."""
+        self._home.close()
 
-    def _opened(self, first: dict[str, Any]) -> Budget:
+    def _known(self, first: dict[str, Any]) -> Budget:
         if first.get("schema") not in (SCHEMA, WITH_POLICIES, *OLDER):
-            raise JournalDamaged("the file is not a ledger that this version of privmean knows")
+            raise ArgumentError(
+                "ledger", str(self._home.path), "is of a newer version", "update privmean"
+            )
         return Budget(**first["total"])
 
     @property
@@ -153,21 +152,8 @@ class Ledger:
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
         """All charges so far, the oldest first, those of other processes included."""
-        with self._open() as (entries, _):
-            return tuple(entries)
-
-    @property
-    def cut_off(self) -> int:
-        """Bytes of an incomplete last entry, 0 for none. It does not count.
-
-        A process that stops during a charge leaves it, and nothing was released for it. A file that
-        was truncated later cannot be distinguished. A `PrivmeanWarning` reports it, and the next
-        charge removes it.
-        """
-        if self._journal is None:
-            return 0
-        with self._journal.locked() as session:
-            return session.cut
+        with self._open() as turn:
+            return tuple(turn.entries)
 
     def spent(self) -> LedgerAmount:
         """The sum of all charges."""
@@ -201,7 +187,8 @@ class Ledger:
         """
         entry = entry_of(self._total, cost, neighbors, label, unit)
         entry = replace(entry, about=dict(about or {}))
-        with self._open() as (entries, write):
+        with self._open() as turn:
+            entries = turn.entries
             for before in entries:
                 if entry.about.get("run") and before.about.get("run") == entry.about["run"]:
                     return _same(before, entry)
@@ -214,8 +201,7 @@ class Ledger:
             for policy in self._policies:
                 policy.require(entries, entry)
             _told_of_another_table(entries, entry)
-            made: LedgerEntry = write(entry)
-            return made
+            return turn.append(entry)
 
     def price(self, guarantee: Guarantee) -> LedgerAmount:
         """What this ledger charges for a guarantee; ArgumentError if it holds no such guarantee."""
@@ -226,9 +212,8 @@ class Ledger:
         return amount_of(self._total, budget, ())
 
     def __repr__(self) -> str:
-        where = "in memory" if self._journal is None else str(self._journal.path)
-        left, entries = self.left().describe(), len(self.entries)
-        return f"Ledger({where}: total {self._total.describe()}, {entries} charges, left {left})"
+        where, total, left = self._home.path, self._total.describe(), self.left().describe()
+        return f"Ledger({where}: total {total}, {len(self.entries)} charges, left {left})"
 
     @property
     def _limit(self) -> LedgerAmount:
@@ -242,47 +227,20 @@ class Ledger:
         return sum((entry.amount for entry in entries), nothing)
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[list[LedgerEntry], Callable[[LedgerEntry], LedgerEntry]]]:
-        """The entries and a function that writes one more, closed to everyone else meanwhile."""
-        if self._journal is None:
-            with self._thread:
-                yield self._entries, self._remember
-            return
-        with self._journal.locked() as session:
-            if self._opened(session.entries[0]) != self._total:
-                raise JournalDamaged(f"{self._journal.path}: the ledger was replaced")
-            if session.cut and self._told_of != session.digests[-1]:
-                self._told_of = session.digests[-1]
-                _told_of_a_cut(str(self._journal.path), len(session.entries) + 1, session.cut)
-            lines = enumerate(zip(session.entries, session.digests, strict=True))
-            entries = [
-                replace(LedgerEntry.from_dict(item), number=number, digest=digest)
-                for number, (item, digest) in lines
-                if number
-            ]
-            yield (
-                entries,
-                lambda entry: replace(
-                    entry, number=len(session.entries), digest=session.append(entry.to_dict())
-                ),
-            )
-
-    def _remember(self, entry: LedgerEntry) -> LedgerEntry:
-        """One more charge in memory, chained as in a file."""
-        before = (
-            self._entries[-1].digest
-            if self._entries
-            else chained(None, 0, _first(self.total, self._policies))
-        )
-        number = len(self._entries) + 1
-        made = replace(entry, number=number, digest=chained(before, number, entry.to_dict()))
-        self._entries.append(made)
-        return made
+    def _open(self) -> Iterator[Turn]:
+        """The charges, closed to everyone else meanwhile."""
+        with self._home.locked() as turn:
+            if self._known(turn.first) != self._total:
+                raise ArgumentError(
+                    "ledger", str(self._home.path), "was replaced by another ledger",
+                    "put the right one back",
+                )  # fmt: skip
+            yield turn
 
 
-def journal_at(path: str | os.PathLike[str]) -> Journal | SqlJournal:
+def home_of(path: str | os.PathLike[str]) -> LedgerFile | SqlLedger:
     """Where a ledger of this name is kept: in a file or in a database."""
-    return SqlJournal(str(path)) if is_database(path) else Journal(os.path.expanduser(path))
+    return SqlLedger(str(path)) if is_database(path) else LedgerFile(os.path.expanduser(path))
 
 
 def _first(total: Budget, policies: Sequence[Policy] = ()) -> dict[str, Any]:
@@ -302,18 +260,6 @@ def _fits(policies: Sequence[Policy], total: Budget) -> None:
                 "must use the currency of the ledger",
                 "use epsilon and delta, or rho, as the ledger does",
             )
-
-
-def _told_of_a_cut(path: str, line: int, size: int) -> None:
-    """A crash and a cut made later leave the same file: silence would give budget back."""
-    warnings.warn(
-        f"{path}: line {line}, the last entry, is cut off after {size} bytes and does not count. "
-        "A crash while a charge is written leaves this, and nothing was released for that charge. "
-        "If the file was cut later (a copy that is not whole), charges that count are missing: put "
-        "the whole file back before the next charge, which removes what is left of this one",
-        PrivmeanWarning,
-        stacklevel=4,
-    )
 
 
 def _told_of_another_table(entries: Sequence[LedgerEntry], entry: LedgerEntry) -> None:

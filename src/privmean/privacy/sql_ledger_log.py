@@ -1,21 +1,27 @@
-"""The journal of a ledger in a database, through SQLAlchemy: SQLite or PostgreSQL, for teams.
+"""A ledger's charges in a database, through SQLAlchemy: SQLite or PostgreSQL, for teams.
 
-The lines are those of the file (privacy/ledger_log.py), chained by digests in the same way, one a
-row. A session is a transaction that holds the ledger's first row (PostgreSQL) or the database
-(SQLite) to its end: what was checked is what is written,
-and a line is there when the transaction is. A
-process that dies leaves nothing of what it had not committed.
+A charge is a line, chained to all before by its digest, in a row of its own. A session is a
+transaction that holds the ledger's first row (PostgreSQL) or the database (SQLite) to its end: what
+was checked is what is written, and a line is there when the transaction is. A process that dies
+leaves nothing of what it had not committed. A database that went back to an older backup is told by
+the witness of each user (`privmean.storage.witness`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError
-from privmean.privacy.ledger_log import START, JournalDamaged, line_of, taken
+from privmean.privacy.ledger_entry import LedgerEntry
+from privmean.privacy.ledger_log import Charges, Turn
+from privmean.storage.chained_lines import START, line_of, taken
+from privmean.storage.entry_chain import Broken, disagreement
+from privmean.storage.witness import Seen, Witness
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -36,7 +42,7 @@ def is_database(path: object) -> bool:
     return isinstance(path, str) and ("://" in path or path.partition(":")[0] in DRIVERS)
 
 
-class SqlJournal:
+class SqlLedger:
     """Lines in the table `privmean_ledger` of a database, those of one ledger by its name."""
 
     def __init__(self, url: str) -> None:
@@ -102,8 +108,8 @@ class SqlJournal:
             with self._engine.begin() as connection:
                 return bool(self._read(connection))
 
-    def create(self, entry: dict[str, Any]) -> bool:
-        """A new ledger with its first entry; False if there is one already."""
+    def create(self, first: dict[str, Any]) -> bool:
+        """A new ledger with its facts; False if there is one already."""
         from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
         with self._answering():
@@ -112,19 +118,50 @@ class SqlJournal:
             except (OperationalError, ProgrammingError, IntegrityError):
                 if not self.exists():  # another process made the table at the same moment
                     self._lines.metadata.create_all(self._engine)
-        line, _ = line_of(START, 0, entry)
+        # its own, so that a ledger made anew at this address is not taken for this one
+        line, _ = line_of(START, 0, {**first, "identity": secrets.token_hex(16)})
         try:
             with self._transaction() as connection:
-                self._add(connection, 0, line)
+                self.add(connection, 0, line)
         except IntegrityError:
             return False
         return True
 
     @contextmanager
-    def locked(self) -> Iterator[SqlSession]:
-        """The lines, closed to every other writer until the transaction ends."""
-        with self._transaction() as connection:
-            yield SqlSession(self, connection, self._read(connection, hold=True))
+    def locked(self) -> Iterator[Turn]:
+        """The charges, closed to every other writer until the transaction ends."""
+        with ExitStack() as noting:
+            with self._transaction() as connection:
+                session = SqlSession(self, connection, self._read(connection, hold=True))
+                witness = noting.enter_context(closing(Witness(self._identity(session))))
+                witness.lock(None)  # until what is committed here is noted
+                seen = witness.read()
+                if seen is not None:
+                    self._compare(seen, session, witness)
+                yield Turn(session.first, session.entries, session.append)
+            if seen != session.last:
+                witness.note(session.last, durable=seen is None)
+
+    def _identity(self, session: SqlSession) -> str:
+        """What the witness calls this ledger: those of 0.2 have their place alone."""
+        url, place = self._engine.url, self.path
+        if self._engine.dialect.name == "sqlite":
+            place = f"{os.path.realpath(str(url.database))}#{self.name}"
+        own = session.first.get("identity", place)
+        return hashlib.sha256(f"{own} {session.digests[0]}".encode()).hexdigest()
+
+    def _compare(self, seen: Seen, session: SqlSession, witness: Witness) -> None:
+        digests = dict(enumerate(session.digests, 1))
+        problem = disagreement(seen, Seen(0, ""), digests, session.last)
+        if problem:
+            raise ArgumentError(
+                "ledger", self.path, problem,
+                "put the newest one back: what it forgot would be spent twice. Its last entry is "
+                f"noted in {witness.path}",
+            )  # fmt: skip
+
+    def close(self) -> None:
+        """Nothing to do: each session has a connection of its own."""
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -165,42 +202,47 @@ class SqlJournal:
         found = select(rows.line).where(rows.ledger == self.name).order_by(rows.number)
         return [row[0] for row in connection.execute(found)]
 
-    def _add(self, connection: Connection, number: int, line: bytes) -> None:
-        values = {"ledger": self.name, "number": number, "line": line.decode().rstrip("\n")}
+    def add(self, connection: Connection, number: int, line: str) -> None:
+        """One more row; it counts when the transaction does."""
+        values = {"ledger": self.name, "number": number, "line": line}
         connection.execute(self._lines.insert().values(**values))
 
-    def add(self, connection: Connection, number: int, line: bytes) -> None:
-        """One more row; it counts when the transaction does."""
-        self._add(connection, number, line)
 
+class SqlSession(Charges):
+    """The charges under lock. digests: of all lines, that of the facts first."""
 
-class SqlSession:
-    """The lines under lock; as `journal.Session`. A row is there whole or not at all."""
-
-    cut = 0
-
-    def __init__(self, journal: SqlJournal, connection: Connection, lines: list[str]) -> None:
-        self._journal, self._connection = journal, connection
-        self.entries: list[dict[str, Any]] = []
+    def __init__(self, home: SqlLedger, connection: Connection, lines: list[str]) -> None:
+        super().__init__()
+        self._home, self._connection = home, connection
         self.digests: list[str] = []
-        for line in lines:
-            entry, digest = taken(journal.path, line.encode(), self._digest, len(self.entries))
-            self.entries.append(entry)
+        if not lines:
+            raise ArgumentError("ledger", home.path, "is not in the database", "put it back")
+        for number, line in enumerate(lines):
+            before = self.digests[-1] if number else START
+            try:
+                item, digest = taken(line.encode(), before, number)
+            except Broken:
+                raise ArgumentError(
+                    "ledger", home.path, f"is damaged or was changed in row {number}",
+                    "put an undamaged newest backup back",
+                ) from None  # fmt: skip
             self.digests.append(digest)
-        if not self.entries:
-            raise JournalDamaged(f"{journal.path}: there is no such ledger in the database")
+            if number:
+                self.keep(LedgerEntry.from_dict(item), number + 1, digest)
+            else:
+                self.first = item
 
     @property
-    def _digest(self) -> str:
-        return self.digests[-1] if self.digests else START
+    def last(self) -> Seen:
+        return Seen(len(self.digests), self.digests[-1])
 
-    def append(self, entry: dict[str, Any]) -> str:
-        """Adds one entry and returns its line's digest; it counts when the session ends."""
-        line, digest = line_of(self._digest, len(self.entries), entry)
-        self._journal.add(self._connection, len(self.entries), line)
-        self.entries.append({"number": len(self.entries), **entry})
+    def append(self, charge: LedgerEntry) -> LedgerEntry:
+        """Add one charge; it counts when the session ends."""
+        number = len(self.digests)
+        line, digest = line_of(self.digests[-1], number, charge.to_dict())
+        self._home.add(self._connection, number, line)
         self.digests.append(digest)
-        return digest
+        return self.keep(charge, number + 1, digest)
 
 
 def _no_pool() -> type[Pool]:

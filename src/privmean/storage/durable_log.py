@@ -21,13 +21,14 @@ import os
 import secrets
 import sqlite3
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from privmean.errors import ArgumentError, PrivmeanError
+from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
 from privmean.storage import older_logs
 from privmean.storage.entry_chain import Broken, Chain, Entry, disagreement
 from privmean.storage.file_io import is_at, no_file, os_error_text, require_process, sync_folder
@@ -67,7 +68,9 @@ class DurableLog:
         self._shared, self._process, self._turn = shared, os.getpid(), threading.RLock()
         self._link: sqlite3.Connection | None = None
         self._witness: Witness | None = None
-        self._chain = Chain(self._execute)
+        self._places: list[tuple[int, int] | None] = []
+        me = weakref.proxy(self)  # without a cycle the file is let go with the last reference
+        self._chain = Chain(lambda *given: me._execute(*given))  # noqa: PLW0108 - would hold it
         self.identity = ""
         self.size = 0  # bytes of the entries
         _used.add(self)
@@ -131,6 +134,7 @@ class DurableLog:
         try:
             log._connect()
             log._begin(None if shared else patience, known=moved)
+            log._places.append(_place(log._beside))
             log._end()
         except BaseException:
             log.close()
@@ -143,6 +147,10 @@ class DurableLog:
         with self._turn:
             try:
                 self._begin(None, known=True)
+            except BaseException:  # what was taken may not be what is there
+                self.close()
+                raise
+            try:
                 yield
             finally:
                 self._end()
@@ -171,6 +179,21 @@ class DurableLog:
     def entries(self) -> Iterator[bytes]:
         """All entries again, the oldest first."""
         return self._chain.payloads()
+
+    @property
+    def usable(self) -> bool:
+        """Whether this process has the file open that has the name now, and what SQLite has beside
+        it: another process takes that away where this one lost its locks, as it does when it opens
+        and closes the file by hand."""
+        return (
+            self._link is not None
+            and self._process == os.getpid()
+            and self._places == [_place(self.path), _place(self._beside)]
+        )
+
+    @property
+    def _beside(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-wal")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -231,6 +254,7 @@ class DurableLog:
         try:
             if not self.path.stat().st_size:
                 raise self._refused("is empty", "put its content back, or delete it")
+            self._places = [_place(self.path)]
             self._link = link = sqlite3.connect(
                 f"{self.path.as_uri()}?mode=rw",
                 uri=True,
@@ -253,29 +277,39 @@ class DurableLog:
                 self._connect()
                 return
             raise self._unread(error) from None
-        if kind != self.kind:
+        if kind != self.kind or not self.identity.isalnum():  # it names a file
             raise self._not_one()
         self._witness = Witness(self.identity)
 
     def _converted(self) -> bool:
         """Whether the file was one of 0.2, which is a log of today from now on."""
         self.close()
-        handle = older_logs.locked(self.path)
-        if handle is None:
-            raise self._in_use()
-        try:
-            if not is_at(handle, self.path):  # another process was faster
+        with _converting:  # to close a file of SQLite lets go of all that this process holds of it
+            if _is_database(self.path):  # another thread was faster
                 return True
-            found = older_logs.entries_of(self.path, self.kind)
-            if found is None:
-                return False
-            entries, identity = found
-            self.create(self.path, self.kind, entries, name=self._name, instead=identity)
-            older_logs.forget(self.path)
-        except older_logs.OlderLog as refused:
-            raise self._refused(refused.problem, refused.remedy) from None
-        finally:
-            os.close(handle)
+            try:
+                with older_logs.locked(self.path, wait=self._shared) as handle:
+                    if not is_at(handle, self.path):  # another process was faster
+                        return True
+                    older = older_logs.entries_of(self.path, self.kind)
+                    if older is None:
+                        return _is_database(self.path)
+                    self.create(
+                        self.path,
+                        self.kind,
+                        older.entries,
+                        name=self._name,
+                        instead=older.identity,
+                    )
+                    older_logs.forget(self.path, handle)
+            except older_logs.OlderLog as refused:
+                raise self._refused(refused.problem, refused.remedy) from None
+            except BlockingIOError:
+                raise self._in_use() from None
+            except OSError as error:
+                raise self._refused(f"cannot be opened ({_text(error)})", "check it") from None
+        if older.notice:
+            warnings.warn(f"{self.path}: {older.notice}", PrivmeanWarning, stacklevel=7)
         return True
 
     def _begin(self, patience: float | None, *, known: bool) -> None:
@@ -401,6 +435,24 @@ def _name(draft: Path, path: Path, *, instead: bool) -> None:
         os.rename(draft, path)
 
 
+def _place(path: Path) -> tuple[int, int] | None:
+    """Which file has the name; None if none has."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_database(path: Path) -> bool:
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as link:
+            link.execute("PRAGMA application_id")
+    except sqlite3.Error as error:
+        return "not a database" not in str(error)
+    return True
+
+
 def _text(error: OSError | sqlite3.Error) -> str:
     if isinstance(error, OSError):
         return os_error_text(error)
@@ -412,6 +464,7 @@ def _text(error: OSError | sqlite3.Error) -> str:
     }.get(code, "SQLite cannot use it")
 
 
+_converting = threading.Lock()
 _used: weakref.WeakSet[DurableLog] = weakref.WeakSet()
 
 

@@ -64,7 +64,7 @@ class Chain:
         """Kind and identity; what is read next is everything."""
         kind, identity, *base = self._execute("SELECT * FROM privmean_log", ()).fetchone()
         self.last = self.base = Seen(*base)
-        return kind, identity
+        return kind, str(identity)
 
     def news(self) -> Iterator[Entry]:
         """The entries after `last`, one after the other; Broken where they do not follow it."""

@@ -1,23 +1,33 @@
 """Files that privmean 0.2 wrote in place of a log of today: their entries, checked as it did.
 
-A frame of 0.2 is the length of an entry (8 bytes) with a check (8 bytes), the entry, and a digest
-(32 bytes) that chains it to all before. The first byte of an entry says whose it is: the file's
-own facts (0), or what was given (1).
+A ledger is lines of JSON (`privmean.storage.chained_lines`), every other log is frames. A frame is
+the length of an entry (8 bytes) with a check (8 bytes), the entry, and a digest (32 bytes) that
+chains it to all before. The first byte of an entry says whose it is: the file's own facts (0), or
+what was given (1).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import re
+import secrets
 import struct
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from privmean.storage.chained_lines import START as FIRST
+from privmean.storage.chained_lines import taken
+from privmean.storage.entry_chain import Broken
 
 HEAD, TAIL = 16, 32
 START = b"privmean durable log 1, "
+LENGTH = re.compile(rb'\{"bytes": (\d+), ')
 BROKEN = "is damaged, or was changed"
 
 
@@ -29,9 +39,72 @@ class OlderLog(Exception):
         self.problem, self.remedy = problem, remedy
 
 
-def entries_of(path: Path, kind: str) -> tuple[list[bytes], str] | None:
-    """(entries, identity) of a file of 0.2; None for one that is none of this kind."""
-    return frames_of(path, kind)
+class Older(NamedTuple):
+    """What a log of today is made of. notice: to be said when it is made."""
+
+    entries: list[bytes]
+    identity: str
+    notice: str = ""
+
+
+def entries_of(path: Path, kind: str) -> Older | None:
+    """What a file of 0.2 holds; None for one that is none of this kind."""
+    if kind == "ledger":
+        return lines_of(path)
+    found = frames_of(path, kind)
+    return None if found is None else Older(*found)
+
+
+def lines_of(path: Path) -> Older | None:
+    """A ledger, which had neither an identity nor a witness. Its charges keep their digests.
+
+    A last line that is cut off is shorter than it says. What waited for it had not happened.
+    """
+    data = path.read_bytes()
+    if not data.startswith(b"{"):
+        return None
+    *lines, rest = data.split(b"\n")
+    cut = bool(lines) and _torn(rest)
+    if rest and not cut:
+        lines.append(rest)  # complete but for its end: it may have counted
+    entries, digest = [], FIRST
+    for number, line in enumerate(lines):
+        try:
+            entry, digest = taken(line, digest, number)
+        except Broken:
+            raise OlderLog(
+                f"is damaged or was changed in line {number + 1}",
+                "put back the newest copy of the file that is whole, if no release was charged "
+                "since",
+            ) from None
+        if number:
+            entry["digest"] = digest
+        entries.append(json.dumps(entry, sort_keys=True, separators=(",", ":")).encode())
+    notice = (
+        f"this ledger of privmean 0.2 with {len(entries) - 1} charges was converted. If you read "
+        "this a second time, an older copy was put back, and charges made since are missing: put "
+        "the newest file back before the next charge"
+    )
+    if cut:
+        notice += (
+            f". Line {len(lines) + 1}, the last entry, is cut off after {len(rest)} bytes and does "
+            "not count. A crash while a charge is written leaves this, and nothing was released "
+            "for that charge. If the file was cut later, put the whole file back"
+        )
+    return Older(entries, secrets.token_hex(16), notice)
+
+
+def _torn(rest: bytes) -> bool:
+    """Whether bytes after the last line end are the beginning of a line: shorter than it says; or,
+    where no length is stated, without a whole object."""
+    stated = LENGTH.match(rest)
+    if stated:
+        return len(rest) < int(stated[1])
+    try:
+        json.JSONDecoder().raw_decode(rest.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return rest.startswith(b"{")
+    return False
 
 
 def frames_of(path: Path, kind: str) -> tuple[list[bytes], str] | None:
@@ -95,22 +168,23 @@ def last_seen(path: Path, identity: str) -> tuple[int, str] | None:
         return None
 
 
-def forget(path: Path) -> None:
-    """What lay beside a file that was converted."""
+def forget(path: Path, handle: int) -> None:
+    """What lay beside a file that was converted; and the file, for who has it open in 0.2."""
+    os.lseek(handle, 0, os.SEEK_END)
+    os.write(handle, b"converted\n")
     for ending in (".seen", ".new"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
-def locked(path: Path) -> int | None:
-    """The file, held as 0.2 held it; None where somebody holds it."""
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[int]:
+    """The file, held as 0.2 held it; BlockingIOError where somebody holds it."""
     handle = os.open(path, os.O_RDWR)
     try:
-        import fcntl
+        with contextlib.suppress(ImportError):
+            import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:
-        pass
-    except BlockingIOError:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield handle
+    finally:
         os.close(handle)
-        return None
-    return handle

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import NamedTuple
 
 from privmean import validate
 from privmean.errors import BudgetExceededError
-from privmean.storage.append_log import DurableLog, LogExists
+from privmean.storage.durable_log import DurableLog, LogExists
+from privmean.storage.entry_chain import Entry
 
 KIND = "client ledger"
-PATIENCE = 60.0  # seconds to wait for another process
 
 
 class _Sent(NamedTuple):
@@ -28,7 +27,7 @@ Reports = dict[bytes, _Sent]
 
 
 class Ledger:
-    """Reports of one client and their total epsilon, in a small append-only file.
+    """Reports of one client and their total epsilon, in a small SQLite file.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ class Ledger:
         The most that all reports together may cost.
     moved : bool, default False
         You state that a copied file is the newest, and that its original is never used again.
-        Without it a copy and a hard link are refused.
+        Without it a file that this user never used on this machine is refused.
 
     Raises
     ------
@@ -48,7 +47,8 @@ class Ledger:
     Privacy
     -------
     A report is on disk before it is returned, so that no crash makes the client draw again. An
-    older copy forgets later reports, and is refused where `FILE.seen` shows it. The file never
+    older copy forgets later reports. It is refused by a witness in `$XDG_STATE_HOME/privmean`,
+    outside of the file's folder; a snapshot of the whole machine is not noticed. The file never
     holds values. Keep it secret: reports of many rounds reveal what the rounds reveal.
 
     Examples
@@ -64,69 +64,65 @@ class Ledger:
         validate.positive("limit", limit)
         self.limit = Fraction(str(limit))
         validate.path("path", path, "name the file that keeps the reports")
-        self._turn = threading.Lock()
         self._path = None if path == ":memory:" else os.path.abspath(path)
-        self._sent: Reports = {}
+        self._memory = threading.Lock(), Reports()
+        self._opened: tuple[DurableLog, Reports] | None = None
         if self._path is not None:
-            _make(self._path)
+            with suppress(LogExists):
+                if not os.path.exists(self._path):
+                    DurableLog.create(self._path, KIND, name="ledger")
             _keep_private(self._path)
-            with self._opened(moved=moved):
-                pass
+            self._open(self._path, moved=moved)
 
     def spent(self) -> Fraction:
         """The epsilon of all reports so far (basic composition)."""
-        with self._opened() as (sent, _):
+        with self._turn() as (sent, _):
             return _spent(sent)
 
     def once(self, round_digest: bytes, epsilon: Fraction, make: Callable[[], bytes]) -> bytes:
         """The stored report of this round, or a new one, made and stored under one lock."""
-        with self._opened() as (sent, store):
+        with self._turn() as (sent, log):
             if round_digest in sent:
                 return sent[round_digest].report
             left = self.limit - _spent(sent)
             if epsilon > left:
                 raise BudgetExceededError(f"epsilon={float(epsilon):g}", f"epsilon={float(left):g}")
-            report = make()
-            store(round_digest, _Sent(epsilon, report))
-        return report
+            made = _Sent(epsilon, make())
+            if log is not None:
+                log.append(_written(round_digest, made))
+            sent[round_digest] = made
+            return made.report
 
     @contextmanager
-    def _opened(
-        self, *, moved: bool = False
-    ) -> Iterator[tuple[Reports, Callable[[bytes, _Sent], None]]]:
-        """All reports, and a function that stores one more; nobody else uses the file meanwhile."""
-        with self._turn:
-            if self._path is None:
-                yield self._sent, self._sent.__setitem__
-                return
-            sent: Reports = {}
-            log = DurableLog.open(
-                self._path,
-                KIND,
-                lambda entry: sent.update([_read(entry)]),
-                moved=moved,
-                patience=PATIENCE,
-                name="ledger",
-            )
-            try:
-                yield sent, lambda digest, item: log.append(_written(digest, item))
-            finally:
-                log.close()
+    def _turn(self) -> Iterator[tuple[Reports, DurableLog | None]]:
+        """All reports, and where one more is stored; nobody else uses them meanwhile."""
+        if self._path is None:
+            turn, sent = self._memory
+            with turn:
+                yield sent, None
+            return
+        log, sent = self._open(self._path)
+        with log.turn():
+            yield sent, log
+
+    def _open(self, path: str, *, moved: bool = False) -> tuple[DurableLog, Reports]:
+        """The file, opened anew after a fork or a failure, and where another has its name."""
+        if self._opened is not None and self._opened[0].usable:
+            return self._opened
+        sent: Reports = {}
+
+        def take(entry: Entry) -> None:
+            digest, epsilon, report = json.loads(entry.payload)
+            sent[bytes.fromhex(digest)] = _Sent(Fraction(epsilon), bytes.fromhex(report))
+
+        log = DurableLog.open(path, KIND, take, moved=moved, shared=True, name="ledger")
+        self._opened = log, sent
+        return self._opened
 
     def close(self) -> None:
-        """Nothing to do: the file is open only while it is read or written."""
-
-
-def _make(path: str) -> None:
-    """A new ledger, unless there is one or another process makes it just now."""
-    until = time.monotonic() + PATIENCE
-    while not os.path.exists(path):
-        try:
-            DurableLog.create(path, KIND, name="ledger").close()
-        except LogExists:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)
+        """Let go of the file. It is opened again when it is needed."""
+        if self._opened is not None:
+            self._opened[0].close()
 
 
 def _keep_private(path: str) -> None:
@@ -138,11 +134,6 @@ def _keep_private(path: str) -> None:
 
 def _spent(sent: Reports) -> Fraction:
     return sum((item.epsilon for item in sent.values()), Fraction(0))
-
-
-def _read(entry: bytes) -> tuple[bytes, _Sent]:
-    digest, epsilon, report = json.loads(entry)
-    return bytes.fromhex(digest), _Sent(Fraction(epsilon), bytes.fromhex(report))
 
 
 def _written(digest: bytes, item: _Sent) -> bytes:
