@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import privmean as pm
 from sqlalchemy.exc import SQLAlchemyError
 
+import privmean as pm
 from privmean.errors import PrivmeanError
 from privmean.local.clients.client import Client
 from privmean.local.clients.client_ledger import Ledger

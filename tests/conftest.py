@@ -48,19 +48,3 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()  # engines count what is left over when the interpreter ends
-
-
-@pytest.fixture
-def reused(tmp_path, monkeypatch):
-    """Every file has the same inode number, as if it had got that of a deleted one."""
-    from privmean.storage.file_identity import Identity
-
-    if Identity.of(tmp_path).born is None:
-        pytest.skip("this file system tells no time of birth")
-    monkeypatch.setattr("privmean.storage.file_identity._inode", lambda file: 7)
-
-
-@pytest.fixture
-def unborn(monkeypatch):
-    """A system that tells no time of birth."""
-    monkeypatch.setattr("privmean.storage.file_identity._born", lambda file: None)

@@ -1,11 +1,10 @@
-"""Files as the operating system has them: written in full, locked, named durably, told in words."""
+"""Files as the operating system has them: what lies there, named durably, told in words."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 from privmean.errors import PrivmeanError
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-RETRY = 0.02
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -21,13 +19,6 @@ KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-
-
-def write_all(handle: int, data: bytes) -> None:
-    """Write all of it, in as many calls as it takes."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
 
 
 def os_error_text(problem: OSError) -> str:
@@ -58,36 +49,12 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
-def locked(path: Path, until: float) -> int | None:
-    """The file under lock, or None if somebody else holds it for too long."""
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_APPEND)
-        # a file may have been replaced between opening and locking
-        if try_lock(handle) and is_at(handle, path):
-            return handle
-        os.close(handle)
-        if time.monotonic() >= until:
-            return None
-        time.sleep(RETRY)
-
-
 def is_at(handle: int, path: Path) -> bool:
     """Whether the open file still has this name."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:
         return False
-
-
-def try_lock(handle: int) -> bool:
-    """Lock an open file; False if somebody else holds it."""
-    import fcntl  # the locks of POSIX: held by the open file, gone with its process
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def sync_folder(folder: Path) -> None:
