@@ -20,18 +20,22 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
+from typing import Any
 
 from killing import Charging, Collecting, Reporting, Running, Studying, Withholding, Work
 from privmean.errors import PrivmeanError
+from privmean.storage.durable_log import DurableLog
 from report import publish, table
 
 HERE = Path(__file__).parent
 MOMENTS = ("before", "amid", "after")
-ENOUGH = 3  # new results of one piece of work
+ENOUGH = 8  # new results of one piece of work
 REFUSED, DEAD = 3, -signal.SIGKILL  # how a piece of work ends that does not come to its end
 
 
@@ -75,8 +79,8 @@ def preloaded(arguments: list[str], folder: Path) -> subprocess.CompletedProcess
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def tried(work: Work, folder: Path, *, power: bool, step: int = 1, first: int = 0) -> Found:
-    """Every `step`-th fault of one piece of work."""
+def tried(work: Work, folder: Path, *, power: bool, every: bool) -> Found:
+    """The faults of one piece of work: every one, or a few that lie farther and farther apart."""
     faults, found = ctypes.CDLL(None), Found()
     shutil.rmtree(folder, ignore_errors=True)
     start, place = folder.with_name("start"), folder / "files" / "state"
@@ -86,32 +90,105 @@ def tried(work: Work, folder: Path, *, power: bool, step: int = 1, first: int = 
     shutil.rmtree(start, ignore_errors=True)
     shutil.copytree(folder.parent, start, ignore=lambda *_: [start.name])
     for moment in range(len(MOMENTS)):
-        at, whole = first, False
+        at, whole = 0, False
         while not whole:
-            for item in folder.parent.iterdir():
-                if item != start:
-                    shutil.rmtree(item)
-            shutil.copytree(start, folder.parent, dirs_exist_ok=True)
+            _again(folder.parent, start)
             arm = partial(faults.fault_arm, at, moment, int(power))
             new, status = worked(work, place, published, arm)
             whole = status == 0
             assert status in (0, DEAD), "the work failed"
             found += _checked(work, place, {**published, **new}, published, new)
             found.faults += not whole
-            at += step
+            at = at + 1 if every else 2 * at + 3
     return found
 
 
+def interleaved(work: Any, folder: Path, *, every: bool) -> Found:
+    """Two threads of one process, at every pair of places, or a few: the first is held at a call
+    that changes a file, the second goes on until one of its own, and there the process dies."""
+    found, place = Found(), folder / "files" / "state"
+    place.parent.mkdir(parents=True)
+    worked(work, place, {})
+    before = len(work.contents(place, False))
+    start = folder.with_name("start")
+    shutil.rmtree(start, ignore_errors=True)
+    shutil.copytree(folder.parent, start, ignore=lambda *_: [start.name])
+    calls = _threads(work, place, before, None, None)
+    places = range(0, calls, 1 if every else max(1, calls // 2))
+    for held in places:
+        for died in places:
+            _again(folder.parent, start)
+            acknowledged = _threads(work, place, before, held, died)
+            found.faults += 1
+            try:
+                found.lost += len(work.contents(place, False)) < before + acknowledged
+            except PrivmeanError as problem:
+                print("refused:", problem, file=sys.stderr)
+                found.refused += 1
+    return found
+
+
+def _threads(work: Any, place: Path, number: int, held_at: int | None, dies_at: int | None) -> int:
+    """How many results of two threads were acknowledged before they died; without places, how many
+    calls one of them makes."""
+    faults, ends = ctypes.CDLL(None), os.pipe()
+    child = os.fork()
+    if child == 0:
+        shared, done = work.shared(place), threading.Event()
+        if held_at is None:
+            faults.fault_arm(10**6, 0, 0)
+            work.act(shared, number)
+            os.write(ends[1], b"." * faults.fault_calls())
+            os._exit(0)
+
+        def first() -> None:
+            faults.fault_hold_own(held_at)
+            work.act(shared, number)
+            os.write(ends[1], b".")
+
+        def second() -> None:
+            while not (faults.fault_held() or done.is_set()):
+                time.sleep(0.001)
+            faults.fault_arm_own(dies_at)
+            work.act(shared, number + 1)
+            os.write(ends[1], b".")
+
+        threads = [threading.Thread(target=act, daemon=True) for act in (first, second)]
+        for thread in threads:
+            thread.start()
+        threads[0].join(0.1)
+        done.set()
+        threads[1].join(0.1)  # it may have to wait for the other one
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.close(ends[1])
+    with open(ends[0], "rb") as results:
+        told = len(results.read())
+    os.waitpid(child, 0)
+    return told
+
+
+def _again(folder: Path, start: Path) -> None:
+    """Everything as it was kept in `start`."""
+    for item in folder.iterdir():
+        if item != start:
+            shutil.rmtree(item)
+    shutil.copytree(start, folder, dirs_exist_ok=True)
+
+
 def worked(
-    work: Work, place: Path, known: dict[str, str], armed: Callable[[], object] = lambda: None
+    work: Work,
+    place: Path,
+    known: dict[str, str],
+    armed: Callable[[], object] = lambda: None,
+    enough: int = ENOUGH,
 ) -> tuple[dict[str, str], int]:
-    """What a fork published until there were `ENOUGH` new results, and its exit status."""
+    """What a fork published until there were `enough` new results, and its exit status."""
     ends = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             armed()
-            left = ENOUGH
+            left = enough
 
             def say(key: str, value: str) -> None:
                 nonlocal left
@@ -165,14 +242,22 @@ def works(folder: Path) -> list[Work]:
     ]  # fmt: skip
 
 
+def careless(log: DurableLog, connect: Callable[[DurableLog], None]) -> None:
+    """The twin: a log that leaves it to the system when its entries reach the disk."""
+    connect(log)
+    log._execute("PRAGMA synchronous = OFF")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="", help="one store")
+    parser.add_argument("--twin", action="store_true", help="a log that syncs nothing")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work is None:
         with tempfile.TemporaryDirectory() as folder:
-            done = preloaded(["--quick"] * arguments.quick, Path(folder))
+            done = preloaded(sys.argv[1:], Path(folder))
         if done is None:
             raise SystemExit("a C compiler is needed: install one, such as gcc")
         sys.stderr.write(done.stderr)
@@ -188,13 +273,23 @@ def main() -> None:
             command="python benchmarks/fault_machine.py",
         )
         return
-    step, results = 5 if arguments.quick else 1, []
+    every, results = not arguments.quick, []
+    if arguments.twin:
+        DurableLog._connect = partialmethod(careless, DurableLog._connect)  # type: ignore[assignment]
     for work in works(arguments.work.with_name("input")):
+        if arguments.only not in ("", work.name):
+            continue
         (arguments.work.with_name("warm")).mkdir(exist_ok=True)
         work.warm(arguments.work.with_name("warm") / work.name.replace(" ", "-"))
         for power in (False, True):
-            found = tried(work, arguments.work / "here", power=power, step=step)
+            found = tried(work, arguments.work / "here", power=power, every=every)
             results.append([work.name, "power cut" if power else "killed", vars(found)])
+            print(*results[-1][:2], found, file=sys.stderr, flush=True)
+        if hasattr(work, "act"):
+            for item in arguments.work.iterdir():
+                shutil.rmtree(item)
+            found = interleaved(work, arguments.work / "here", every=every)
+            results.append([work.name, "killed, two threads", vars(found)])
             print(*results[-1][:2], found, file=sys.stderr, flush=True)
     print(json.dumps(results))
 

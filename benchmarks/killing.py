@@ -257,6 +257,14 @@ class Collecting:
     def complete(self, contents: Contents) -> bool:
         return len(contents) == len(self._batches)
 
+    def shared(self, path: Path) -> Store:
+        """What several threads use at once."""
+        return Store(f"sqlite:///{path}")
+
+    def act(self, store: Store, number: int) -> None:
+        """One more result; acknowledged when it returns."""
+        store.write([Offer(self._batches[number])])
+
 
 class Charging:
     """A budget ledger that is charged again and again; what is published is each line's digest."""
@@ -285,6 +293,12 @@ class Charging:
     def complete(self, contents: Contents) -> bool:
         return len(contents) == self._count
 
+    shared = _ledger
+
+    def act(self, ledger: pm.Ledger, number: int) -> None:
+        """One more result; acknowledged when it returns."""
+        ledger.charge(Budget(0.001), "replace-one", label=str(number))
+
 
 class Studying:
     """A study in a folder; what is published are its noisy answers."""
@@ -302,7 +316,7 @@ class Studying:
     def go_on(self, path: Path, say: Callable[[str, str], None]) -> None:
         study = pm.Study(pm.Table(self._table, person="who"), epsilon=4.0, name="faults")
         for number in range(self._count):
-            study.add(f"q{number}", pm.Mean("y", bounds=(0, 7)))
+            study.add(f"q{number}", pm.Mean("y", assume=(0, 7)))
         real, places = AnswerLog.answer, Counter[str]()
 
         def answer(log: AnswerLog, question: str, *more: Any) -> Any:

@@ -83,7 +83,7 @@ def test_help_fits_80_columns(capsys, monkeypatch, arguments):
         (["mean", "t.csv", "--vlaue", "x"], "privmean mean has no option --vlaue. Did you mean"),
         (["mean", "t.csv", "--lower", "0"], "has no option --lower. Use --bounds LOWER UPPER."),
         (["mean", "t.csv", "--qqqq", "x"], "has no option --qqqq. See `privmean mean --help`."),
-        (["mean", "t.csv"], "--person is required. Name the column that identifies people."),
+        (["mean", "t.csv", "--value", "b"], "--person is required. Name the column that identif"),
         (["mean", "t.csv", "--epsilon", "one"], "--epsilon='one': is not a number. Set the"),
         (["mean", "t.csv", "--bounds", "1"], "--bounds requires 2 values. Write --bounds VALUE1"),
         (["mean", "t.csv", "--epsilon"], "--epsilon requires 1 value. Set the privacy budget"),

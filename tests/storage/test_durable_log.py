@@ -13,7 +13,7 @@ import pytest
 from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
 from privmean.storage import durable_log
 from privmean.storage.durable_log import DurableLog, LogExists
-from privmean.storage.witness import Witness, folder
+from privmean.storage.witness import Seen, Witness, folder
 
 KIND = "test"
 
@@ -275,6 +275,26 @@ def test_a_killed_file_without_its_own_log_is_an_old_copy(path, tmp_path):
         opened(copy)
 
 
+def test_half_a_note_leaves_the_one_before(path):
+    log, _ = opened(path)
+    for _ in range(3):
+        log.append(b"b")
+        last = log.append(b"c").seen
+        note = (folder() / log.identity).read_bytes()
+        for place in range(0, len(note), 128):
+            (folder() / log.identity).write_bytes(
+                note[: place + 70] + b"x" * 10 + note[place + 80 :]
+            )
+            witness = Witness(log.identity)
+            with open(folder() / log.identity, "rb") as witness_file:
+                witness._handle = witness_file.fileno()
+                found = witness.read()
+                witness._handle = None
+            assert found is not None
+            assert last.number - 1 <= found.number <= last.number
+        (folder() / log.identity).write_bytes(note)
+
+
 def test_shared_logs_take_what_others_added(path):
     logs = [opened(path, shared=True) for _ in range(2)]
     for (log, _), entry in zip(logs, (b"b", b"c"), strict=True):
@@ -291,7 +311,11 @@ def test_a_shared_log_that_was_refused_is_used_no_more(path):
     other, _ = opened(path, shared=True)
     with other.turn():
         other.append(b"b", b"c")
-    (folder() / log.identity).write_text(f"{2:020d} {'0' * 64}\n")
+    os.truncate(folder() / log.identity, 0)
+    witness = Witness(log.identity)
+    assert witness.lock(0)
+    witness.note(Seen(2, "0" * 64))
+    witness.close()
     with pytest.raises(ArgumentError, match="went on by itself"), log.turn():
         pass
     assert not log.usable

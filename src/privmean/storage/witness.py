@@ -5,6 +5,8 @@ is written after the entry is on the disk, hence never ahead of the log. It reac
 at most once a second: after a power cut it may be behind by what was written in that time, and a
 backup from that second, put back, would not be noticed. The power cut alone costs nothing.
 
+A note has two places in its file, written in turn: a kill amid one of them leaves the other.
+
 Notes lie in `$XDG_STATE_HOME/privmean`, by default `~/.local/state/privmean`: one small file a log,
 without anything of the data. The file is locked while its log is used, so that two copies of a log
 are never used at the same time.
@@ -13,6 +15,7 @@ are never used at the same time.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 import warnings
@@ -23,6 +26,7 @@ from privmean.errors import PrivmeanWarning
 
 EVERY = 1.0  # seconds between two times that a note reaches the disk
 RETRY = 0.005
+PLACE = 128  # bytes of one of the two places of a note
 
 
 class Seen(NamedTuple):
@@ -76,24 +80,27 @@ class Witness:
 
     def read(self) -> Seen | None:
         """What was noted last; None if nothing was."""
-        if self._handle is None:
-            return None
-        try:
-            number, digest = os.pread(self._handle, 200, 0).decode().split()
-            return Seen(int(number), digest)
-        except (OSError, ValueError):
-            return None
+        return max((seen for seen in self._places() if seen is not None), default=None)
 
     def note(self, seen: Seen, *, durable: bool = False) -> None:
         """This is on the disk. durable: the note must be, too, before the call returns."""
         if self._handle is None:
             return
+        first, second = (-1 if item is None else item.number for item in self._places())
         with contextlib.suppress(OSError):
-            os.pwrite(self._handle, f"{seen.number:020d} {seen.digest}\n".encode(), 0)
+            os.pwrite(self._handle, _line(seen), PLACE if second < first else 0)
             now = time.monotonic()
             if durable or now - self._synced >= EVERY:
                 os.fsync(self._handle)
                 self._synced = now
+
+    def _places(self) -> list[Seen | None]:
+        """What both places hold."""
+        data = b""
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                data = os.pread(self._handle, 2 * PLACE, 0)
+        return [_seen(data[at : at + PLACE]) for at in (0, PLACE)]
 
     def close(self) -> None:
         """Let go of the note."""
@@ -106,6 +113,23 @@ def folder() -> Path:
     """Where the notes of this user lie."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return Path(state) / "privmean"
+
+
+def _line(seen: Seen) -> bytes:
+    """A note in bytes; it ends with a check of what stands before."""
+    text = f"{seen.number} {seen.digest} "
+    check = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f"{text}{check}\n".encode().rjust(PLACE)
+
+
+def _seen(line: bytes) -> Seen | None:
+    """The note in a place; None where it is not whole."""
+    try:
+        number, digest, _ = line.decode().split()
+        seen = Seen(int(number), digest)
+    except ValueError:
+        return None
+    return seen if _line(seen) == line else None
 
 
 def _lock(handle: int, patience: float | None) -> bool:
