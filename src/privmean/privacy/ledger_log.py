@@ -125,7 +125,6 @@ class LedgerFile:
     @contextmanager
     def locked(self) -> Iterator[Turn]:
         """The charges, closed to every other process and thread meanwhile."""
-        self.exists()  # opening a pipe would wait
         log, charges = self._open()
         with log.turn():
             yield charges.turn(log.append)
