@@ -50,7 +50,7 @@ from privmean.privacy.threshold_of_sum import ThresholdOfSum, three_laplace_tail
 
 # several draws whose losses are known together; their answers are no plain numbers
 PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
-ROUNDING = 1e-6
+ROUNDING = Fraction(1, 10**6)
 SIZES = (0.0, 200.0, -200.0)
 SEEDS = 6
 
@@ -84,9 +84,8 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     if billed and laws - set(ADDITIVE):
         yield "noise is made of words, where the accounting says Laplace or Gaussian"
     yield from _narrow(mechanism, requests)
-    hidden = any(loss.added_delta for loss in mechanism.events) and not isinstance(
-        step, FilteredMean
-    )  # cells, whose number may be the same whatever the noise
+    # cells, whose number may be the same whatever the noise
+    hidden = not isinstance(step, FilteredMean) and any(x.added_delta for x in mechanism.events)
     if laws - {*ADDITIVE, "argmax"} and not hidden:
         yield from _constant(mechanism, flat(exact) if simple else exact)
     if any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.events):

@@ -42,6 +42,8 @@ GENEROUS: tuple[Said, ...] = (  # so that plans for few people come to their las
 ANY = (PURE, MIXED, ZCDP)
 BOTH: tuple[Relation, ...] = (REPLACE_ONE, ADD_REMOVE)
 REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
+NEAR = (-9.0, 9.0)
+MOMENT = BoundedMoment(4, 1.4, range=NEAR)
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,6 @@ class Subject:
     n: int = 601
     max_records: int | None = None
     weight: float = 1.0
-
-
-NEAR = (-9.0, 9.0)
-MOMENT = BoundedMoment(4, 1.4, range=NEAR)
 
 
 SUBJECTS: tuple[Subject, ...] = (
