@@ -13,11 +13,14 @@ from doc_pages import DOCS, pages, prose
 from plain_words import RETIRED, retired_terms
 from privmean.output import WIDTH
 from test_page_sizes import LIMITS, LOCAL, SENTENCE, sentences
-from user_texts import docstrings, help_texts, prints, releases, status_texts
+from user_texts import advice, docstrings, help_texts, prints, releases, status_texts
 
 TRUST = ("accuracy", "verification", "limits", "statuses", "api")
 GUIDES = [*LIMITS, *LOCAL, *TRUST, "../README"]
-SOURCES = {"help": help_texts, "docstrings": docstrings, "prints": prints, "statuses": status_texts}
+SOURCES = {
+    "help": help_texts, "docstrings": docstrings, "prints": prints, "statuses": status_texts,
+    "advice": advice,
+}  # fmt: skip
 WRITES = {"warn", "warning", "info", "echo", "wrong"}
 
 
@@ -43,10 +46,18 @@ def test_messages_have_no_retired_term():
     assert retired_terms(_messages()) == []
 
 
-@pytest.mark.parametrize("kind", ["help", "statuses"])
+@pytest.mark.parametrize("kind", ["help", "statuses", "advice"])
 def test_sentences_of_texts_are_short(kind):
     said = [_flat(text) for _, text in SOURCES[kind]()]
     assert _long(sentence for text in said for sentence in re.split(r"(?<=[.!?])\s", text)) == []
+
+
+def test_advice_is_sentences():
+    """It stands behind other sentences. A sentence begins with a capital, a number or a column."""
+    found = {text for _, text in advice()}
+    assert len(found) > 20
+    starts = re.compile(r"(?:^|[.?] )(?!\w+(?:, \w+)*: )(?=[a-z])")
+    assert [text for text in found if starts.search(text) or text[-1] not in ".?"] == []
 
 
 def test_prints_have_at_most_the_width():

@@ -24,7 +24,7 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned
 
-WHY = "is the column numeric"
+WHY = "Is the column numeric"
 
 
 def people(x):

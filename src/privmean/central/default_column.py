@@ -45,6 +45,7 @@ from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, POINT_MASS
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
+from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 WIDE = 2.0  # factor on the outer edge of the last occupied bin where no count follows (else SNUG)
@@ -52,7 +53,7 @@ CHECK = 0.2  # part of what is left for counting people beyond the limits
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
 
 LAST = "clipped sums"
-UNREADABLE = "almost no person has a readable value: is the column numeric?"
+UNREADABLE = "Almost no person has a readable value. Is the column numeric?"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
 
 
@@ -255,7 +256,7 @@ def _why(outcome: str) -> str:
         return UNREADABLE
     if outcome == BEYOND:
         return RANGE
-    return "no region could be found privately: give bounds, more epsilon or more people"
+    return "No region was found privately. Give bounds, raise epsilon or add people."
 
 
 def _atom(
@@ -273,8 +274,8 @@ def _atom(
     )
     others, scale = max(int(found), 0), float(step.scale)
     advice = (
-        f"nearly all people have this very value; about {others} (noise scale {scale:.2g}) have "
-        "another one and are left out: bounds that hold them answer for all people"
+        f"Left out: about {count_noun(others, 'person')} with another value (noise scale "
+        f"{scale:.2g}). Give bounds that hold all values to include all people."
     )
     facts = {"persons with another value": int(found), "noise scale of that number": scale}
     return course.nothing(POINT_MASS, advice, place.origin, facts)
@@ -297,7 +298,7 @@ def _by_records(
             between=last.between,
         )
     if too_few(ratio):
-        return course.nothing(FAILED, "too few records: more people or more epsilon are needed")
+        return course.nothing(FAILED, "There are too few records. Add people or raise epsilon.")
     intervals = RecordIntervals(
         ratio,
         reach=reach,

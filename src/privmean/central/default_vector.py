@@ -246,9 +246,9 @@ class DefaultVectorPlan(DefaultPlan):
         words = []
         if hidden:
             words.append(
-                f"columns with fewer than about {math.ceil(self.seen_from)} people away from zero "
-                f"cannot be seen: {_some(hidden)} answered zero (point_mass) or not at all; more "
-                "epsilon or more people show them"
+                f"Columns with fewer than about {math.ceil(self.seen_from)} people away from zero "
+                f"go undetected: {_some(hidden)} answered zero (point_mass) or not at all. Raise "
+                "epsilon or add people."
             )
         if BEYOND in outcomes:
             words.append(RANGE)
@@ -257,7 +257,7 @@ class DefaultVectorPlan(DefaultPlan):
             if advice := outlier_status(maker.check)[1]:
                 leaning.setdefault(advice, []).append(name)
         words += [f"{_some(names)}: {advice}" for advice, names in leaning.items()]
-        return "; ".join(words)
+        return " ".join(words)
 
 
 def _some(names: list[str]) -> str:

@@ -216,8 +216,8 @@ def lies_far(
 
 FOUND, ATOM_ONLY, NOTHING, BEYOND = OK, POINT_MASS, FAILED, "beyond range"
 RANGE = (
-    "values reach beyond the public range of 2^40 (or nearly): divide the column by a constant, or "
-    "give bounds"
+    "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, or "
+    "give bounds."
 )
 
 

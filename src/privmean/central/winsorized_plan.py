@@ -198,6 +198,6 @@ class WinsorizedPlan(PlanBase):
         if not unplaced:
             return TOO_FEW
         return (
-            "no bin of the histogram stood out: give a range, a larger epsilon or more people; "
-            "a second try is a second charge"
+            "No bin of the histogram stood out. Give a range, raise epsilon or add people. A "
+            "second try is a second charge."
         )

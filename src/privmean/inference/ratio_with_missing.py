@@ -21,7 +21,7 @@ NOT_COMPLETE = (
     "People without a value are seen, against complete=True. They count at the middle of the "
     "clipping bounds. Leave complete=True out."
 )
-TOO_FEW = "too few people have a value: more people or more epsilon are needed"
+TOO_FEW = "Too few people have a value. Add people or raise epsilon."
 
 
 def is_undetected(column: ColumnSums) -> bool:

@@ -39,8 +39,8 @@ SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 1
 GENTLE = Fraction(1, 64)  # the same, where sizes below the true one are seen no better than above
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
 ENOUGH, FEWEST = 90.0, 60.0  # people times epsilon of one choice
-NOBODY = "too few people have a value: more people or more epsilon"
-RANGE = "values reach beyond the public range of 2^40 to either side: give them in a larger unit"
+NOBODY = "Too few people have a value. Add people or raise epsilon."
+RANGE = "Values reach beyond the public range of 2^40 on either side. Give them in a larger unit."
 
 
 def size_scores(

@@ -48,8 +48,8 @@ INSIDE, CELLS = 6, 31  # half octaves of |u| that are looked at: from 2^-3
 SURE = 4.0  # deviations of the people within three octaves of the spread
 UNRESOLVED = "The variance is no more than its noise, or most people have one value."
 FEW_APART = (
-    "few people lie about as far from the median as the spread found: most have one value, or "
-    "noise hid the spread: more people, more epsilon, or within=(smallest, largest)"
+    "Few people lie about as far from the median as the spread found: most have one value, or the "
+    "noise hid the spread. Add people, raise epsilon, or give within=(smallest, largest)."
 )
 
 

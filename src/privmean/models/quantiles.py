@@ -49,12 +49,12 @@ FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
 ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
 SEEN = 8.0  # deviations of the people in the histogram
 FAR = (
-    "a quantile lies beyond the cells, or in one that holds most of the people: more people, "
-    "more epsilon, or bounds"
+    "A quantile lies beyond the cells, or in a cell that holds most of the people. Add people, "
+    "raise epsilon, or give bounds."
 )
 BEYOND = (
-    "about {:.0f} % of the people were seen beyond the bounds, and a quantile that may lie there "
-    "is not known: give bounds that hold the values, or leave them out"
+    "About {:.0f}% of the people lie beyond the bounds, and quantiles there are not identified. "
+    "Give bounds that hold the values, or omit the bounds."
 )
 
 

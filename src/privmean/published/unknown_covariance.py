@@ -203,7 +203,7 @@ class UnknownCovariancePlan(PlanBase):
             box,
             n=self.n,
             status=FAILED if box.failed else OK,
-            advice="too few persons for the published steps" if box.failed else "",
+            advice="There are too few people for the published steps." if box.failed else "",
             assumptions=("persons are Gaussian",),
         )
 

@@ -237,9 +237,9 @@ class KnownPlan(PlanBase):
             n=self.n,
             status=FAILED,
             advice=(
-                "too few people lie close together for the given covariance; the covariance may "
-                "be too small or in other units, the people too few, or the values beyond the "
-                f"range of {REACH / RADIUS:.0e} friend radii from 0: count them from another origin"
+                "Too few people lie close together for the given covariance. The covariance may "
+                "be too small or in other units, or the values may lie beyond the range of "
+                f"{REACH / RADIUS:.0e} friend radii from 0: shift their origin."
             ),
             assumptions=(TAILS,),
             shares=self._shares(),

@@ -302,9 +302,9 @@ class UnknownPlan(PlanBase):
         """Status and advice from paid numbers."""
         if failed:
             return FAILED, (
-                "too few people of the second half lie close together at the scales found in the "
-                "first half, or their values are beyond the range of the lattice; more people, a "
-                "larger epsilon, a known covariance or another origin of the values may help"
+                "Too few people of the second half lie close together at the scales of the first "
+                "half, or their values lie beyond the range of the lattice. Add people, raise "
+                "epsilon, give the covariance, or shift the origin of the values."
             )
         square = sum(
             scales.rest**2 / 2

@@ -109,7 +109,7 @@ class ValuesPlan(GroupPlan):
             n=made[0].n,
             status=release_status(statuses),
             statuses=statuses,
-            advice="; ".join(dict.fromkeys(item.advice for item in made if item.advice)),
+            advice=" ".join(dict.fromkeys(item.advice for item in made if item.advice)),
             assumptions=made[0].assumptions,
             shares=shares,
             diagnostics={
