@@ -127,13 +127,13 @@ def least_epsilon(
 def _remedy(
     items: tuple[StudyQuestion, ...], shapes: Mapping[str, PublicShape], budget: Budget
 ) -> str:
-    """What would do instead: a larger epsilon, or fewer wishes."""
+    """What is enough: a larger epsilon, or fewer wishes."""
     needed = least_epsilon(items, shapes, budget)
-    said = [] if needed is None else [f"epsilon={needed:.3g} would do"]
+    ways = [] if needed is None else [f"give epsilon={needed:.3g}"]
     wishes = [item for item in items if item.error is not None]
     for item in wishes if len(items) > 1 else ():
         others = [other for other in items if other is not item]
         found = least_epsilon(others, shapes, budget)
         if found is not None:
-            said.append(f"without {item.name} epsilon={found:.3g}")
-    return "; ".join([*said, "or want larger errors"])
+            ways.append(f"remove question {item.name!r} and give epsilon={found:.3g}")
+    return ", or ".join([*ways, "accept larger errors"])
