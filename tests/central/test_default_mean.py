@@ -163,7 +163,7 @@ def test_paths_are_what_they_are_called():
     back = [run("step back", seed) for seed in range(5)]
     assert sum(item.diagnostics.get("limits stepped back", False) for item in back) >= 3
     left = [run("left behind", seed).diagnostics for seed in range(5)]
-    assert sum("persons left behind" in item for item in left) >= 3
+    assert sum("people left behind" in item for item in left) >= 3
     assert run("nobody").failed
     minority = [run("a rare minority", seed) for seed in range(5)]
     assert any(r.diagnostics["looks"] == 2 and r.status == "ok" for r in minority)

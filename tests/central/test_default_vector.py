@@ -217,7 +217,7 @@ def test_every_target_of_many_columns_is_honoured():
     assert found[None].interval(target="clipped").target == "clipped mean"
     with pytest.raises(ArgumentError, match="not counted"):
         found["clipped"].interval(target="mean")
-    assert "persons cut" not in found["clipped"].diagnostics
+    assert "clipped people" not in found["clipped"].diagnostics
     # a stronger assumption shortens the interval, a weaker one makes it longer
     wide = planned(
         DefaultMean(target="mean", excess_ratio=3.0), BUDGET, persons=len(x), dimension=8
@@ -251,7 +251,7 @@ def test_a_column_with_a_far_group_is_named_and_the_others_stand():
         assert release.statuses[2] == release.row_interval(2).status == "outliers_clipped"
         assert [s for j, s in enumerate(release.statuses) if j != 2] == ["ok"] * 5
         assert release.status == release.statuses[2]
-        cut = list(release.diagnostics["persons cut"].values())
+        cut = list(release.diagnostics["clipped people"].values())
         assert cut[2] > 5 * release.diagnostics["noise of that number"]
 
 

@@ -288,7 +288,7 @@ def test_the_bill_of_every_path_is_epsilon_exactly_or_less(path, relation):
     assert all(item.neighbors == relation for item in bill)
     names = [item.name for item in bill]
     assert ("values about their groups" in names) == (path == "recentred")
-    assert names.count("persons") == (path in ("split", "one vote", "many groups"))
+    assert names.count("count of people") == (path in ("split", "one vote", "many groups"))
     assert pm.Guarantee.from_dict(release.guarantee.to_dict()).verify()
     k = min(pairs.weights.max_groups, len(pairs.keys))
     twice = 2 if relation == REPLACE_ONE else 1

@@ -236,7 +236,7 @@ def _counts(wide: WidenedBounds) -> dict[str, Any]:
     """Diagnostics of the counts beyond the limits."""
     facts: dict[str, Any] = {}
     for name, count in zip(("first", "second"), wide.counts, strict=False):
-        facts[f"persons beyond the {name} limits"] = count.n
+        facts[f"people beyond the {name} limits"] = count.n
         facts["noise scale of that count" if name == "first" else "noise scale of the second"] = (
             count.scale
         )
@@ -277,7 +277,7 @@ def _atom(
         f"Left out: about {count_noun(others, 'person')} with another value (noise scale "
         f"{scale:.2g}). Give bounds that hold all values to include all people."
     )
-    facts = {"persons with another value": int(found), "noise scale of that number": scale}
+    facts = {"people with another value": int(found), "noise scale of that number": scale}
     return course.nothing(POINT_MASS, advice, place.origin, facts)
 
 
@@ -368,9 +368,9 @@ def _found(
     estimate = box.middle + box.radius * sums.mean
     if max(jumps) == 0:
         estimate = min(max(estimate, limits[0]), limits[1])
-    facts = {"limits": list(limits), "persons with a value": divided.present, **_counts(wide)}
+    facts = {"limits": list(limits), "people with a value": divided.present, **_counts(wide)}
     if apart_at is not None:
-        facts["persons far beyond the limits"] = found.extra
+        facts["people far beyond the limits"] = found.extra
         facts["noise scale of that number"] = found.extra_noise
         facts["far limits"] = list(apart_at)
     words = []

@@ -140,19 +140,19 @@ class DefaultVectorPlan(DefaultPlan):
             counted = {
                 "excess": self.excess,
                 "tail check": check.planned,
-                "persons cut that may stay unseen": math.ceil(check.hidden),
+                "clipped people who may go undetected": math.ceil(check.hidden),
             }
         return {
             "target": self.target or "mean, estimate first",
             "mu": self.mu,
-            "looks at most": MOST_LOOKS,
-            "part of mu^2 of the first look": FIRST,
-            "part of mu^2 of all looks, at most": ALL_LOOKS,
+            "searches at most": MOST_LOOKS,
+            "part of mu^2 of the first search": FIRST,
+            "part of mu^2 of all searches, at most": ALL_LOOKS,
             "rounds at most": MOST_ROUNDS,
             "part of mu^2 a round": shares.round + shares.norms,
             "part of mu^2 of the last sums, typically": self.last_part,
             "noise of a count": self.count_sd,
-            "persons a column must show": self.seen_from,
+            "people a column must show": self.seen_from,
             "radius of rows that are cut": self.inner,
             **counted,
         }
@@ -191,7 +191,7 @@ class DefaultVectorPlan(DefaultPlan):
                 "scales": dict(zip(names, (u.scale for u in last.units), strict=True)),
             }
             if last.noisy.tails:
-                diagnostics["persons cut"] = dict(zip(names, last.noisy.tails, strict=True))
+                diagnostics["clipped people"] = dict(zip(names, last.noisy.tails, strict=True))
                 diagnostics["noise of that number"] = last.noisy.tails_sd
         return Outcome(
             estimate,

@@ -373,6 +373,6 @@ class PrivateScalePlan(ColumnPlan):
             diagnostics={
                 "clip_radius": radii,
                 "weight": [item.joint.present for item in means],
-                "persons beyond the limits": [item.beyond for item in means],
+                "people beyond the limits": [item.beyond for item in means],
             },
         )

@@ -189,7 +189,7 @@ class UnknownCovariancePlan(PlanBase):
                 noise,
                 spread / math.sqrt(len(x)),
                 "columns near Gaussian",
-                "mean of the persons kept",
+                "mean of the people kept",
             )
         )
 
@@ -204,7 +204,7 @@ class UnknownCovariancePlan(PlanBase):
             n=self.n,
             status=FAILED if box.failed else OK,
             advice="There are too few people for the published steps." if box.failed else "",
-            assumptions=("persons are Gaussian",),
+            assumptions=("values are Gaussian",),
         )
 
 

@@ -21,7 +21,7 @@ from privmean.inference.status import POINT_MASS, read_status
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
-from privmean.release.agreement import BOUNDED, own_rows
+from privmean.release.agreement import BOUNDED, PRESENT, own_rows
 from privmean.release.stored_values import Stored, about, items, mapped, number, numbers, text
 
 CLOSE = 1e-3  # relative: equal scales are moved apart by as much where an interval is made
@@ -122,7 +122,8 @@ def recomputed_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], l
         return None
     rows = own_rows(stored)
     paid = [loss for loss in guarantee.mechanisms if loss.name.split(": ")[-1] in LAST]
-    present = mapped(stored["diagnostics"]).get("persons with a value")
+    said = mapped(stored["diagnostics"])
+    present = next((said[name] for name in PRESENT if name in said), None)
     counts = numbers(present if isinstance(present, list) else [present])
     if method == DEFAULT and len(rows) != 1:
         return None

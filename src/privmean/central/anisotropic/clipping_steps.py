@@ -81,7 +81,9 @@ class ClipStep:
         bill = [Gaussian("clipped sum", moved, moved / self.mean_mu, dimension, neighbors=relation)]
         if self.count_mu:
             steps = float(self.count_steps)
-            bill.append(Gaussian("persons", steps, steps / self.count_mu, 1, neighbors=relation))
+            bill.append(
+                Gaussian("count of people", steps, steps / self.count_mu, 1, neighbors=relation)
+            )
         return tuple(bill)
 
     def scale(self, relation: Relation) -> float:

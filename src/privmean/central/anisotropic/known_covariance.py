@@ -143,17 +143,17 @@ class KnownPlan(PlanBase):
             "dimension": self.dimension,
             "n_guess": self.n_guess,
             "friend radius": self.centre.radius,
-            "centre exponent": self.centre.exponent,
+            "center exponent": self.centre.exponent,
             "multiplier": self.centre.calibration.multiplier,
             "count offset": self.centre.calibration.offset,
-            "centre share of precision": self.centre_share,
+            "center share of precision": self.centre_share,
             "predicted error": self.error,
             "predicted noise": self.noise_error,
             "predicted error, giving nothing": self.nothing,
         }
         if self.clips:
             result["expected clip radii"] = self._chain()[0]
-            result["persons of the centre"] = self.centre.n
+            result["people of the center"] = self.centre.n
         return result
 
     @property

@@ -92,10 +92,8 @@ class ArmsPlan(PairsPlan):
         return {
             "arms": list(self.labels),
             "share of the rough sums": ROUGH,
-            "persons times epsilon of a precise arm": PRECISE,
-            "persons that are needed in all": math.ceil(
-                LEAST / self.settings.strength(self.epsilon)
-            ),
+            "n times epsilon of a precise arm": PRECISE,
+            "people needed in all": math.ceil(LEAST / self.settings.strength(self.epsilon)),
         }
 
     def run(self, curator: Curator) -> Outcome:

@@ -131,7 +131,7 @@ class GroupRun:
 
     def members(self, epsilon: Fraction) -> tuple[float, float]:
         """Noisy number of people with a pair, and the deviation of its noise."""
-        step = NoisyCounts.at("persons", self.spender.spend(epsilon), self.spender.relation)
+        step = NoisyCounts.at("count of people", self.spender.spend(epsilon), self.spender.relation)
         (found,) = self.curator.ask(step, as_counts(self.people.members()))
         return float(found), float(step.scale) * 2**0.5
 

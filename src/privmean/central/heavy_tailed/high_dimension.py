@@ -167,9 +167,9 @@ class ThreadedPlan(ClippingPlan):
         return {
             **self.common.describe(),
             "coarse form": self.coarse.form,
-            "planned centre errors": self.schedule.centers,
+            "planned center errors": self.schedule.centers,
             "clip radii": tuple(item.choice.radius for item in self.schedule.rounds),
-            "persons a round": tuple(item.n for item in self.schedule.rounds),
+            "people per round": tuple(item.n for item in self.schedule.rounds),
             "noise law": self.schedule.law,
             **self.told(),
             "disjoint parts": bool(self.parts),

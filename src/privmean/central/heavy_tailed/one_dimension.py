@@ -59,7 +59,7 @@ class OneDimensionPlan(ClippingPlan):
             **self.common.describe(),
             "coarse form": self.coarse.form,
             "bucket width": self.coarse.width,
-            "planned centre error": self.coarse.offset,
+            "planned center error": self.coarse.offset,
             "clip radius": self.choice.radius,
             **self.told(),
             "private radius": self.search is not None,

@@ -42,7 +42,7 @@ class RadiusSearch:
 
     @property
     def mechanism(self) -> FirstBelow:
-        words = "each count of persons beyond, by one (above a noisy threshold, one answer)"
+        words = "each count of people beyond, by one (above a noisy threshold, one answer)"
         return FirstBelow("private radius", self.outside, self.epsilon, REPLACE_ONE, words)
 
     @property
