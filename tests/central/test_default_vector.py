@@ -159,7 +159,7 @@ def test_a_third_look_finds_a_minority_of_thin_columns():
         assert found.diagnostics["looks"] == 3
         assert len(sizes) <= 40 + 20 + 20
         assert sum(item == "ok" for item in found.diagnostics["outcomes"].values()) > 28
-        assert 0.5 < found.shares["looks (of mu^2)"] <= 0.65 + 1e-12
+        assert 0.5 < found.shares["searches (of mu^2)"] <= 0.65 + 1e-12
         assert float(spent(found.guarantee.mechanisms)) <= plan.mu**2 * (1 + 1e-12)
 
 
@@ -168,7 +168,7 @@ def test_a_majority_that_two_looks_do_not_show_gets_no_third():
     x[:, 10:] *= np.random.default_rng(1).random((4000, 30)) < 0.01
     _, found, _ = release(x)
     assert found.diagnostics["looks"] == 2
-    assert found.shares["looks (of mu^2)"] == pytest.approx(0.5)
+    assert found.shares["searches (of mu^2)"] == pytest.approx(0.5)
 
 
 def test_persons_without_a_value_do_not_pull_the_mean():

@@ -205,7 +205,7 @@ class DefaultVectorPlan(DefaultPlan):
                 missing_count_at("the center"),
             ),
             shares={
-                "looks (of mu^2)": looked,
+                "searches (of mu^2)": looked,
                 "rounds (of mu^2)": 1 - parts.left - looked - last_part,
                 "last sums (of mu^2)": last_part,
             },

@@ -68,7 +68,7 @@ class SharedLocationQuery:
 
     @property
     def name(self) -> str:
-        return f"look at {self.column}"
+        return f"shared location of {self.column}"
 
     @property
     def pure(self) -> Fraction:

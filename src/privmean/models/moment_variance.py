@@ -174,7 +174,7 @@ class MomentVariancePlan(ShorteningPlan):
             statuses=(status,),
             advice=why if failed else "" if made.resolved else UNRESOLVED,
             assumptions=(dependence(self.settings.design_effect),),
-            shares={"looking": float(self.share), "powers": 1 - float(self.share)},
+            shares={"location and scale": float(self.share), "powers": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread, "limit": limit * spread,
                          "weight": [made.n]},
             estimand="variance between people",

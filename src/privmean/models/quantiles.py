@@ -239,7 +239,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             statuses=() if failed or status == OK else statuses,
             advice="" if status == OK else why,
             assumptions=(dependence(self.settings.design_effect),),
-            shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
+            shares={"location and scale": float(self.share), "histogram": 1 - float(self.share)},
             diagnostics={"center": place.center, "spread": spread,
                          "weight": [law.n]},
             estimand="quantiles of person means",

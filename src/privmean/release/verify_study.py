@@ -158,7 +158,7 @@ def _looks(
             return lines, ["a shared location query has no column, or two have one"]
         if _own(promise, f"{LOOK}: {column}", at) is None:
             return lines, [
-                f"look at {column}: its lines are not lines of the accounting with its name"
+                f"shared location of {column}: its calls are not in the accounting under its name"
             ]
         assert isinstance(at, list)
         assert isinstance(look, Mapping)
@@ -167,7 +167,7 @@ def _looks(
             for item in questions
             if isinstance(item, Mapping) and column in _names(item.get("shared_locations"))
         ]:
-            return lines, [f"look at {column}: it serves other questions than name it"]
+            return lines, [f"shared location of {column}: it serves other questions than name it"]
         lines[column] = at
     return lines, []
 
