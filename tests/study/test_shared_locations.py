@@ -172,7 +172,7 @@ def test_wishes_beside_looks_are_met_or_refused_with_the_least_epsilon():
     made.add("b", pm.Mean("x"), error=0.05, guess_sd=1.2)
     with pytest.raises(InfeasibleError, match=r"Give epsilon=\d.*, or ") as caught:
         made.plan(N)
-    least = float(str(caught.value).split(". epsilon=")[1].split(" ")[0])
+    least = float(str(caught.value).split("Give epsilon=")[1].split(",")[0])
     made = pm.Study(pm.Table(records(), person="who"), epsilon=least)
     made.add("a", pm.Mean("y"), error=0.3, guess_sd=9.0)
     made.add("b", pm.Mean("x"), error=0.05, guess_sd=1.2)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from privmean.study.study_question import StudyQuestion
 
 LOST = (
-    "An error occurred after the charge, in the engine or in privmean. Its text is withheld: it may "
-    "depend on records."
+    "An error occurred after the charge, in the engine or in privmean. Its text is withheld: it "
+    "may depend on records."
 )
 
 
