@@ -1,7 +1,7 @@
 """Streams by shifts: what one person's values cost over all releases of a stream together.
 
 A stream has a state of its own and no curator. Here it runs whole, from arrivals to releases, once
-with no noise, once with one scale of noise in each draw, and on neighbours: the noise that turns
+with no noise, once with one scale of noise in each draw, and on neighbors: the noise that turns
 the releases of one stream into those of another is found from these, and the sum of squares of its
 steps over their scales is the loss, by definition and with nothing of the stream's own formulas.
 """
@@ -119,7 +119,7 @@ def neighbours(item: Streamed) -> Iterator[tuple[list[float], list[float]]]:
 
 
 def audit_streams(found: Findings, streamed: Sequence[Streamed] = STREAMED) -> None:
-    """Every pair of every stream of the list, against the stream's own bill."""
+    """Every pair of every stream of the list, against the stream's own accounting."""
     for item in streamed:
         name = f"stream: {item.name}"
         base = values(item, (5.0,))

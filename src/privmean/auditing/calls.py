@@ -315,7 +315,7 @@ def built(
     names: Sequence[str], texts: Sequence[str], kind: str, persons: int, seed: int,
     public: Sequence[str] = (),
 ) -> Table:  # fmt: skip
-    """Persons with one to three records: about normal, or much worse (see `hostile.TABLES`)."""
+    """People with one to three records: about normal, or much worse (see `hostile.TABLES`)."""
     rng = np.random.default_rng(seed)
     center = {"far": 1e9, "beyond": 1e15}.get(kind, 3.0)
     spread = {"constant": 0.0, "wide": 100.0, "beyond": 1e15}.get(kind, 1.0)

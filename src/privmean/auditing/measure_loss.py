@@ -125,7 +125,7 @@ def step_of(mechanism: Mechanism[Any, Any]) -> Mechanism[Any, Any]:
 
 
 def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iterator[str]:
-    """Whether noise of one scale for all answers has the scale on the bill."""
+    """Whether noise of one scale for all answers has the scale in the accounting."""
     losses, step = mechanism.events, step_of(mechanism)
     added = [item for item in requests if item.law in ADDITIVE]
     least = Fraction(0)
@@ -171,7 +171,7 @@ def numbers(value: object) -> Iterator[Fraction]:
 
 
 def flat(exact: object) -> Added:
-    """Answers of the same shape that tell nothing, so that the noise alone decides."""
+    """Answers of the same shape that tell nothing, so that only the noise decides."""
     if isinstance(exact, np.ndarray):
         return np.zeros_like(exact)
     if isinstance(exact, Mapping):
@@ -219,8 +219,8 @@ def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
 
 
 def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
-    """Whether one of two items is accepted as often as their scores and the bill say: the first
-    word that refuses it is its probability, in parts of 2^64."""
+    """Whether one of two items is accepted as often as their scores and the accounting say: the
+    first word that refuses it is its probability, in parts of 2^64."""
     if not mechanism.events:
         return
     one = replace(mechanism, choices=1) if isinstance(mechanism, TopChoices) else mechanism

@@ -1,8 +1,8 @@
 """What the package audits of itself before a curator: one line each.
 
 A new estimator or question is one line of `SUBJECTS`. Settings suit about 600 people whose values
-are about normal with mean 3 and deviation 1; the tables are often otherwise, since privacy rests on
-no assumption.
+are about normal with mean 3 and deviation 1; the tables are often otherwise, since privacy depends
+on no assumption.
 """
 
 from __future__ import annotations

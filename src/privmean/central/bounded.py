@@ -152,7 +152,7 @@ class BoundedMeanPlan(PlanBase):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The bill."""
+        """The accounting."""
         return self.sums.events
 
     def predict(self, guess_sd: float) -> dict[str, float]:

@@ -322,7 +322,7 @@ class ClippedMeans:
         return replace(made, kind="interval", assumption=words, target=name)
 
     def noise_interval(self, level: float) -> Interval:
-        """For the clipped mean of these very persons: privacy noise alone."""
+        """For the clipped mean of these very people: privacy noise only."""
         made = self._intervals(level, None, ())
         return replace(made, kind="noise_interval", target="clipped mean of these people")
 

@@ -92,7 +92,7 @@ class DefaultMeanPlan(DefaultPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """A bill of one path; every path composes to at most epsilon, exactly."""
+        """An accounting of one path; every path composes to at most epsilon, exactly."""
         return self._bill
 
     @cached_property

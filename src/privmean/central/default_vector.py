@@ -107,7 +107,7 @@ class DefaultVectorPlan(DefaultPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The bill of a longest path: every look and every round, all columns released."""
+        """The accounting of a longest path: every look and every round, all columns released."""
         return self._bill
 
     @cached_property
@@ -158,7 +158,7 @@ class DefaultVectorPlan(DefaultPlan):
         }
 
     def run(self, curator: Curator) -> Outcome:
-        """Columns that show nothing are answered 0 (atom) or NaN (not found)."""
+        """Columns that show nothing are answered 0 (point mass) or NaN (not found)."""
         people, parts = curator.people, GdpBudgetSpender(self.mu)
         looks = look(curator, self._persons, parts)
         outcomes = [item.outcome for item in looks.columns]

@@ -153,7 +153,7 @@ def best_segment(counts: Counts, price: float, start: int = 0) -> Segment:
 
 @dataclass(frozen=True)
 class Window:
-    """Neighbouring bins of one side. held: their noisy people; most: those of the fullest bin,
+    """Neighboring bins of one side. held: their noisy people; most: those of the fullest bin,
     `fullest`; middle: the weighted middle of the window (with its sign); sign: the side."""
 
     held: float

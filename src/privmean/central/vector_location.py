@@ -1,6 +1,6 @@
 """Looks at all columns together: noisy counts per octave, again for the columns not yet seen.
 
-One look at k columns is one Gaussian query: a replaced person leaves one cell of each column for
+One search of k columns is one Gaussian query: a replaced person leaves one cell of each column for
 another, l2 change at most sqrt(2k). docs/proofs/default-mean.md, section 6.
 """
 
@@ -29,7 +29,7 @@ def look_sd(columns: int, mu: float) -> float:
 
 
 def look_counts(columns: int, mu: float) -> GaussianCounts:
-    """The counts of one look at so many columns."""
+    """The counts of one search of so many columns."""
     return GaussianCounts.at("columns by octave", mu, REPLACE_ONE, 2 * columns)
 
 

@@ -55,7 +55,7 @@ FAR, FALLEN = 8.0, 5.0
 
 @dataclass(frozen=True)
 class Shares:
-    """Parts of mu^2 of a round and of a look at the norms."""
+    """Parts of mu^2 of a round and of a search of the norms."""
 
     round: float
     norms: float
@@ -85,7 +85,7 @@ class LastSums:
 
 
 def norm_counts(mu: float) -> GaussianCounts:
-    """The counts of one look at the norms: a person leaves one shell for another."""
+    """The counts of one search of the norms: a person leaves one shell for another."""
     return GaussianCounts.at("norms of rows", mu, REPLACE_ONE, 2)
 
 

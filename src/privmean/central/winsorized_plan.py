@@ -30,8 +30,8 @@ from privmean.release.outcome import Outcome, estimand_of
 class WinsorizedPlan(PlanBase):
     """A Winsorized mean with everything public decided.
 
-    losses: the worst-case bill; noise: predicted standard deviation of the privacy noise a column
-    (in units of the scale that is found, for `UnknownScale`).
+    losses: the worst-case accounting; noise: predicted standard deviation of the privacy noise a
+    column (in units of the scale that is found, for `UnknownScale`).
     """
 
     budget: Budget

@@ -2,7 +2,7 @@
 
 There every question reads the records again. All must be about the same records, so they are asked
 in one transaction, which sees the database as it was when it began. It ends with the last table of
-people that rests on it.
+people that depends on it.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ TOO_FEW = "Too few people have a value. Add people or raise epsilon."
 
 
 def is_undetected(column: ColumnSums) -> bool:
-    """Whether no more people with a value are seen than noise alone can show: what is divided by
-    their number would be noise over noise."""
+    """Whether no more people with a value are seen than noise by itself can show: what is divided
+    by their number would be noise over noise."""
     return column.weight < max(1.0, FEWEST * column.weight_noise)
 
 

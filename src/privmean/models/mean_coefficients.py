@@ -1,4 +1,5 @@
-"""The mean of people's own coefficients when nothing is known of units, centers and sizes.
+"""The mean of person-specific coefficients when nothing is known of units, centers and
+sizes.
 
 A size of every variable is found first: the half octave of how far a person's own records lie from
 their mean; then the people of about these sizes are counted. People are fitted in these units (a
@@ -54,7 +55,7 @@ RANGE = "A variable is smaller than 2^-40 or larger than 2^39: give it in anothe
 
 @dataclass(frozen=True)
 class CoefficientPanel:
-    """What the mean of own coefficients asks of a table."""
+    """What the mean of person-specific coefficients asks of a table."""
 
     formula: str
     fixed_effects: bool
@@ -85,8 +86,8 @@ class CoefficientPanel:
 
 @dataclass(frozen=True)
 class MeanCoefficients:
-    """The estimator. threshold: least eigenvalue of a person's X'X/T about own means, in units of
-    the sizes found; records: least number of them; target, design_effect: see `PrivateScale`.
+    """The estimator. threshold: least eigenvalue of a person's X'X/T about person means, in units
+    of the sizes found; records: least number of them; target, design_effect: see `PrivateScale`.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data.
     """

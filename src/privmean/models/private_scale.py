@@ -246,7 +246,7 @@ class PrivateScalePlan(ColumnPlan):
 
     @property
     def _count(self) -> NoisyCounts:
-        """Persons beyond 2.5 magnitudes of one column."""
+        """People beyond 2.5 magnitudes of one column."""
         assert self.counting is not None
         return NoisyCounts.at("count in the tail", self.counting, self.relation)
 

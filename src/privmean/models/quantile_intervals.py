@@ -114,7 +114,8 @@ class Distribution:
     @cached_property
     def _outer(self) -> tuple[float, float]:
         """Noisy parts of the people below and above the bounds, counted in cells that lie beyond
-        them as a whole; 0 where noise alone could show as many. What is counted was not limited."""
+        them as a whole; 0 where noise by itself could show as many. What is counted was not
+        limited."""
         if self.bounds is None:
             return 0.0, 0.0
         (edges, places), upto = self._kept, np.append(0.0, np.cumsum(self.cells))
@@ -223,7 +224,7 @@ class Distribution:
         return float(mass[middle] * (edges[high] - edges[low]) / mass[low:high].sum())
 
     def _outward(self, x: float, side: int) -> float:
-        """An end that does not rest on how people are spread inside of a cell where values may
+        """An end that does not depend on how people are spread inside of a cell where values may
         repeat: its edge, or one repetition on."""
         edges = self._kept[0]
         k = int(np.searchsorted(edges, x, "right" if side < 0 else "left"))

@@ -62,7 +62,7 @@ BEYOND = (
 class Quantiles:
     """Quantiles of one column. points: between 0 and 1, increasing. bounds: public limits of the
     values, or None: they are found. design_effect: public factor on the sampling variance. looked:
-    a private look at the column says where to search for the median, which then costs nothing.
+    a private search of the column says where to search for the median, which then costs nothing.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Pure
     epsilon for an epsilon budget (delta is left unspent), Gaussian counts for rho. Public: settings
@@ -76,7 +76,7 @@ class Quantiles:
 
     @property
     def needed(self) -> tuple[int, ...]:
-        """Persons times epsilon of each choice: limits where they are not known, median, spread."""
+        """People times epsilon of each choice: limits where they are not known, median, spread."""
         return NEEDED[1:] if self.looked or self.bounds is not None else NEEDED
 
     def __post_init__(self) -> None:

@@ -75,9 +75,9 @@ def usual_size(counts: Floats, sd: float, edges: Floats) -> float:
 
 
 def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: bool) -> bool:
-    """Whether the units cannot be those of the influences: more than 4/r^2 of the people (and more
-    than noise explains, but in 1e-4) are above r deviations for an r from 8 on, where Chebyshev's
-    inequality leaves 1/r^2. laplace: whether the counts' noise is."""
+    """Whether the units cannot be those of the score contributions: more than 4/r^2 of the people
+    (and more than noise explains, but in 1e-4) are above r deviations for an r from 8 on, where
+    Chebyshev's inequality leaves 1/r^2. laplace: whether the counts' noise is."""
     long = edges >= LONG
     above = np.cumsum(counts[1:][long][::-1])
     least = np.maximum(

@@ -119,7 +119,7 @@ class PooledRun:
 
     # --- center and spread ------------------------------------------------------------------------
     def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
-        """Centre and scale of each variable, those of a size that too few people have for it to
+        """Center and scale of each variable, those of a size that too few people have for it to
         be seen, and whether all lie within the public range."""
         design = self.plan.settings.design
         found = dict(self.plan.settings.units)
@@ -317,8 +317,8 @@ class PooledRun:
         return self._told(made)
 
     def _look(self, values: list[Floats]) -> tuple[Radius, float, bool]:
-        """From noisy counts of the lengths of influences: their usual size, the length at which
-        they are shortened, over it, and whether they are in units that cannot be theirs."""
+        """From noisy counts of the lengths of score contributions: their usual size, the length at
+        which they are shortened, over it, and whether they are in units that cannot be theirs."""
         plan, k = self.plan, len(values)
         unit = plan.parts.longest(k)
         size = row_sizes(values, self.plan.parts.norm) / unit

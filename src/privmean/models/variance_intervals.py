@@ -50,7 +50,7 @@ class VarianceIntervals:
         )
 
     def noise_interval(self, level: float) -> Interval:
-        """What privacy noise alone leaves open (pair scale: as `interval`)."""
+        """What privacy noise by itself leaves open (pair scale: as `interval`)."""
         target = "variance as these people show it"
         if self.found.status == FAILED:
             return no_interval(level, bounds=ANY, kind="noise_interval", target=target)

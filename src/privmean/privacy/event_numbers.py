@@ -1,4 +1,4 @@
-"""The numbers a bill entry may hold: positive, finite, exact where they are exact."""
+"""The numbers an accounting entry may hold: positive, finite, exact where they are exact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEYOND = "is beyond the numbers of any mechanism"
 
 
 def refused(name: str, value: object, problem: str) -> ArgumentError:
-    """The error for a bill entry that no mechanism can have."""
+    """The error for an accounting entry that no mechanism can have."""
     return ArgumentError(name, value, problem, "give the numbers of the mechanism")
 
 

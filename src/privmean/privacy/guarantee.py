@@ -1,4 +1,4 @@
-"""What a release promised: unit, neighbors, the bill, and the loss composed from it."""
+"""What a release guaranteed: unit, neighbors, the accounting, and the loss composed from it."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class UnknownCovariancePlan(PlanBase):
         )
 
     def run(self, curator: Curator) -> Outcome:
-        """Each step that fails ends the release, its bill so far."""
+        """Each step that fails ends the release, its accounting so far."""
         people = curator.people
         halves = (people.split(0, 2), people.split(1, 2))
         one, two = curator.parallel(HALVES, halves, join=self._joined)

@@ -34,7 +34,7 @@ PLAIN = ("mean", "mean within bounds", "quantiles", "coefficients", "variance") 
 
 
 def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Output:
-    """What `print(release)` shows. noise: with the interval of privacy noise alone."""
+    """What `print(release)` shows. noise: with the interval of privacy noise only."""
     rows = release.rows()
     alarm = "" if release.secure else warning
     last = (("Method", f"{release.estimator}. Full record: release.details()"),)

@@ -64,7 +64,7 @@ def normal_quantile(tail: float) -> float:
 
 
 def people_told_apart(guarantee: Guarantee, alpha: float) -> int:
-    """How many people can change without a release of this promise telling the two tables apart
+    """How many people can change without a release of this guarantee telling the two tables apart
     with errors of `alpha` on both sides: an interval of level 1 - alpha holds both means then."""
     if guarantee.rho is not None:
         most = (1 - 2 * alpha) * math.sqrt(2 / guarantee.rho)

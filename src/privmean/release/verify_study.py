@@ -1,5 +1,5 @@
-"""What can be checked of a stored study besides each of its releases: one bill, parted among the
-questions without a rest, each question within its part."""
+"""What can be checked of a stored study besides each of its releases: one accounting, parted among
+the questions without a rest, each question within its part."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Problems = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
 def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Problems) -> list[str]:
-    """What is wrong with a study whose bill was composed already. of_release: what is wrong with
-    one release."""
+    """What is wrong with a study whose accounting was composed already. of_release: what is wrong
+    with one release."""
     found: list[str] = []
     if stored.get("schema") not in READ:
         found.append(
@@ -177,7 +177,8 @@ def _names(found: object) -> list[object]:
 
 
 def _shared(named: object, looks: Mapping[str, list[int]]) -> list[int] | None:
-    """The lines of the looks that a question names; None for one that there is not."""
+    """The mechanism calls of the shared location queries that a question names; None for one that
+    there is not."""
     if not isinstance(named, list) or not all(isinstance(item, str) for item in named):
         return None
     if any(item not in looks for item in named) or len(set(named)) < len(named):
@@ -228,7 +229,7 @@ def _question(
 
 
 def _kept(made: Guarantee, own: list[PrivacyEvent], paid: list[PrivacyEvent], name: str) -> bool:
-    """Whether a release's promise, or its bill entry by entry, is covered by its lines."""
+    """Whether a release's guarantee, or its accounting entry by entry, is covered by its lines."""
     (first, *rest) = own
     if not rest and first.name == f"{name}: whole":
         return _within_whole(made, first, paid)
@@ -238,7 +239,7 @@ def _kept(made: Guarantee, own: list[PrivacyEvent], paid: list[PrivacyEvent], na
 
 def _within_whole(made: Guarantee, whole: PrivacyEvent, paid: list[PrivacyEvent]) -> bool:
     """Whether a question that has one line keeps it, beside the looks that it works from: both what
-    it ran besides them and what its promise leaves besides them (on other paths it may run more).
+    it ran besides them and what its guarantee leaves besides them (on other paths it may run more).
     """
     besides = unpaid_events(made.mechanisms, paid)
     promise, room = made.budget(), ROUNDED if paid else Fraction(0)

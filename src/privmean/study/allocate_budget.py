@@ -8,8 +8,8 @@ weighted sum of squared errors, each relative to what the question would have al
 that questions share (section 5) and without:
 
 * sums: parts of epsilon (and delta) that add up;
-* curves: all parts made larger by the largest factor for which the lines of the whole bill still
-  compose to the budget;
+* curves: all parts made larger by the largest factor for which all mechanism calls still compose
+  to the budget;
 * rho: parts of the largest rho that converts to (epsilon, delta).
 
 The way with the least noise is taken, if it makes no question worse than sums without looks do.

@@ -1,4 +1,4 @@
-"""Parts grown by one factor as far as the lines of the whole bill compose to the budget.
+"""Parts grown by one factor as far as the lines of the whole accounting compose to the budget.
 
 Every question starts from lines with the noise that its part by sums would give it: pure ones, or
 Gaussian ones where these cost less zCDP. docs/proofs/study.md, section 2.

@@ -67,7 +67,7 @@ class KnownPlan(PlanBase):
 
     @property
     def over_plain(self) -> float:
-        """The predicted error over the sampling error of the plain mean, in the norm minimised."""
+        """The predicted error over the sampling error of the plain mean, in the norm minimized."""
         return self.error / math.sqrt(self.powers.total(2.0) / self.n_guess)
 
     @property
@@ -90,7 +90,7 @@ class KnownPlan(PlanBase):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case bill."""
+        """The worst-case accounting."""
         steps = (step.events(self.dimension, self.relation) for step in self.clips)
         return self.centre.events + tuple(loss for bill in steps for loss in bill)
 
@@ -125,7 +125,7 @@ class KnownPlan(PlanBase):
         return self.error / math.sqrt(self.powers.total(2.0))
 
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted l2 error by cause, in the norm minimised: the covariance bound stands in for
+        """Predicted l2 error by cause, in the norm minimized: the covariance bound stands in for
         the guess, which is the unit where errors count in standard deviations."""
         unit = validate.positive("guess_sd", guess_sd)
         if self.spectrum.scales == SAME:

@@ -75,17 +75,17 @@ class UnknownPlan(PlanBase):
 
     @property
     def half(self) -> int:
-        """Persons of the second half."""
+        """People of the second half."""
         return self.n // 2
 
     @property
     def centred(self) -> int:
-        """Persons of the centre: the second half, or one in so many of them by position."""
+        """People of the center: the second half, or one in so many of them by position."""
         return -(-self.half // self.centre_parts)
 
     @property
     def summed(self) -> int:
-        """Persons whose clipped sum is taken."""
+        """People whose clipped sum is taken."""
         return self.n if self.pooled else self.half
 
     @property
@@ -103,12 +103,12 @@ class UnknownPlan(PlanBase):
 
     @property
     def deviations(self) -> tuple[float, ...]:
-        """Of the columns that errors are promised for; total variance 1."""
+        """Of the columns that errors are guaranteed for; total variance 1."""
         return tuple(reference(self.dimension, self.scale_noise.top).tolist())
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case bill."""
+        """The worst-case accounting."""
         stage = self.stages[0]
         d = self.dimension
         sums = (clip_losses(mu, (d,), (1.0,)) for mu in self.sums_mu(stage))

@@ -51,7 +51,7 @@ class ArmsPlan(PairsPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """A bill of one path; every path composes to at most epsilon, exactly."""
+        """An accounting of one path; every path composes to at most epsilon, exactly."""
         purse = PureBudgetSpender(self.epsilon, self.relation)
         bill: list[PrivacyEvent] = [
             purse.counts("location", purse.share(LOOK_LEAST), 2, spread=2).loss

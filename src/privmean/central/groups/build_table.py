@@ -238,8 +238,8 @@ def _cut(
 def _beside(
     found: GroupEstimates, final: DecodedCells, limits: GroupBounds, tail: PooledTail
 ) -> Floats:
-    """How many times more people of each group lie beside a heap of more than half of all (1 where
-    there is none): as much more of its mean is cut off."""
+    """How many times more people of each group lie beside a point mass of more than half of all (1
+    where there is none): as much more of its mean is cut off."""
     times = np.ones(len(final.mean))
     if tail.heaped:
         square = final.within + (final.mean - tail.center) ** 2
@@ -272,7 +272,7 @@ def _slow(
 
 
 def _hidden(found: GroupEstimates, limits: GroupBounds, high: Flags) -> Floats:
-    """Persons beyond the limit of each group that is nearer to its mean, if all who may be there
+    """People beyond the limit of each group that is nearer to its mean, if all who may be there
     were its own: those of the pooled histogram, and as many beyond that as noise may hide."""
     assert found.tail is not None
     under, over = found.tail.beyond(limits.lower, limits.upper)

@@ -91,12 +91,12 @@ class GroupPlan(PairsPlan):
 
     @property
     def least_persons(self) -> int:
-        """Persons with a pair below which no value is located, so that the table fails."""
+        """People with a pair below which no value is located, so that the table fails."""
         return math.ceil(LEAST / self.settings.strength(self.of_value))
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """A bill of one path; every path composes to at most epsilon, exactly."""
+        """An accounting of one path; every path composes to at most epsilon, exactly."""
         purse = self.settings.purse(self.epsilon)
         bill = self.count_losses(purse)
         spent = tuple(bill)
@@ -177,7 +177,7 @@ class GroupPlan(PairsPlan):
 
     @staticmethod
     def mu_of_rho(rho: float, bill: Sequence[PrivacyEvent]) -> float:
-        """From what a bill leaves of rho."""
+        """From what an accounting leaves of rho."""
         return math.sqrt(2 * (rho - math.fsum(item.rho for item in bill))) * (1 - 1e-9)
 
     def mu_of_epsilon(self, left: Fraction, delta: float) -> float:

@@ -79,7 +79,7 @@ def left_out_words(counted: float, noise: float, persons: int | None) -> str:
 
 
 def arms_assumption(*, counted: bool, unseen: float) -> str:
-    """What the interval of a difference of public arms rests on. unseen: people who may be
+    """What the interval of a difference of public arms depends on. unseen: people who may be
     missed."""
     if not counted:
         return joined((INDEPENDENT, NORMAL))
@@ -88,7 +88,7 @@ def arms_assumption(*, counted: bool, unseen: float) -> str:
 
 
 def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, str]:
-    """What the intervals rest on, and that in a few words ("" where it is short itself)."""
+    """What the intervals depend on, and that in a few words ("" where it is short itself)."""
     if found.reading is None:
         return "", ""
     if found.place is None:

@@ -49,8 +49,8 @@ def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> 
 
 def point_mass_share(place: ClippingRegion) -> ClippingRegion:
     """The place, with limits moved out to its origin where people certainly are there: they may be
-    one value of a group that differs, as 0 is of rates near 1. Limits about one value are an atom:
-    all groups would have it as their mean, with intervals of no width."""
+    one value of a group that differs, as 0 is of rates near 1. Limits about one value are a point
+    mass: all groups would have it as their mean, with intervals of no width."""
     if place.outcome == FOUND and is_narrow(place.lower, place.upper) and is_one_cell(place):
         return replace(place, outcome=ATOM_ONLY)
     if place.outcome != FOUND or place.seen is None or place.seen.zero <= ATOM * place.seen.scale:
