@@ -21,12 +21,13 @@ SOURCES = {
     "help": help_texts, "docstrings": docstrings, "prints": prints, "statuses": status_texts,
     "advice": advice,
 }  # fmt: skip
+CODE, PARAMETER = re.compile(r"`[^`]+`"), re.compile(r"\b\w+ ?:(?= )")
 WRITES = {"warn", "warning", "info", "echo", "wrong"}
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_pages_have_no_retired_term(page):
-    text = re.sub(r"`[^`]+`", "code", prose(page))
+    text = CODE.sub("code", prose(page))
     assert retired_terms([(page.stem, _flat(text))]) == []
 
 
@@ -44,6 +45,14 @@ def test_texts_have_no_retired_term(kind):
 
 def test_messages_have_no_retired_term():
     assert retired_terms(_messages()) == []
+
+
+def test_docstrings_of_the_code_have_no_retired_term():
+    """Pronouns may stand in them; names of parameters and of code are no words."""
+    found = list(_docstrings())
+    assert len(found) > 3000
+    terms = retired_terms((name, PARAMETER.sub("", CODE.sub("", text))) for name, text in found)
+    assert [term for term in terms if not term.endswith(": the noun")] == []
 
 
 @pytest.mark.parametrize("kind", ["help", "statuses", "advice"])
@@ -96,6 +105,16 @@ def _messages():
                 parts = [item.value for item in ast.walk(node) if isinstance(item, ast.Constant)]
                 text = " ".join(part for part in parts if isinstance(part, str))
                 yield f"{path.relative_to(folder)}:{node.lineno}", text
+
+
+def _docstrings():
+    """Those of every module, class and function but of the local model, with their place."""
+    folder = Path(privmean.__file__).parent
+    owners = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for path in sorted({*folder.rglob("*.py")} - {*(folder / "local").rglob("*.py")}):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, owners) and (text := ast.get_docstring(node)):
+                yield f"{path.relative_to(folder)}:{getattr(node, 'lineno', 1)}", _flat(text)
 
 
 def _called(node: ast.Call) -> str:

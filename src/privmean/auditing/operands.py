@@ -77,7 +77,7 @@ def paid(item: Answered, exact: Answer) -> Paid:
 
 def _unmeasured(item: Answered, exact: Answer, *, again: bool = True) -> str:
     """Where no operands tell a loss: whether the first noise is asked for alike (of cells, all of
-    it). How a coin is made may hang on private numbers, as long as it is not seen.
+    it). How a coin is made may hang on private numbers, as long as it stays hidden.
 
     A cell that only one of the two has holds one person. Without such a cell, what is given back
     with the same sums is the same (again: this is tried). The thresholds of a filter hide none."""

@@ -269,7 +269,7 @@ class ClippedMeans:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """Failed where there is no estimate; at the limits where it is a public bound."""
+        """Failed where there is no estimate; at a bound where it is a public one."""
         return tuple(
             FAILED if item is None else AT_BOUND if side else OK
             for item, side in zip(self.seen, self.sides, strict=True)

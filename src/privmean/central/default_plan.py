@@ -120,7 +120,7 @@ class DefaultMeanPlan(DefaultPlan):
         return tuple(bill) * self.shape.dimension
 
     def final_epsilon(self, persons: int) -> float:
-        """What the last stage gets on a usual path (at most two rounds, one look, one count)."""
+        """What the last stage gets on a usual path (at most two rounds, one search, one count)."""
         schedule, settings = self.schedule(persons), self._column_settings(persons)
         left = float(self._purse()) - min(2, schedule.rounds) * float(schedule.price)
         return left * (1 - schedule.share) * (1 - settings.check)

@@ -100,7 +100,7 @@ class DefaultVectorPlan(DefaultPlan):
 
     @property
     def last_part(self) -> float:
-        """Part of mu^2 of the last sums, if one look and the usual rounds are enough."""
+        """Part of mu^2 of the last sums, if one search and the usual rounds are enough."""
         shares = Shares.of(self.shape.dimension, self._persons, self.mu)
         rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS

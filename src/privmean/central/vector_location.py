@@ -24,7 +24,7 @@ AGAIN, LEAST = 9.0, 0.005  # a further look at k of d columns: 9 k/d of the firs
 
 
 def look_sd(columns: int, mu: float) -> float:
-    """Deviation of every noisy count of a look at `columns` columns, in people."""
+    """Deviation of every noisy count of a search of `columns` columns, in people."""
     return math.sqrt(2 * columns) / mu
 
 

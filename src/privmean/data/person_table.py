@@ -180,7 +180,7 @@ class Standardization:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where values at the limits are, exactly as every home computes them."""
+        """Where values at the edges are, exactly as every home computes them."""
         lower, upper = self.lower - self.center, self.upper - self.center
         return float(quotient(lower, self.scale)), float(quotient(upper, self.scale))
 

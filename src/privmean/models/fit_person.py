@@ -106,8 +106,8 @@ def fit_persons(
 ) -> Floats:
     """Coefficients, shape (n, p), NaN rows for null people.
 
-    products: of the p terms and then the response. within: of deviations from the person's own
-    means (fixed effects). threshold: least eigenvalue of X'X/T with column j divided by scales[j].
+    products: of the p terms and then the response. within: of deviations from person means
+    (fixed effects). threshold: least eigenvalue of X'X/T with column j divided by scales[j].
     least: records a person, at least. moved: the first term is an intercept, and the threshold is
     for the other terms about person means, so that it is the same wherever their zero lies.
     """

@@ -122,7 +122,7 @@ class MeanCoefficients:
 @dataclass(frozen=True)
 class MeanCoefficientsPlan(WrapperPlan):
     """Sizes at `each` epsilon, a count at `sure`, then the means of coefficients by `inner`; not
-    these lines if a size is not seen or the table cannot be read again."""
+    these lines if a size stays hidden or the table cannot be read again."""
 
     settings: MeanCoefficients
     budget: Budget

@@ -1,6 +1,6 @@
 """The variance between people with nothing given: private units, then one noisy sum of powers.
 
-A magnitude, a median and a spread by private choices, a look at how far people lie from the
+A magnitude, a median and a spread by private choices, a search for how far people lie from the
 median, then the sums of 1, u, u^2 and u^4 of the deviations u clipped at a limit: the last says how
 precise the second moment is. docs/proofs/variance.md, section 5.
 """

@@ -251,7 +251,7 @@ class PrivateScalePlan(ColumnPlan):
         return NoisyCounts.at("count in the tail", self.counting, self.relation)
 
     def _tail_sums(self, epsilon: Fraction) -> ClippedSums:
-        """The sums of one column, corrected at the limits."""
+        """The sums of one column, corrected at its limits."""
         jump = self.settings.excess_ratio / 2
         return ClippedSums(
             "value, square and tail", REPLACE_ONE, epsilon=epsilon, jumps=(jump, jump)

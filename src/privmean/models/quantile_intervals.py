@@ -248,7 +248,7 @@ class Distribution:
         return bool(part <= MOST or narrow)
 
     def estimates(self) -> Floats:
-        """One number a quantile; NaN where it is not resolved, or lies beyond the bounds."""
+        """One number a quantile; NaN where it is not identified, or lies beyond the bounds."""
         seen = [self.resolved(q) and not self.cut(q) for q in self.points]
         found = [self._place(q) if x else math.nan for q, x in zip(self.points, seen, strict=True)]
         return np.array([self._limited(x) if math.isfinite(x) else math.nan for x in found])

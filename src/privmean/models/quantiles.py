@@ -121,7 +121,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """Of the median, where they are known: a look says that it is inside."""
+        """Of the median, where they are known: a private search says that it is inside."""
         if not self.settings.looked:
             return self.settings.bounds
         place = self.found

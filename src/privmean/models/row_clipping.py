@@ -110,7 +110,7 @@ def strayed(step: Floats, noise: Floats) -> bool:
 
 
 class ShorteningPlan(ColumnPlan):
-    """A plan that releases sums of shortened rows, after a look at their lengths and with a count
+    """A plan that releases sums of shortened rows, after a search of their lengths and with a count
     of those that were too long. lengths, farther: what these two are called; looking, counting:
     their shares."""
 
@@ -123,7 +123,7 @@ class ShorteningPlan(ColumnPlan):
     @property
     @abstractmethod
     def rest(self) -> Fraction:
-        """The share of the look, the sums and the count."""
+        """The share of the search, the sums and the count."""
 
     @property
     def look(self) -> Counts:

@@ -76,8 +76,8 @@ ENTANGLED = "The noise does not tell the terms apart."
 class Fitted:
     """What the moments gave, in the metric of the last round. rows: B, from standardized columns;
     start: the coefficients there; values, vectors: of the last matrix of regressors; bad: which
-    directions are not told apart; off: noise of an entry; variance: of residuals; thin: regressors
-    at a thin level; lost: terms that are left out."""
+    directions are not identified; off: noise of an entry; variance: of residuals; thin: regressors
+    at a rare level; lost: terms that are left out."""
 
     lost: tuple[int, ...]
     rows: Floats
@@ -147,7 +147,7 @@ class PooledRun:
         return found, unseen, inside
 
     def hidden(self, unseen: set[str]) -> list[bool]:
-        """Of everything asked for, whether it is made of a variable whose size was not seen."""
+        """Of everything asked for, whether it is made of a variable whose size was not found."""
         design = self.plan.settings.design
         terms = {design.names[j] for j in design.made_of(unseen)}
         return [

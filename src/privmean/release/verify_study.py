@@ -206,7 +206,7 @@ def _question(
     of_release: Problems,
 ) -> list[str]:
     """What is wrong with one question: its release, and whether that keeps its lines and those of
-    the looks that it works from."""
+    the shared location queries that it works from."""
     release = question.get("release")
     if release is None:
         lost = read_status(str(question.get("status"))) == FAILED

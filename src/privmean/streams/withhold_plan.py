@@ -152,7 +152,7 @@ def plan_levels(
     beta
         Probability that an interval or a projection fails, all together.
     late
-        Noise of the levels: sigma_l^2 proportional to width^-late; 0 favours early steps, 1 the
+        Noise of the levels: sigma_l^2 proportional to width^-late; 0 favors early steps, 1 the
         end.
     strategy
         For the sums of each level; by default the best found for one participation.
