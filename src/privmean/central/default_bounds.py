@@ -232,7 +232,8 @@ def step_back(
     """Limits from `start`, the first round's histogram, if most of those beyond are far away.
 
     A point mass stays concentrated after every round, until the other values stand dozens of bins
-    away from an origin that sits on it. `counts` is empty if they are no such group, or stay hidden there.
+    away from an origin that sits on it. `counts` is empty if they are no such group, or stay
+    hidden there.
     """
     arm = AWAY * max(place.upper - place.origin, place.origin - place.lower)
     around = place.origin - arm, place.origin + arm

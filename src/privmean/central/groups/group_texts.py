@@ -100,7 +100,7 @@ def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, 
     more = (
         OUTLIERS.format("a group"),
         "the noise of the histogram and the error of the variances are small",
-        f"no row is imprecise (weight times epsilon below {PRECISE:g}; not measured there)",
+        f"no row is imprecise (weight times epsilon below {PRECISE:g}, where it is not measured)",
     )
     return joined((brief, *more)), brief
 
