@@ -145,7 +145,7 @@ def _share(
     if not losses:
         return Fraction(2) if cost or spread else Fraction(0)
     if (cost and not pure) or (spread and not square):
-        return None  # another law than that of the bill: `draws` says so
+        return None  # another law than that of the accounting: `draws` says so
     return (cost / pure if cost else Fraction(0)) + (spread / square if spread else Fraction(0))
 
 

@@ -67,7 +67,7 @@ class RegionMeanPlan(SingleRegionPlan):
         "limits from a shared location query, a count of people outside them, "
         "then one Laplace release"
     )
-    fixed = True  # the bill of any run is covered by these lines
+    fixed = True  # the accounting of any run is covered by these lines
 
     def after(self, places: tuple[ClippingRegion, ...]) -> Self:
         """The plan that runs from what was found, and tells what was not."""

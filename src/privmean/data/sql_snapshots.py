@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_held: dict[int, int] = {}  # tables of people that rest on the transaction of a connection
+_held: dict[int, int] = {}  # tables of people that depend on the transaction of a connection
 
 
 def hold(connection: Connection) -> Callable[[], object]:

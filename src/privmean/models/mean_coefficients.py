@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 UNITS = Fraction(3, 20)  # of the budget, for the sizes of variables
 SURE = Fraction(1, 10)  # of that, on top of it: for the people of these sizes
 NEAR = 4  # half octaves from a size that is theirs
-CLEAR = 2.0  # noise scales of their number, which noise alone is in 7 %
+CLEAR = 2.0  # noise scales of their number, which noise by itself is in 7 %
 FEWEST = 40.0  # people times epsilon of one size
 LARGEST, SMALLEST = 2.0**10, 2.0**-12  # of coefficients in units of the sizes
 AGAIN = "The table could not be read a second time as it was the first."

@@ -125,7 +125,7 @@ class Design:
         matrix = np.zeros((len(self.terms), len(self.terms)))
         for j, term in enumerate(self.terms):
             for key, factor in self._expanded(term, units):
-                if key in place:  # a constant that own means take off has no place
+                if key in place:  # a constant that person means take off has no place
                     matrix[j, place[key]] += factor
         return matrix
 

@@ -46,7 +46,7 @@ PARTS = (Fraction(25, 100), Fraction(25, 100), Fraction(50, 100))  # size, media
 SURE = Fraction(10, 100)  # of the usual search, on top of it: for the people in windows of sizes
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
-CELLS = 31  # half octaves in which influences are looked at, from 2^-7
+CELLS = 31  # half octaves in which score contributions are looked at, from 2^-7
 ALIKE = 4.0  # epsilon over mu of equal noise, at deltas from 1e-7 to 1e-5
 FEWEST = {"gaussian": (300.0, 1), "laplace": (300.0, 2)}  # n epsilon over p, or p^2
 

@@ -32,7 +32,7 @@ AROUND = 5  # cells to either side of the innermost that show how dense people a
 INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
-BEYOND = 3.0  # deviations: people seen beyond a bound; by noise alone in less than 1 %
+BEYOND = 3.0  # deviations: people seen beyond a bound; by noise only in less than 1 %
 GRID = "interval ends may be off by one step if values lie on a grid too fine to detect"
 
 

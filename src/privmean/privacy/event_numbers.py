@@ -11,7 +11,7 @@ from typing import SupportsFloat, SupportsIndex, cast
 from privmean.errors import ArgumentError
 
 LARGEST_EXPONENT = 700.0  # exp of more overflows a double
-LARGEST_LOSS = 1e100  # no promise is near it, and its square is still a double
+LARGEST_LOSS = 1e100  # no guarantee is near it, and its square is still a double
 # No mechanism has a number beyond it: squares and products of two are doubles, and a stored bill
 # cannot ask for arithmetic that never ends.
 LARGEST = 10**100

@@ -90,7 +90,7 @@ class Guarantee:
             value = getattr(self, name)
             if isinstance(value, str | bytes):
                 raise ArgumentError(name, value, "must be a number", "give a number")
-        # refuses a promise of nothing, or of two things; numbers become doubles
+        # refuses a guarantee of nothing, or of two things; numbers become doubles
         promise = Budget(self.epsilon, self.delta, self.rho)
         object.__setattr__(self, "epsilon", promise.epsilon)
         object.__setattr__(self, "delta", float(promise.delta))

@@ -20,7 +20,7 @@ from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEv
 KIND = "study"
 LOOK = "look"
 SCHEMA, READ = 2, (1, 2)
-ROUNDED = Fraction(2, 10**12)  # a promise counts its looks, rounded up to 12 decimals
+ROUNDED = Fraction(2, 10**12)  # a guarantee counts its looks, rounded up to 12 decimals
 Problems = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
@@ -233,7 +233,7 @@ def _kept(made: Guarantee, own: list[PrivacyEvent], paid: list[PrivacyEvent], na
     (first, *rest) = own
     if not rest and first.name == f"{name}: whole":
         return _within_whole(made, first, paid)
-    # a release states the looks that it works from in full: its own promise counts them
+    # a release states the looks that it works from in full: its own guarantee counts them
     return all_dominated(paid, made.mechanisms) and all_dominated(made.mechanisms, [*own, *paid])
 
 

@@ -216,11 +216,11 @@ def _cut(
 ) -> tuple[Floats, Floats]:
     """Mean excess over and below the limits of each group, by the pooled tail about its center.
     stretch: how much wider its people spread, about `grand`."""
-    if tail.heaped:  # groups differ in how many lie beside the heap, and not in where it is
+    if tail.heaped:  # groups differ in how many lie beside the point mass, and not in where it is
         shift, grand = np.zeros(len(shift)), tail.center
     high = grand + (limits.upper - shift - grand) / stretch
     low = grand + (limits.lower - shift - grand) / stretch
-    # one value is a heap in every group, however far groups are apart
+    # one value is a point mass in every group, however far groups are apart
     ends = [tail.center + (end - tail.center) / stretch for end in (limits.upper, limits.lower)]
     up, down = tail.up(high, ends[0]), tail.down(low, ends[1])
     if found.heavy.any() and found.wide is not None:
