@@ -115,7 +115,7 @@ class Coefficients:
         taken = found_off / (found_off + sd**2)
         error = spread * (distance + (1 - taken) ** 2 * size * found_off / first)
         error[np.diag_indices(k)] += leak**2
-        # up to what noise by itself shows: the excess assumed; those seen beyond that are taken for a
+        # up to what noise shows: the excess assumed; those seen beyond that are taken for a
         # tail with hardly a variance
         sure = max(beyond - SEEN * beyond_sd, 0.0)
         counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd

@@ -2,7 +2,7 @@
 
 Each class states the parameters from which its loss follows (sensitivity, scale, lattice), so that
 an accounting can be recomputed from a stored release by anyone. Composition is in `compose`; stored
-bills are read in `bill`.
+ones are read in `stored_events`.
 
 A stored loss keeps its meaning: classes and fields are added, never changed or removed. Losses
 stored before there was a schema number name no relation, and no accounting of them is verified.
