@@ -1,7 +1,7 @@
 """What was tried for the default mean and is not its default: errors, and the share of the sum.
 
 Every way answers for the same fresh tables: the tuning columns at epsilon .5 and 1, hard laws at
-persons*epsilon of 300, 600, 1500 and 2800, two minorities at 5000. Geometric means of the error
+n*epsilon of 300, 600, 1500 and 2800, two minorities at 5000. Geometric means of the error
 over an oracle's (a failure counts as an answer 0); the cell that loses and the one that gains most
 against the default; the median part of epsilon that the last stage gets.
 
@@ -86,8 +86,8 @@ def _chosen_where_nothing_is_seen(curator, column, schedule, safety, spender, re
         )
 
 
-LOOKED_FROM = 1100  # persons*epsilon from which one look leads to a choice
-LOOK, LOOK_PART = 80, 0.05  # persons*epsilon of it, and part of epsilon
+LOOKED_FROM = 1100  # n*epsilon from which one look leads to a choice
+LOOK, LOOK_PART = 80, 0.05  # n*epsilon of it, and part of epsilon
 DEEPEST = RegionBisection(levels=8, shifts=4, narrow=2.0)
 
 

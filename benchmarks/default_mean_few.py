@@ -1,6 +1,6 @@
 """The default mean with few persons: histograms, chosen limits, and one method of both.
 
-The ten tuning columns (persons drawn again) and five laws at persons*epsilon from 60 on. Total:
+The ten tuning columns (persons drawn again) and five laws at n*epsilon from 60 on. Total:
 the error around the truth over that of an oracle with the true centre, the best symmetric limits
 and all of epsilon; releases without an estimate have none. Geometric means over columns and laws.
 

@@ -47,7 +47,7 @@ class Law:
     draw: Draw
     mean: float
     sd: float
-    share: float = 1.0  # of persons with a value
+    share: float = 1.0  # of people with a value
 
     @classmethod
     def of(cls, draw: Draw, share: float = 1.0) -> Law:
@@ -250,7 +250,7 @@ def show(c: dict[str, float | str]) -> str:
 
 
 def jobs(laws: dict[str, Law], sizes: list[float], data: dict[str, np.ndarray], by: str):
-    """Name, law, persons, epsilon and size of every cell; sizes are persons*epsilon, or epsilons
+    """Name, law, persons, epsilon and size of every cell; sizes are n*epsilon, or epsilons
     (`by`) of columns."""
     for name, law in laws.items():
         for size in sizes:

@@ -65,7 +65,7 @@ FAR = (
     "limits made for everybody, by 2.7 standard errors at epsilon 1 in the prototype as in the "
     "release; without them the class is at 0.6. Their interval, with its allowance, "
     "held the mean in 98 of 100 releases at epsilon 1 and in 99 at 2. A release pays for the count "
-    "of persons beyond the limits (5 % of what is left), which the prototype did without."
+    "of people beyond the limits (5 % of what is left), which the prototype did without."
 )
 
 

@@ -121,7 +121,7 @@ class Running:
         sys.stdin = open(self._source, "rb")  # noqa: SIM115 (this process ends with os._exit)
         with MeanStream.from_plan(self._plan, state=path) as stream:
             source = sources.StandardInput(Reader("p", ("v",)), complete=True)
-            events.run(MeanAdapter(stream), source, replay=True, output=Said())
+            events.run(MeanAdapter(stream), source, state=path, replay=True, output=Said())
 
     def contents(self, path: Path, moved: bool) -> Contents:
         with MeanStream.from_plan(self._plan, state=path, moved=moved) as stream:

@@ -39,7 +39,7 @@ OTHER_COLUMNS = {
 
 
 def person_means(data: Path, wanted: dict[str, tuple[str, str]]) -> dict[str, np.ndarray]:
-    """The mean of every person's records, persons with a value only, in the order of their ids."""
+    """The mean of every person's records, people with a value only, in the order of their ids."""
     import duckdb
 
     found = {}

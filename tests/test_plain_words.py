@@ -13,17 +13,21 @@ from doc_pages import DOCS, pages, prose
 from plain_words import RETIRED, retired_terms
 from privmean.output import WIDTH
 from test_page_sizes import LIMITS, LOCAL, SENTENCE, sentences
-from user_texts import docstrings, help_texts, prints, releases, status_texts
+from user_texts import advice, docstrings, help_texts, prints, releases, status_texts
 
 TRUST = ("accuracy", "verification", "limits", "statuses", "api")
 GUIDES = [*LIMITS, *LOCAL, *TRUST, "../README"]
-SOURCES = {"help": help_texts, "docstrings": docstrings, "prints": prints, "statuses": status_texts}
+SOURCES = {
+    "help": help_texts, "docstrings": docstrings, "prints": prints, "statuses": status_texts,
+    "advice": advice,
+}  # fmt: skip
+CODE, PARAMETER = re.compile(r"`[^`]+`"), re.compile(r"\b\w+ ?:(?= )")
 WRITES = {"warn", "warning", "info", "echo", "wrong"}
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_pages_have_no_retired_term(page):
-    text = re.sub(r"`[^`]+`", "code", prose(page))
+    text = CODE.sub("code", prose(page))
     assert retired_terms([(page.stem, _flat(text))]) == []
 
 
@@ -43,10 +47,26 @@ def test_messages_have_no_retired_term():
     assert retired_terms(_messages()) == []
 
 
-@pytest.mark.parametrize("kind", ["help", "statuses"])
+def test_docstrings_of_the_code_have_no_retired_term():
+    """Pronouns may stand in them; names of parameters and of code are no words."""
+    found = list(_docstrings())
+    assert len(found) > 3000
+    terms = retired_terms((name, PARAMETER.sub("", CODE.sub("", text))) for name, text in found)
+    assert [term for term in terms if not term.endswith(": the noun")] == []
+
+
+@pytest.mark.parametrize("kind", ["help", "statuses", "advice"])
 def test_sentences_of_texts_are_short(kind):
     said = [_flat(text) for _, text in SOURCES[kind]()]
     assert _long(sentence for text in said for sentence in re.split(r"(?<=[.!?])\s", text)) == []
+
+
+def test_advice_is_sentences():
+    """It stands behind other sentences. A sentence begins with a capital, a number or a column."""
+    found = {text for _, text in advice()}
+    assert len(found) > 20
+    starts = re.compile(r"(?:^|[.?] )(?!\w+(?:, \w+)*: )(?=[a-z])")
+    assert [text for text in found if starts.search(text) or text[-1] not in ".?"] == []
 
 
 def test_prints_have_at_most_the_width():
@@ -85,6 +105,16 @@ def _messages():
                 parts = [item.value for item in ast.walk(node) if isinstance(item, ast.Constant)]
                 text = " ".join(part for part in parts if isinstance(part, str))
                 yield f"{path.relative_to(folder)}:{node.lineno}", text
+
+
+def _docstrings():
+    """Those of every module, class and function but of the local model, with their place."""
+    folder = Path(privmean.__file__).parent
+    owners = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for path in sorted({*folder.rglob("*.py")} - {*(folder / "local").rglob("*.py")}):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, owners) and (text := ast.get_docstring(node)):
+                yield f"{path.relative_to(folder)}:{getattr(node, 'lineno', 1)}", _flat(text)
 
 
 def _called(node: ast.Call) -> str:

@@ -28,6 +28,23 @@ def releases() -> tuple[tuple[str, Any], ...]:
     return (*_of_registry(), *_of_questions())
 
 
+@cache
+def advice() -> Texts:
+    """What is said of releases of tables that give no good estimate: empty, constant, far, wild."""
+    wild = np.random.default_rng(0).standard_cauchy((PEOPLE, 8)) * 1e6
+    tables = {"empty": np.full_like(wild, np.nan), "constant": np.full_like(wild, 3.0)}
+    tables |= {"far": np.full_like(wild, 1e30), "wild": wild}
+    found = []
+    for kind, values in tables.items():
+        made = [*_of_registry(values), *_of_few(values)]
+        found += [
+            (f"{name}, {kind}", text)
+            for name, release in made
+            for text in dict.fromkeys((release.advice, release.interval().advice))
+        ]
+    return [(name, text) for name, text in found if text]
+
+
 def prints() -> Texts:
     """What is printed of these releases, whole and in short, of plans and of a study."""
     made = [(name, str(release)) for name, release in releases()]
@@ -58,19 +75,41 @@ def docstrings() -> Texts:
     return [(name, inspect.cleandoc(text)) for name, text in found if text]
 
 
-def _of_registry() -> Iterator[tuple[str, Any]]:
+def _of_registry(values: Any = None) -> Iterator[tuple[str, Any]]:
+    """values: of people and columns; about normal unless given."""
     for entry in REGISTRY:
         relation, dimension = entry.relations[0], entry.dimensions[0]
         shape = {"count": PEOPLE, "dimension": dimension, "relation": relation}
         plan = planned(entry.make(1.0), entry.budgets[0], **shape)
-        yield entry.name, plan.release(_people(entry, dimension), pm.SimulatedNoise(1))
+        normal = np.random.default_rng(0).normal(3.0, 1.0, (PEOPLE, dimension))
+        people = _people(entry, normal if values is None else values[:, :dimension])
+        yield entry.name, plan.release(people, pm.SimulatedNoise(1))
 
 
-def _people(entry: Entry, dimension: int) -> Any:
-    values = np.random.default_rng(0).normal(3.0, 1.0, (PEOPLE, dimension))
+def _of_few(values: Any) -> Iterator[tuple[str, Any]]:
+    """Questions about these values, with a group and a bin of nobody."""
+    people = np.arange(len(values))
+    rows = {"id": people, "y": values[:, 0], "x": values[:, 1], "g": people % 2, "t": people % 2}
+    table, noise = pm.Table(rows, person="id"), pm.SimulatedNoise(1)
+    groups = {"by": "g", "keys": [0, 1, 9]}
+    asked = {
+        "groups": pm.Mean("y", **groups), "groups of two": pm.Mean(["y", "x"], **groups),
+        "private groups": pm.Mean("y", by="g"), "two columns": pm.Mean(["y", "x"]),
+        "arms": pm.Compare("y", arms="g"), "other arms": pm.Compare("y", by="g", pair=(1, 9)),
+        "curve": pm.Curve("y", "t", bins=[0, 1, 2, 3]), "variance": pm.Variance("y"),
+        "curve within bounds": pm.Curve("y", "t", bins=[0, 1, 2, 3], assume=(0, 6)),
+        "pair scale": pm.Variance("y", method="pair scale", within=(0.1, 10)),
+        "pooled": pm.Regression("y ~ x"),
+        "within": pm.Regression("y ~ x", effect="per_person", fixed_effects=True),
+    }  # fmt: skip
+    for name, question in asked.items():
+        yield name, pm.ask(table, question, epsilon=3, delta=1e-6, noise=noise)
+
+
+def _people(entry: Entry, values: Any) -> Any:
     if entry.people is not None:
         return entry.people(values)
-    return ArrayPersonTable(values, tuple(f"c{j}" for j in range(dimension)))
+    return ArrayPersonTable(values, tuple(f"c{j}" for j in range(values.shape[1])))
 
 
 def _of_questions() -> Iterator[tuple[str, Any]]:

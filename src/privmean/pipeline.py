@@ -1,7 +1,7 @@
 """The last part of the road: charge, run the plan before a curator, make the release.
 
 Nothing else charges a ledger, draws noise or makes a release. What a plan is for is checked here,
-before the charge; what a release says of itself (bill, promise, noise) is written here.
+before the charge; what a release says of itself (accounting, guarantee, noise) is written here.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class Plan(released.Plan, Protocol):
 
     @property
     def unit(self) -> str:
-        """Whose change the promise is about: "person", with all records."""
+        """Whose change the guarantee is about: "person", with all records."""
         ...
 
     @property
     def public(self) -> tuple[str, ...]:
-        """What the promise treats as public."""
+        """What the guarantee treats as public."""
         ...
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case bill."""
+        """The worst-case accounting."""
         ...
 
     def predict(self, guess_sd: float) -> dict[str, float]:
@@ -86,7 +86,7 @@ class PlanBase(HasOutput):
 
     @property
     def relation(self: HasBudget) -> Relation:
-        """The neighbors of the promise."""
+        """The neighbors of the guarantee."""
         return self.budget.neighbors
 
     def output(self: Plan) -> Output:
@@ -97,8 +97,8 @@ class PlanBase(HasOutput):
 
     @property
     def fixed(self) -> bool:
-        """Whether these lines cover the bill of any run, each at a price that is a public number:
-        most plans either bill the same lines whatever they find or say nothing."""
+        """Whether these lines cover the accounting of any run, each at a price that is a public
+        number: most plans either charge the same lines whatever they find or say nothing."""
         return False
 
     def check_table(self, people: PersonTable) -> None:
@@ -184,7 +184,7 @@ def execute(
 
 
 class SharedStep(Protocol[T_co]):
-    """One look at people whose answer several plans work from: priced beforehand, drawn once."""
+    """One private step whose answer several plans work from: priced beforehand, drawn once."""
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:

@@ -70,7 +70,7 @@ def test_an_effect_at_less_noise_than_that_of_two_means():
     assert change.columns == ("y - b: 1 - 0",)
     # of both arms by themselves, with the same part of the budget and the same limits
     (low, high), left = plain.interval().clip_bounds[0], plain.shares["signed sum and squares"]
-    sizes = np.array(plain.diagnostics["persons by arm"])
+    sizes = np.array(plain.diagnostics["people by arm"])
     apart = (high - low) / 2 * math.sqrt(8 * (1 / sizes**2).sum()) / left
     assert plain.noise_sd[0] == pytest.approx(apart / math.sqrt(2), rel=0.05)
 

@@ -78,5 +78,5 @@ def test_a_choice_survives_pickling_and_statuses_of_columns_keep_their_advice():
     assert plan.name == ALONE
     x = np.random.default_rng(1).normal(size=(1500, 2))
     interval = plan.release(ArrayPersonTable(x, ("a", "b")), pm.SimulatedNoise(2)).interval()
-    assert interval.status == "outliers_unchecked"  # 750 persons*epsilon a column
+    assert interval.status == "outliers_unchecked"  # 750 n*epsilon a column
     assert "could go undetected" in interval.advice

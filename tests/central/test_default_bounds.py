@@ -126,7 +126,7 @@ def test_over_records_the_bill_is_exact_and_the_interval_uses_the_second_count(r
                 continue
             again += 1
             assert maker.counted_at == tuple(found["second limits"])
-            assert maker.check.beyond == found["persons beyond the second limits"]
+            assert maker.check.beyond == found["people beyond the second limits"]
             assert found["limits"][1] >= found["second limits"][1] > found["first limits"][1]
             interval = release.interval(target="mean")
             assert interval.status in ("outliers_clipped", "extreme_outliers", "modified_target")

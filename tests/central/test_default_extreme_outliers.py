@@ -162,7 +162,7 @@ def test_step_back_counts_at_its_own_limits():
         assert lower <= 0 < upper
         counted = int(((x < lower) | (x > upper)).sum())
         assert (
-            abs(facts["persons beyond the first limits"] - counted)
+            abs(facts["people beyond the first limits"] - counted)
             < 20 * facts["noise scale of that count"]
         )
         names = [line.name for line in release.guarantee.mechanisms]
@@ -243,7 +243,7 @@ def test_every_release_says_what_may_be_left_out(relation):
             "no group of fewer than about 75 people lies apart from the rest (it may be left out)"
         )
         assert words in release.assumptions
-        assert release.to_dict()["plan"]["persons apart that may be left out"] == 75
+        assert release.to_dict()["plan"]["people apart who may be left out"] == 75
 
 
 def test_persons_certainly_beyond_are_in_the_status_of_the_release():

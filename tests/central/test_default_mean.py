@@ -163,7 +163,7 @@ def test_paths_are_what_they_are_called():
     back = [run("step back", seed) for seed in range(5)]
     assert sum(item.diagnostics.get("limits stepped back", False) for item in back) >= 3
     left = [run("left behind", seed).diagnostics for seed in range(5)]
-    assert sum("persons left behind" in item for item in left) >= 3
+    assert sum("people left behind" in item for item in left) >= 3
     assert run("nobody").failed
     minority = [run("a rare minority", seed) for seed in range(5)]
     assert any(r.diagnostics["looks"] == 2 and r.status == "ok" for r in minority)
@@ -398,7 +398,7 @@ def test_values_beyond_reach_fail_aloud():
     )
     assert release.failed
     assert release.diagnostics["outcome"] == "beyond range"
-    assert "divide the column" in release.advice
+    assert "Divide the column" in release.advice
     assert release.interval().upper == (math.inf,)
 
 
@@ -414,7 +414,7 @@ def test_dirty_values_change_nothing_visible():
         assert abs(float(release) - float(clean)) < 0.02
     nobody = plan.release(people(np.full(len(x), np.nan)), SimulatedNoise(2))
     assert nobody.failed
-    assert "is the column numeric" in nobody.advice
+    assert "Is the column numeric" in nobody.advice
 
 
 def test_nulls_are_left_out_when_seen_and_count_next_to_the_others_when_few():

@@ -24,7 +24,7 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned
 
-WHY = "is the column numeric"
+WHY = "Is the column numeric"
 
 
 def people(x):
@@ -188,7 +188,7 @@ def test_the_rest_of_the_budget_counts_who_is_away_from_an_atom():
     x = np.where(np.arange(6000) < 30, 1.0, 0.0)
     plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=6000)
     found = [plan.release(people(x), SimulatedNoise(s)) for s in range(40)]
-    counts = [item.diagnostics["persons with another value"] for item in found]
+    counts = [item.diagnostics["people with another value"] for item in found]
     scales = [item.diagnostics["noise scale of that number"] for item in found]
     assert {item.status for item in found} == {"point_mass"}
     assert max(scales) < 4

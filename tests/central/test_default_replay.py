@@ -121,7 +121,7 @@ def losses(table, target, relation, cap, seed, **words):
         one = np.append(value, x[1:])
         tape = Recording(people(one, cap), seed)
         outcome = plan.run(tape)
-        asked = (name in outcome.diagnostics for name in ("counts before", "persons left behind"))
+        asked = (name in outcome.diagnostics for name in ("counts before", "people left behind"))
         statuses.add((outcome.status, *asked, chosen(tape)))
         others = [np.append(other, x[1:]) for other in edges]
         for two in others if relation == REPLACE_ONE else [x[1:]]:

@@ -159,7 +159,7 @@ def test_a_third_look_finds_a_minority_of_thin_columns():
         assert found.diagnostics["looks"] == 3
         assert len(sizes) <= 40 + 20 + 20
         assert sum(item == "ok" for item in found.diagnostics["outcomes"].values()) > 28
-        assert 0.5 < found.shares["looks (of mu^2)"] <= 0.65 + 1e-12
+        assert 0.5 < found.shares["searches (of mu^2)"] <= 0.65 + 1e-12
         assert float(spent(found.guarantee.mechanisms)) <= plan.mu**2 * (1 + 1e-12)
 
 
@@ -168,7 +168,7 @@ def test_a_majority_that_two_looks_do_not_show_gets_no_third():
     x[:, 10:] *= np.random.default_rng(1).random((4000, 30)) < 0.01
     _, found, _ = release(x)
     assert found.diagnostics["looks"] == 2
-    assert found.shares["looks (of mu^2)"] == pytest.approx(0.5)
+    assert found.shares["searches (of mu^2)"] == pytest.approx(0.5)
 
 
 def test_persons_without_a_value_do_not_pull_the_mean():
@@ -217,7 +217,7 @@ def test_every_target_of_many_columns_is_honoured():
     assert found[None].interval(target="clipped").target == "clipped mean"
     with pytest.raises(ArgumentError, match="not counted"):
         found["clipped"].interval(target="mean")
-    assert "persons cut" not in found["clipped"].diagnostics
+    assert "clipped people" not in found["clipped"].diagnostics
     # a stronger assumption shortens the interval, a weaker one makes it longer
     wide = planned(
         DefaultMean(target="mean", excess_ratio=3.0), BUDGET, persons=len(x), dimension=8
@@ -251,7 +251,7 @@ def test_a_column_with_a_far_group_is_named_and_the_others_stand():
         assert release.statuses[2] == release.row_interval(2).status == "outliers_clipped"
         assert [s for j, s in enumerate(release.statuses) if j != 2] == ["ok"] * 5
         assert release.status == release.statuses[2]
-        cut = list(release.diagnostics["persons cut"].values())
+        cut = list(release.diagnostics["clipped people"].values())
         assert cut[2] > 5 * release.diagnostics["noise of that number"]
 
 

@@ -167,7 +167,7 @@ def test_groups_that_are_all_hidden_are_a_status_with_advice(said, neighbors):
     )  # fmt: skip
     assert release.failed
     assert len(release.columns) == 0
-    assert "no group of more than about" in release.advice
+    assert "No group of more than about" in release.advice
     assert "keys=" in release.advice
     for text in (str(release), release.details()):
         assert "\nfailed: No estimate was found; the budget was charged." in text

@@ -128,7 +128,7 @@ def test_few_others_beside_a_value_that_most_share_are_in_the_mean(relation):
         x = ones(g, n)
         release = plan.release(people(x), SimulatedNoise(g))
         squares.append((release.estimate[0] - x.mean()) ** 2 * n / (0.93 * 0.07))
-        back += release.diagnostics["origin"] == 0 and "persons left behind" in release.diagnostics
+        back += release.diagnostics["origin"] == 0 and "people left behind" in release.diagnostics
     statistics_kit.assert_rate_at_least(back, runs, 0.6)
     assert np.median(squares) < 3**2  # 15 where the zeros are left out
 
@@ -140,7 +140,7 @@ def test_nothing_is_left_behind_by_rounds_towards_one_far_place(offset):
     for _ in range(runs):
         x = g.normal(offset, 10, 4000)
         facts = plan.release(people(x), SimulatedNoise(g)).diagnostics
-        asked += "persons left behind" in facts
+        asked += "people left behind" in facts
         assert facts["origin"] > offset / 2
     statistics_kit.assert_rate_at_most(asked, runs, 0.15)
 

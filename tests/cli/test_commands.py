@@ -204,13 +204,13 @@ def test_a_column_of_hardly_any_numbers_exits_with_3_and_says_why(capsys, tmp_pa
     status, out, _ = call(capsys, *asked)
     assert status == 3
     assert "\nfailed: No estimate was found" in out
-    assert "is the column numeric" in " ".join(out.split())
+    assert "Is the column numeric" in " ".join(out.split())
     status, out, _ = call(capsys, *asked, "--json")
     result = json.loads(out)
     assert status == 3
     assert result["estimate"] == [None]
     assert result["interval"]["upper"] == [None]
-    assert "is the column numeric" in result["advice"]
+    assert "Is the column numeric" in result["advice"]
 
 
 def completed(monkeypatch, capsys, line):

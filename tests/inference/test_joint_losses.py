@@ -93,7 +93,7 @@ def test_value_square_and_count_cost_exactly_epsilon(k):
     # the square is free, and no cheaper: noise below 4K^2/epsilon breaks the bill
     cheap = [scales[0], scales[1] * Fraction(99, 100), scales[2]]
     assert worst([row[0] for row in rows], cheap) > EPSILON
-    # so is the number of persons with a value at scale 4/epsilon, and not at 3.9/epsilon
+    # so is the number of people with a value at scale 4/epsilon, and not at 3.9/epsilon
     assert scales[2] == 4 / EPSILON
     cheap = [scales[0], scales[1], scales[2] * Fraction(39, 40)]
     assert worst([row[0] for row in rows], cheap) > EPSILON
@@ -131,7 +131,7 @@ def test_persons_without_a_value_beside_the_middle_cost_exactly_epsilon(absent, 
     rows = [released(s, k, jumps, absent=absent) for s in [*states(k)[1:], nobody]]
     scales, loss = rows[0][1], rows[0][2]
     assert worst([row[0] for row in rows], scales) == EPSILON == loss.pure
-    # the number of persons with a value has 1/(1 - |t|)^2 times the noise that it has in the middle
+    # the number of people with a value has 1/(1 - |t|)^2 times the noise that it has in the middle
     plain = released(person(), k, jumps)[1]
     assert scales[2] == plain[2] * Fraction(k, k - abs(absent)) ** 2
     assert [scales[0], scales[1], *scales[3:]] == [plain[0], plain[1], *plain[3:]]

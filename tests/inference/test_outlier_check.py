@@ -112,8 +112,8 @@ def test_the_plan_knows_below_what_the_tail_goes_unchecked():
     assert described(1000, 1.0)["tail check"] == OUTLIERS_UNCHECKED
     assert described(10_000, 0.1)["tail check"] == OUTLIERS_UNCHECKED
     assert described(2000, 1.0)["tail check"] == "ok"
-    seen = described(5000, 1.0)["persons far beyond that may stay unseen"]
-    assert described(5000, 0.5)["persons far beyond that may stay unseen"] > 1.8 * seen
+    seen = described(5000, 1.0)["people far beyond who may go undetected"]
+    assert described(5000, 0.5)["people far beyond who may go undetected"] > 1.8 * seen
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])

@@ -283,7 +283,7 @@ def test_a_curve_without_any_person_fails():
     )  # fmt: skip
     assert release.failed
     assert np.isnan(release.estimate).all()
-    assert "too few people have a value" in release.advice
+    assert "Too few people have a value" in release.advice
 
 
 def test_a_mean_that_noise_carries_beyond_its_limits_is_not_shown():

@@ -16,7 +16,7 @@ STORES = {
 
 
 def results(tmp_path, *arguments):
-    done = fault_machine.preloaded(["--quick", *arguments], tmp_path)
+    done = fault_machine.preloaded(list(arguments), tmp_path)
     if done is None:
         pytest.skip("no C compiler")
     assert done.returncode == 0, done.stderr
@@ -24,7 +24,7 @@ def results(tmp_path, *arguments):
 
 
 def test_a_fault_loses_nothing_refuses_nothing_and_draws_nothing_twice(tmp_path):
-    found = results(tmp_path)
+    found = results(tmp_path, "--quick")
     assert {name for name, *_ in found} == STORES
     for name, fault, counts in found:
         assert counts.pop("faults") >= 1, (name, fault)

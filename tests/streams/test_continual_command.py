@@ -88,18 +88,22 @@ def test_append_takes_new_events_only(feed, tmp_path):
     assert steps == list(range(1, len(steps) + 1))
 
 
-def test_another_input_is_refused_by_ids_alone(feed, tmp_path):
-    arguments = [*EVENTS, "--clip", "5", "--state", str(tmp_path / "s"), "--quiet"]
+def test_another_input_is_refused_by_ids_alone(feed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = [*EVENTS, "--clip", "5", "--state", "kept", "--quiet"]
     feed(jsonl(ROWS[:17]), *arguments)
     other_values = [{**row, "v": 1e9} for row in ROWS[:17]]
     assert feed(jsonl(other_values), *arguments).exit_code == 0
     other_ids = [{**row, "p": "w"} for row in ROWS[:17]]
     result = feed(jsonl(other_ids), *arguments)
     assert result.exit_code == 2
-    assert "--append" in result.stderr
+    named, remedy = "privmean: --state='kept': has read ", "with --append.\n"
+    assert result.stderr.startswith(f"{named}other records than the input begins with. Give")
+    assert result.stderr.endswith(remedy)
     result = feed(jsonl(ROWS[:5]), *arguments)
     assert result.exit_code == 2
-    assert "ends 12 records before" in result.stderr
+    assert result.stderr.startswith(f"{named}12 more records than the input holds. Give")
+    assert result.stderr.endswith(remedy)
 
 
 def test_dirty_events_never_stop_the_stream(feed):

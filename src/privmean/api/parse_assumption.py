@@ -35,7 +35,7 @@ ESTIMATORS = {
     "anisotropic": "privmean.central.anisotropic.anisotropic_mean:AnisotropicMean",
     "magnitudes": "privmean.models.private_scale:PrivateScale",
 }
-EXAMPLES = {  # of what estimators need that rest on something
+EXAMPLES = {  # of what estimators need that depend on something
     "winsorized": "sub-gaussian sd=2",
     "bounded": "0,10",
     "heavy-tailed": "bounded-moment order=3 bound=60 range=-100,100",

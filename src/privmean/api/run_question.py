@@ -127,7 +127,8 @@ def make_plan(question: Question, shape: PublicShape, budget: Budget) -> Plan:
 
 
 def within_budget(plan: Plan, budget: Budget) -> Plan:
-    """The plan, if its bill keeps the budget and its noise can be drawn; InfeasibleError otherwise.
+    """The plan, if its accounting keeps the budget and its noise can be drawn; InfeasibleError
+    otherwise.
 
     Plans are calibrated to keep it. At the ends of the range of budgets (a delta of 1e-30, say)
     what doubles and noise on a lattice add can be more than is left, and noise for very many

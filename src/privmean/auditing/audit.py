@@ -1,4 +1,4 @@
-"""`privmean.audit`: the package tries its own promises, on its own tables or on yours."""
+"""`privmean.audit`: the package tries its own guarantees, on its own tables or on yours."""
 
 from __future__ import annotations
 

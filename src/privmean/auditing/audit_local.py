@@ -183,7 +183,7 @@ RANDOMIZED: tuple[Randomized, ...] = (
     Randomized("votes", _round(vote_round, -1, 1, 4, mechanism="subset"), NUMBERS),
 )
 # not enumerated: "laplace" (one number of 256 bits: its thresholds are, by a test of their own) and
-# "priv-unit" (idealised: the cap's coin is exact, the place within it is drawn with doubles)
+# "priv-unit" (idealized: the cap's coin is exact, the place within it is drawn with doubles)
 NONCES = tuple(bytes([k] * 16) for k in range(64))
 FEW = 4  # public coins that are tried: the law holds for each
 

@@ -1,7 +1,7 @@
 """Streams by shifts: what one person's values cost over all releases of a stream together.
 
 A stream has a state of its own and no curator. Here it runs whole, from arrivals to releases, once
-with no noise, once with one scale of noise in each draw, and on neighbours: the noise that turns
+with no noise, once with one scale of noise in each draw, and on neighbors: the noise that turns
 the releases of one stream into those of another is found from these, and the sum of squares of its
 steps over their scales is the loss, by definition and with nothing of the stream's own formulas.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Draws, Fixed
-from privmean.auditing.operands import ROUNDING
+from privmean.auditing.measure_loss import ROUNDING
 from privmean.data.person_table import Floats
 from privmean.noise.noise_source import Noise
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease
@@ -72,27 +72,23 @@ _withheld = partial(_planned, plan_levels, WithholdRelease)
 QUICK: Strategy = Buffered((0.25, 0.07), (0.6, 0.96))
 
 
-def arrivals(steps: int, separation: int, first: int = 0, most: int = 3) -> tuple[int, ...]:
-    """Person 0 at the steps first, first + separation, ..., at most so often; others once."""
-    mine = {first + k * separation for k in range(most)}
+def arrivals(steps: int, first: int = 0, most: int = 3) -> tuple[int, ...]:
+    """Person 0 at every fourth step from the first, at most so often; others once."""
+    mine = {first + 4 * k for k in range(most)}
     return tuple(0 if step in mine else step + 1 for step in range(steps))
 
 
 TAKES_PART = {"max_participations": 3, "min_separation": 4}
 STREAMED: tuple[Streamed, ...] = (
-    Streamed("buffers", _mean(**TAKES_PART, strategy=QUICK, steps=16), arrivals(16, 4)),
-    Streamed("buffers, late", _mean(**TAKES_PART, strategy=QUICK, steps=16), arrivals(16, 4, 5)),
-    Streamed("bands", _mean(**TAKES_PART, strategy=Banded(MeanToeplitz(), 3)), arrivals(16, 4)),
-    Streamed("zero-out", _mean(**TAKES_PART, neighbors="zero-out", steps=16), arrivals(16, 4)),
-    Streamed("as planned", _mean(**TAKES_PART, steps=16), arrivals(16, 4)),
-    Streamed("window", _mean(**TAKES_PART, steps=16, window=5), arrivals(16, 4)),
-    Streamed(
-        "by group", _by_group(**TAKES_PART, steps=16, groups=2), arrivals(16, 4, 0, 4), _halves
-    ),
-    Streamed("half-life", _mean(**TAKES_PART, steps=16, half_life=3.0), arrivals(16, 4)),
-    Streamed(
-        "once", _mean(max_participations=1, min_separation=1, steps=12), arrivals(12, 4, 0, 1)
-    ),
+    Streamed("buffers", _mean(**TAKES_PART, strategy=QUICK, steps=16), arrivals(16)),
+    Streamed("buffers, late", _mean(**TAKES_PART, strategy=QUICK, steps=16), arrivals(16, 5)),
+    Streamed("bands", _mean(**TAKES_PART, strategy=Banded(MeanToeplitz(), 3)), arrivals(16)),
+    Streamed("zero-out", _mean(**TAKES_PART, neighbors="zero-out", steps=16), arrivals(16)),
+    Streamed("as planned", _mean(**TAKES_PART, steps=16), arrivals(16)),
+    Streamed("window", _mean(**TAKES_PART, steps=16, window=5), arrivals(16)),
+    Streamed("by group", _by_group(**TAKES_PART, steps=16, groups=2), arrivals(16, 0, 4), _halves),
+    Streamed("half-life", _mean(**TAKES_PART, steps=16, half_life=3.0), arrivals(16)),
+    Streamed("once", _mean(max_participations=1, min_separation=1, steps=12), arrivals(12, 0, 1)),
     Streamed(
         "withhold-release",
         _withheld(max_records=4, persons=14, strategy=QUICK),
@@ -123,7 +119,7 @@ def neighbours(item: Streamed) -> Iterator[tuple[list[float], list[float]]]:
 
 
 def audit_streams(found: Findings, streamed: Sequence[Streamed] = STREAMED) -> None:
-    """Every pair of every stream of the list, against the stream's own bill."""
+    """Every pair of every stream of the list, against the stream's own accounting."""
     for item in streamed:
         name = f"stream: {item.name}"
         base = values(item, (5.0,))

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 NAMES, TEXTS = ("y", "x", "z", "b", "t", "g", "h", "arm"), ("g", "h", "arm")
 PERSONS, RARE = 150, 400
+RECORDS = "records of "  # the column with the number of records behind another
 Terms = tuple[tuple[Said, Relation], ...]
 TERMS: Terms = tuple(product((*GENEROUS, PURE, MIXED, ZCDP), BOTH))
 Words = Mapping[str, Any]
@@ -173,9 +174,6 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
     "no variation": ("regression", {**OWN, "threshold": 0.1}, "empty", GENEROUS[1]),
     "bounds": ("quantile", {"value": "y", "q": (0.01, 0.02, 0.99)}, "wide", MIXED),
 }  # fmt: skip
-
-
-RECORDS = "records of "  # the column with the number of records behind another
 
 
 def plan_of(made: Estimator | Question, budget: Budget, shape: PublicShape) -> Plan:

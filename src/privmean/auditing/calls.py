@@ -116,17 +116,16 @@ def seen(
     log.setLevel(logging.DEBUG)
     log.disabled = False
     shown: dict[str, str] = {"refused": ""}
-    with warnings.catch_warnings(record=True) as warned, contextlib.redirect_stdout(out):
-        warnings.simplefilter("always")
-        with contextlib.redirect_stderr(err):
-            try:
-                made = ask(source, noise, ledger)
-                again = known if known is not None and same(made, known[0]) else None
-                shown |= {name: again[1][name] for name in FORMS} if again else faces(made)
-            except Exception as problem:
-                shown["refused"] = f"{type(problem).__name__}: {problem}"
-                if not isinstance(problem, PrivmeanError):
-                    shown["trace"] = "".join(traceback.format_exception(problem)[-3:])
+    caught = warnings.catch_warnings(record=True, action="always")
+    with caught as warned, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            made = ask(source, noise, ledger)
+            again = known if known is not None and same(made, known[0]) else None
+            shown |= {name: again[1][name] for name in FORMS} if again else faces(made)
+        except Exception as problem:
+            shown["refused"] = f"{type(problem).__name__}: {problem}"
+            if not isinstance(problem, PrivmeanError):
+                shown["trace"] = "".join(traceback.format_exception(problem)[-3:])
     log.removeHandler(handler)
     log.setLevel(before[0])
     log.disabled = before[1]
@@ -191,8 +190,8 @@ class Called:
             shown, _ = seen(self.ask, self.source(other), noise, known)
             noise.finish()
         if not compared.difference:
-            others = [name for name, text in self.shown.items() if shown.get(name) != text]
-            others += [name for name in shown if name not in self.shown]
+            names = dict.fromkeys((*self.shown, *shown))
+            others = [name for name in names if shown.get(name) != self.shown.get(name)]
             if others:
                 compared.difference = f"an outsider sees a difference: {', '.join(others)}"
         if compared.difference:
@@ -316,7 +315,7 @@ def built(
     names: Sequence[str], texts: Sequence[str], kind: str, persons: int, seed: int,
     public: Sequence[str] = (),
 ) -> Table:  # fmt: skip
-    """Persons with one to three records: about normal, or much worse (see `hostile.TABLES`)."""
+    """People with one to three records: about normal, or much worse (see `hostile.TABLES`)."""
     rng = np.random.default_rng(seed)
     center = {"far": 1e9, "beyond": 1e15}.get(kind, 3.0)
     spread = {"constant": 0.0, "wide": 100.0, "beyond": 1e15}.get(kind, 1.0)

@@ -1,7 +1,7 @@
 """Mechanisms that meet people elsewhere than before a curator: each on pairs of exact answers.
 
-Streams keep their own bill, two servers add noise to shares, fixed designs are about responses, and
-some mechanisms are asked by forms as published alone.
+Streams keep their own accounting, two servers add noise to shares, fixed designs are about
+responses, and some mechanisms are asked by forms as published alone.
 """
 
 from __future__ import annotations

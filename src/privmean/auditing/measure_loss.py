@@ -50,7 +50,7 @@ from privmean.privacy.threshold_of_sum import ThresholdOfSum, three_laplace_tail
 
 # several draws whose losses are known together; their answers are no plain numbers
 PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
-ROUNDING = 1e-6
+ROUNDING = Fraction(1, 10**6)
 SIZES = (0.0, 200.0, -200.0)
 SEEDS = 6
 
@@ -84,9 +84,8 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     if billed and laws - set(ADDITIVE):
         yield "noise is made of words, where the accounting says Laplace or Gaussian"
     yield from _narrow(mechanism, requests)
-    hidden = any(loss.added_delta for loss in mechanism.events) and not isinstance(
-        step, FilteredMean
-    )  # cells, whose number may be the same whatever the noise
+    # cells, whose number may be the same whatever the noise
+    hidden = not isinstance(step, FilteredMean) and any(x.added_delta for x in mechanism.events)
     if laws - {*ADDITIVE, "argmax"} and not hidden:
         yield from _constant(mechanism, flat(exact) if simple else exact)
     if any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.events):
@@ -126,7 +125,7 @@ def step_of(mechanism: Mechanism[Any, Any]) -> Mechanism[Any, Any]:
 
 
 def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iterator[str]:
-    """Whether noise of one scale for all answers has the scale on the bill."""
+    """Whether noise of one scale for all answers has the scale in the accounting."""
     losses, step = mechanism.events, step_of(mechanism)
     added = [item for item in requests if item.law in ADDITIVE]
     least = Fraction(0)
@@ -172,7 +171,7 @@ def numbers(value: object) -> Iterator[Fraction]:
 
 
 def flat(exact: object) -> Added:
-    """Answers of the same shape that tell nothing, so that the noise alone decides."""
+    """Answers of the same shape that tell nothing, so that only the noise decides."""
     if isinstance(exact, np.ndarray):
         return np.zeros_like(exact)
     if isinstance(exact, Mapping):
@@ -220,8 +219,8 @@ def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
 
 
 def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
-    """Whether one of two items is accepted as often as their scores and the bill say: the first
-    word that refuses it is its probability, in parts of 2^64."""
+    """Whether one of two items is accepted as often as their scores and the accounting say: the
+    first word that refuses it is its probability, in parts of 2^64."""
     if not mechanism.events:
         return
     one = replace(mechanism, choices=1) if isinstance(mechanism, TopChoices) else mechanism

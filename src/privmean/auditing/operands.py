@@ -14,13 +14,12 @@ from typing import Any
 
 from privmean.auditing.equality import same
 from privmean.auditing.fixed_noise import ADDITIVE, Answer, Draws, Endless, Otherwise, Request
-from privmean.auditing.measure_loss import PROCEDURES, step_of
+from privmean.auditing.measure_loss import PROCEDURES, drawn, step_of
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import Selection, Threshold
 
-ROUNDING = Fraction(1, 10**6)
 Branch = tuple[int, ...]
 NO_FUNCTION = "what it gives back is no function of noisy sums"
 
@@ -57,12 +56,11 @@ def paid(item: Answered, exact: Answer) -> Paid:
     hidden = any(loss.added_delta for loss in losses)
     if not _added(item.requests, ends) or (hidden and not keyed):
         return Paid(None, _unmeasured(item, exact))
-    first, other, noisy = item.requests, exact, item.noisy
+    other, noisy = exact, item.noisy
+    first: Sequence[Request] = item.requests
     if keyed:  # what only one of the two has is hidden by a threshold, and has no partner
         ours, other = in_common(item.exact, exact, columns=columns)
-        draws = Draws(SimulatedNoise(1))
-        noisy = item.mechanism.draw(ours, draws)
-        first = tuple(draws.requests)
+        noisy, first = drawn(item.mechanism, ours, SimulatedNoise(1))
     again = Draws(SimulatedNoise(1), again=first)
     try:
         answer = item.mechanism.draw(other, again)
@@ -79,15 +77,14 @@ def paid(item: Answered, exact: Answer) -> Paid:
 
 def _unmeasured(item: Answered, exact: Answer, *, again: bool = True) -> str:
     """Where no operands tell a loss: whether the first noise is asked for alike (of cells, all of
-    it). How a coin is made may hang on private numbers, as long as it is not seen.
+    it). How a coin is made may hang on private numbers, as long as it stays hidden.
 
     A cell that only one of the two has holds one person. Without such a cell, what is given back
     with the same sums is the same (again: this is tried). The thresholds of a filter hide none."""
     thresholds = any(isinstance(loss, Threshold) for loss in item.mechanism.events)
     cells = thresholds and not isinstance(step_of(item.mechanism), FilteredMean)
-    drawn = Draws(SimulatedNoise(1))
-    item.mechanism.draw(exact, drawn)
-    both = [draws for draws in (item.requests, drawn.requests) if draws]
+    _, asks = drawn(item.mechanism, exact, SimulatedNoise(1))
+    both = [draws for draws in (item.requests, asks) if draws]
     asked = {
         tuple((one.law, one.scale if one.law in ADDITIVE else 0) for one in draws)
         for draws in (draws if cells else _first(draws) for draws in both)
@@ -97,7 +94,7 @@ def _unmeasured(item: Answered, exact: Answer, *, again: bool = True) -> str:
     if not (again and cells) or not all(_added(draws, False) for draws in both):
         return ""
     alone = any(count < 2 for draws in both for one in draws for count in one.operands)
-    if alone or tuple(drawn.requests) != tuple(item.requests):
+    if alone or tuple(asks) != item.requests:
         return ""
     replayed = Draws(SimulatedNoise(1), again=item.requests)
     return "" if same(item.mechanism.draw(exact, replayed), item.noisy) else NO_FUNCTION
@@ -148,7 +145,7 @@ def _share(
     if not losses:
         return Fraction(2) if cost or spread else Fraction(0)
     if (cost and not pure) or (spread and not square):
-        return None  # another law than that of the bill: `draws` says so
+        return None  # another law than that of the accounting: `draws` says so
     return (cost / pure if cost else Fraction(0)) + (spread / square if spread else Fraction(0))
 
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.auditing.findings import Findings
-from privmean.auditing.measure_loss import step_of, troubles
-from privmean.auditing.operands import ROUNDING, Answered, Branch
+from privmean.auditing.measure_loss import ROUNDING, step_of, troubles
+from privmean.auditing.operands import Answered, Branch
 from privmean.auditing.transcript import Compared
 from privmean.mechanisms.curator import Mechanism
 

@@ -1,8 +1,8 @@
 """What the package audits of itself before a curator: one line each.
 
 A new estimator or question is one line of `SUBJECTS`. Settings suit about 600 people whose values
-are about normal with mean 3 and deviation 1; the tables are often otherwise, since privacy rests on
-no assumption.
+are about normal with mean 3 and deviation 1; the tables are often otherwise, since privacy depends
+on no assumption.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ GENEROUS: tuple[Said, ...] = (  # so that plans for few people come to their las
 ANY = (PURE, MIXED, ZCDP)
 BOTH: tuple[Relation, ...] = (REPLACE_ONE, ADD_REMOVE)
 REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
+NEAR = (-9.0, 9.0)
+MOMENT = BoundedMoment(4, 1.4, range=NEAR)
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,6 @@ class Subject:
     n: int = 601
     max_records: int | None = None
     weight: float = 1.0
-
-
-NEAR = (-9.0, 9.0)
-MOMENT = BoundedMoment(4, 1.4, range=NEAR)
 
 
 SUBJECTS: tuple[Subject, ...] = (

@@ -89,7 +89,7 @@ def offsets(near: float) -> Floats:
 
 
 def asked_for(price: Fraction, persons: float) -> Integers:
-    """Persons asked for within 1, 2, ... places inside a limit."""
+    """People asked for within 1, 2, ... places inside a limit."""
     most = max(MOST_ASKED * persons, 0.0)
     each = float(MOVED / price)
     return np.array([math.floor(min(k * each, most)) for k in range(1, PLACES + 1)])

@@ -152,7 +152,7 @@ class BoundedMeanPlan(PlanBase):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The bill."""
+        """The accounting."""
         return self.sums.events
 
     def predict(self, guess_sd: float) -> dict[str, float]:
@@ -224,7 +224,7 @@ class BoundedMeanPlan(PlanBase):
             advice=" ".join(filter(None, [TOO_FEW if FAILED in statuses else "", *advice])),
             assumptions=tuple(notes),
             shares={"mean and square": 1.0},
-            diagnostics={"persons with a value": present},
+            diagnostics={"people with a value": present},
         )
 
     def _said(self) -> Sequence[Any]:

@@ -63,7 +63,7 @@ class SelectedMeanPlan(DefaultMeanPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """A bill of one path; every path composes to at most epsilon, exactly."""
+        """An accounting of one path; every path composes to at most epsilon, exactly."""
         persons = self.shape.n
         if persons is None or not self.chooses(persons):
             return super().events

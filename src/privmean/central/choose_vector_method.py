@@ -32,7 +32,7 @@ from privmean.release.release import Release
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
 KNOWN = "the covariance given"
-SKEW, NARROW = 1.15, 3  # up to three columns together must promise so much less, to be chosen
+SKEW, NARROW = 1.15, 3  # up to three columns together must guarantee so much less, to be chosen
 WORTH = 0.97  # of a predicted error: what is closer is called as good
 NEAR = 1.1  # a predicted error over the plain mean's below which no third method is planned
 Candidate = DefaultMeanPlan | DefaultVectorPlan | Any

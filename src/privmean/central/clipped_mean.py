@@ -269,7 +269,7 @@ class ClippedMeans:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """Failed where there is no estimate; at the limits where it is a public bound."""
+        """Failed where there is no estimate; at a bound where it is a public one."""
         return tuple(
             FAILED if item is None else AT_BOUND if side else OK
             for item, side in zip(self.seen, self.sides, strict=True)
@@ -322,7 +322,7 @@ class ClippedMeans:
         return replace(made, kind="interval", assumption=words, target=name)
 
     def noise_interval(self, level: float) -> Interval:
-        """For the clipped mean of these very persons: privacy noise alone."""
+        """For the clipped mean of these very people: privacy noise only."""
         made = self._intervals(level, None, ())
         return replace(made, kind="noise_interval", target="clipped mean of these people")
 

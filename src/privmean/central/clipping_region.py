@@ -51,7 +51,7 @@ class ClippingRegion:
         names = ("outcome", "origin", "rounds", "looks", "restarts")
         told = {name: getattr(self, name) for name in names}
         if self.away is not None:
-            told["persons left behind"], told["noise scale of those left behind"] = self.away
+            told["people left behind"], told["noise scale of those left behind"] = self.away
         return told
 
     @property

@@ -2,7 +2,8 @@
 
 An assumption gives, for each column, a radius tau such that every one of n people lies within tau
 of the center with probability at least 1 - gamma, and a small radius that one person leaves with
-probability at most 1/4 (the half width of location bins). Accuracy rests on it, privacy never does.
+probability at most 1/4 (the half width of location bins). Accuracy depends on it, privacy never
+does.
 
 Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Section 5, with
 the between-person variance included and per-column radii (docs/proofs/winsorized.md, section 5).

@@ -231,8 +231,9 @@ def step_back(
 ) -> WidenedBounds:
     """Limits from `start`, the first round's histogram, if most of those beyond are far away.
 
-    An atom stays concentrated after every round, until the other values stand dozens of bins away
-    from an origin that sits on it. `counts` is empty if they are no such group, or not seen there.
+    A point mass stays concentrated after every round, until the other values stand dozens of bins
+    away from an origin that sits on it. `counts` is empty if they are no such group, or stay
+    hidden there.
     """
     arm = AWAY * max(place.upper - place.origin, place.origin - place.lower)
     around = place.origin - arm, place.origin + arm
@@ -326,7 +327,7 @@ def _count_again(
     limits: tuple[float, float],
     spender: PureBudgetSpender,
 ) -> OutsideCount:
-    """Persons beyond the moved limits: 1 beyond the farther one, beyond the nearer one only what
+    """People beyond the moved limits: 1 beyond the farther one, beyond the nearer one only what
     their excess can be worth, so that they do not stand for a tail."""
     up, down = limits[1] - place.origin, place.origin - limits[0]
     farther_up = up >= down

@@ -45,6 +45,7 @@ from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, POINT_MASS
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
+from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 WIDE = 2.0  # factor on the outer edge of the last occupied bin where no count follows (else SNUG)
@@ -52,7 +53,7 @@ CHECK = 0.2  # part of what is left for counting people beyond the limits
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
 
 LAST = "clipped sums"
-UNREADABLE = "almost no person has a readable value: is the column numeric?"
+UNREADABLE = "Almost no person has a readable value. Is the column numeric?"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
 
 
@@ -235,7 +236,7 @@ def _counts(wide: WidenedBounds) -> dict[str, Any]:
     """Diagnostics of the counts beyond the limits."""
     facts: dict[str, Any] = {}
     for name, count in zip(("first", "second"), wide.counts, strict=False):
-        facts[f"persons beyond the {name} limits"] = count.n
+        facts[f"people beyond the {name} limits"] = count.n
         facts["noise scale of that count" if name == "first" else "noise scale of the second"] = (
             count.scale
         )
@@ -255,7 +256,7 @@ def _why(outcome: str) -> str:
         return UNREADABLE
     if outcome == BEYOND:
         return RANGE
-    return "no region could be found privately: give bounds, more epsilon or more people"
+    return "No region was found privately. Give bounds, raise epsilon or add people."
 
 
 def _atom(
@@ -273,10 +274,10 @@ def _atom(
     )
     others, scale = max(int(found), 0), float(step.scale)
     advice = (
-        f"nearly all people have this very value; about {others} (noise scale {scale:.2g}) have "
-        "another one and are left out: bounds that hold them answer for all people"
+        f"Left out: about {count_noun(others, 'person')} with another value (noise scale "
+        f"{scale:.2g}). Give bounds that hold all values to include all people."
     )
-    facts = {"persons with another value": int(found), "noise scale of that number": scale}
+    facts = {"people with another value": int(found), "noise scale of that number": scale}
     return course.nothing(POINT_MASS, advice, place.origin, facts)
 
 
@@ -297,7 +298,7 @@ def _by_records(
             between=last.between,
         )
     if too_few(ratio):
-        return course.nothing(FAILED, "too few records: more people or more epsilon are needed")
+        return course.nothing(FAILED, "There are too few records. Add people or raise epsilon.")
     intervals = RecordIntervals(
         ratio,
         reach=reach,
@@ -367,9 +368,9 @@ def _found(
     estimate = box.middle + box.radius * sums.mean
     if max(jumps) == 0:
         estimate = min(max(estimate, limits[0]), limits[1])
-    facts = {"limits": list(limits), "persons with a value": divided.present, **_counts(wide)}
+    facts = {"limits": list(limits), "people with a value": divided.present, **_counts(wide)}
     if apart_at is not None:
-        facts["persons far beyond the limits"] = found.extra
+        facts["people far beyond the limits"] = found.extra
         facts["noise scale of that number"] = found.extra_noise
         facts["far limits"] = list(apart_at)
     words = []

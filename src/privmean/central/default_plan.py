@@ -92,7 +92,7 @@ class DefaultMeanPlan(DefaultPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """A bill of one path; every path composes to at most epsilon, exactly."""
+        """An accounting of one path; every path composes to at most epsilon, exactly."""
         return self._bill
 
     @cached_property
@@ -116,11 +116,11 @@ class DefaultMeanPlan(DefaultPlan):
         bill.append(Laplace("clipped sums", Fraction(1), last, joint=True, neighbors=self.relation))
         if self.relation == ADD_REMOVE:
             price = self.epsilon - self._purse()
-            bill.append(Laplace("persons", Fraction(1), 1 / price, neighbors=self.relation))
+            bill.append(Laplace("count of people", Fraction(1), 1 / price, neighbors=self.relation))
         return tuple(bill) * self.shape.dimension
 
     def final_epsilon(self, persons: int) -> float:
-        """What the last stage gets on a usual path (at most two rounds, one look, one count)."""
+        """What the last stage gets on a usual path (at most two rounds, one search, one count)."""
         schedule, settings = self.schedule(persons), self._column_settings(persons)
         left = float(self._purse()) - min(2, schedule.rounds) * float(schedule.price)
         return left * (1 - schedule.share) * (1 - settings.check)
@@ -172,11 +172,11 @@ class DefaultMeanPlan(DefaultPlan):
             "design effect": self.design_effect,
             "epsilon a column": float(self.epsilon),
             "histogram cells": CELLS,
-            "persons apart that may be left out": self.left_out,
+            "people apart who may be left out": self.left_out,
         }
         if self.shape.n is not None:
             schedule = self.schedule(self.shape.n)
-            facts["persons*epsilon"] = float(self.shape.n * self.epsilon)
+            facts["n*epsilon"] = float(self.shape.n * self.epsilon)
             facts["rounds at most"] = schedule.rounds
             facts["epsilon a round"] = float(schedule.price)
             facts["share of the tail histogram"] = schedule.share
@@ -191,9 +191,9 @@ class DefaultMeanPlan(DefaultPlan):
             check = self.tail_check(self.shape.n)
             if check is not None:
                 facts["tail check"] = check.planned
-                facts["persons far beyond that may stay unseen"] = math.ceil(check.hidden)
+                facts["people far beyond who may go undetected"] = math.ceil(check.hidden)
         else:
-            facts["share of the number of persons"] = COUNT_SHARE
+            facts["share of the count of people"] = COUNT_SHARE
         return facts
 
     def column(
@@ -216,7 +216,7 @@ class DefaultMeanPlan(DefaultPlan):
         for column in range(self.shape.dimension):
             spender, doubt = PureBudgetSpender(self.epsilon, self.relation), 0.0
             if self.relation == ADD_REMOVE:
-                step = spender.counts("persons", self.epsilon - self._purse(), 1)
+                step = spender.counts("count of people", self.epsilon - self._purse(), 1)
                 (found,) = curator.ask(step, as_counts(people.size()))
                 count, doubt = max(int(found), 1), float(step.scale)
             assert count is not None

@@ -100,14 +100,14 @@ class DefaultVectorPlan(DefaultPlan):
 
     @property
     def last_part(self) -> float:
-        """Part of mu^2 of the last sums, if one look and the usual rounds are enough."""
+        """Part of mu^2 of the last sums, if one search and the usual rounds are enough."""
         shares = Shares.of(self.shape.dimension, self._persons, self.mu)
         rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The bill of a longest path: every look and every round, all columns released."""
+        """The accounting of a longest path: every look and every round, all columns released."""
         return self._bill
 
     @cached_property
@@ -140,25 +140,25 @@ class DefaultVectorPlan(DefaultPlan):
             counted = {
                 "excess": self.excess,
                 "tail check": check.planned,
-                "persons cut that may stay unseen": math.ceil(check.hidden),
+                "clipped people who may go undetected": math.ceil(check.hidden),
             }
         return {
             "target": self.target or "mean, estimate first",
             "mu": self.mu,
-            "looks at most": MOST_LOOKS,
-            "part of mu^2 of the first look": FIRST,
-            "part of mu^2 of all looks, at most": ALL_LOOKS,
+            "searches at most": MOST_LOOKS,
+            "part of mu^2 of the first search": FIRST,
+            "part of mu^2 of all searches, at most": ALL_LOOKS,
             "rounds at most": MOST_ROUNDS,
             "part of mu^2 a round": shares.round + shares.norms,
             "part of mu^2 of the last sums, typically": self.last_part,
             "noise of a count": self.count_sd,
-            "persons a column must show": self.seen_from,
+            "people a column must show": self.seen_from,
             "radius of rows that are cut": self.inner,
             **counted,
         }
 
     def run(self, curator: Curator) -> Outcome:
-        """Columns that show nothing are answered 0 (atom) or NaN (not found)."""
+        """Columns that show nothing are answered 0 (point mass) or NaN (not found)."""
         people, parts = curator.people, GdpBudgetSpender(self.mu)
         looks = look(curator, self._persons, parts)
         outcomes = [item.outcome for item in looks.columns]
@@ -191,7 +191,7 @@ class DefaultVectorPlan(DefaultPlan):
                 "scales": dict(zip(names, (u.scale for u in last.units), strict=True)),
             }
             if last.noisy.tails:
-                diagnostics["persons cut"] = dict(zip(names, last.noisy.tails, strict=True))
+                diagnostics["clipped people"] = dict(zip(names, last.noisy.tails, strict=True))
                 diagnostics["noise of that number"] = last.noisy.tails_sd
         return Outcome(
             estimate,
@@ -205,7 +205,7 @@ class DefaultVectorPlan(DefaultPlan):
                 missing_count_at("the center"),
             ),
             shares={
-                "looks (of mu^2)": looked,
+                "searches (of mu^2)": looked,
                 "rounds (of mu^2)": 1 - parts.left - looked - last_part,
                 "last sums (of mu^2)": last_part,
             },
@@ -246,9 +246,9 @@ class DefaultVectorPlan(DefaultPlan):
         words = []
         if hidden:
             words.append(
-                f"columns with fewer than about {math.ceil(self.seen_from)} people away from zero "
-                f"cannot be seen: {_some(hidden)} answered zero (point_mass) or not at all; more "
-                "epsilon or more people show them"
+                f"Columns with fewer than about {math.ceil(self.seen_from)} people away from zero "
+                f"go undetected: {_some(hidden)} answered zero (point_mass) or not at all. Raise "
+                "epsilon or add people."
             )
         if BEYOND in outcomes:
             words.append(RANGE)
@@ -257,7 +257,7 @@ class DefaultVectorPlan(DefaultPlan):
             if advice := outlier_status(maker.check)[1]:
                 leaning.setdefault(advice, []).append(name)
         words += [f"{_some(names)}: {advice}" for advice, names in leaning.items()]
-        return "; ".join(words)
+        return " ".join(words)
 
 
 def _some(names: list[str]) -> str:

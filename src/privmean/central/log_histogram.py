@@ -153,7 +153,7 @@ def best_segment(counts: Counts, price: float, start: int = 0) -> Segment:
 
 @dataclass(frozen=True)
 class Window:
-    """Neighbouring bins of one side. held: their noisy people; most: those of the fullest bin,
+    """Neighboring bins of one side. held: their noisy people; most: those of the fullest bin,
     `fullest`; middle: the weighted middle of the window (with its sign); sign: the side."""
 
     held: float
@@ -216,8 +216,8 @@ def lies_far(
 
 FOUND, ATOM_ONLY, NOTHING, BEYOND = OK, POINT_MASS, FAILED, "beyond range"
 RANGE = (
-    "values reach beyond the public range of 2^40 (or nearly): divide the column by a constant, or "
-    "give bounds"
+    "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, or "
+    "give bounds."
 )
 
 

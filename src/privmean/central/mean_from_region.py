@@ -1,8 +1,8 @@
 """The default mean of a column that was located already: a count beyond the limits, then the sum.
 
-Every price is a public number and the bill of any run is covered by these two lines: the count at a
-fixed part, the joint release at the rest. Where nearly everybody has one value the others are
-counted at the price of the joint release. docs/proofs/study.md, section 5.
+Every price is a public number and the accounting of any run is covered by these two lines: the
+count at a fixed part, the joint release at the rest. Where nearly everybody has one value the
+others are counted at the price of the joint release. docs/proofs/study.md, section 5.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RegionMeanPlan(SingleRegionPlan):
         "limits from a shared location query, a count of people outside them, "
         "then one Laplace release"
     )
-    fixed = True  # the bill of any run is covered by these lines
+    fixed = True  # the accounting of any run is covered by these lines
 
     def after(self, places: tuple[ClippingRegion, ...]) -> Self:
         """The plan that runs from what was found, and tells what was not."""

@@ -38,7 +38,7 @@ _MIDDLES: Counts = (_EDGES[:-1] + _EDGES[1:]) / 2
 
 
 def octave_counts(logarithmic: Integers, present: int) -> Integers:
-    """Persons per cell, from `People.log_counts` (two bins an octave, nulls in the zero bin)."""
+    """People per cell, from `People.log_counts` (two bins an octave, nulls in the zero bin)."""
     cells = np.empty(CELLS, dtype=np.int64)
     cells[:OCTAVES] = logarithmic[:LOG_BINS].reshape(OCTAVES, 2).sum(axis=1)
     cells[ZERO + 1 : NULL] = logarithmic[LOG_ZERO + 1 :].reshape(OCTAVES, 2).sum(axis=1)

@@ -1,4 +1,4 @@
-"""An exact purse of pure epsilon for adaptively chosen steps.
+"""An exact spender of pure epsilon for adaptively chosen steps.
 
 Every step takes a rational part of what is left and becomes a mechanism at that price, so that on
 every path the prices add up to at most the total. For pure differential privacy that is all that

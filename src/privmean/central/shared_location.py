@@ -1,4 +1,4 @@
-"""One private look at a column, at prices fixed beforehand, for many questions.
+"""One private search of a column, at prices fixed beforehand, for many questions.
 
 The looks of the default mean (`locate.py`) with every price a public number and every histogram
 asked, whatever the ones before showed: rounds that carry the origin into the data, which stay where
@@ -35,8 +35,8 @@ BELOW = 0.7  # part of the people whose distance from the origin is below the sp
 
 @dataclass(frozen=True)
 class SharedLocationQuery:
-    """What one look at `column` costs. epsilon: what a question alone would cost in all, from which
-    the prices follow; price: of a round; tails: of the histogram of the tails.
+    """What one search of `column` costs. epsilon: what a question alone would cost in all, from
+    which the prices follow; price: of a round; tails: of the histogram of the tails.
 
     Guarantees: (rounds * price + tails)-DP under replace-one, for any data; every line is asked.
     """
@@ -68,7 +68,7 @@ class SharedLocationQuery:
 
     @property
     def name(self) -> str:
-        return f"look at {self.column}"
+        return f"shared location of {self.column}"
 
     @property
     def pure(self) -> Fraction:
@@ -114,7 +114,7 @@ class SharedLocationQuery:
 
 @dataclass(frozen=True)
 class SingleRegionPlan(PlanBase):
-    """A plan that runs from a look at one column. place: what that found, once it was taken."""
+    """A plan that runs from a search of one column. place: what that found, once it was taken."""
 
     place: ClippingRegion | None = field(default=None, kw_only=True)
 

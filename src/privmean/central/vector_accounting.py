@@ -1,4 +1,5 @@
-"""The bill of the default mean of many columns: a path as long as any that a release can take."""
+"""The accounting of the default mean of many columns: a path as long as any that a release can
+take."""
 
 from __future__ import annotations
 

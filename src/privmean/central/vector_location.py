@@ -1,6 +1,6 @@
 """Looks at all columns together: noisy counts per octave, again for the columns not yet seen.
 
-One look at k columns is one Gaussian query: a replaced person leaves one cell of each column for
+One search of k columns is one Gaussian query: a replaced person leaves one cell of each column for
 another, l2 change at most sqrt(2k). docs/proofs/default-mean.md, section 6.
 """
 
@@ -24,12 +24,12 @@ AGAIN, LEAST = 9.0, 0.005  # a further look at k of d columns: 9 k/d of the firs
 
 
 def look_sd(columns: int, mu: float) -> float:
-    """Deviation of every noisy count of a look at `columns` columns, in people."""
+    """Deviation of every noisy count of a search of `columns` columns, in people."""
     return math.sqrt(2 * columns) / mu
 
 
 def look_counts(columns: int, mu: float) -> GaussianCounts:
-    """The counts of one look at so many columns."""
+    """The counts of one search of so many columns."""
     return GaussianCounts.at("columns by octave", mu, REPLACE_ONE, 2 * columns)
 
 

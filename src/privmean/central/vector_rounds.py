@@ -37,7 +37,7 @@ RADII: Floats = 2.0 ** (np.arange(-9 * 8, 20 * 8) / 8)  # tried, in the same uni
 PRICE = 1.5  # of a further shell, in deviations of a count
 APART = 2.0  # and of a group of shells farther out, beyond that, plus a quarter a shell between
 MOST_ROUNDS = 6
-GAIN = 1.5  # the last round comes when the one before promises less than this factor of variance
+GAIN = 1.5  # the last round comes when the one before guarantees less than this factor of variance
 LONG = 2.0  # times sqrt(d): most rows are longer where scales fell too far; another round follows
 ROUND_NOISE, ROUND = 0.1, (0.02, 0.07)  # aim: noise of a round's center in scales; its part
 NORM_NOISE, NORMS = 0.03, (0.003, 0.03)  # aim: noise of a shell's count in people; its part
@@ -55,7 +55,7 @@ FAR, FALLEN = 8.0, 5.0
 
 @dataclass(frozen=True)
 class Shares:
-    """Parts of mu^2 of a round and of a look at the norms."""
+    """Parts of mu^2 of a round and of a search of the norms."""
 
     round: float
     norms: float
@@ -85,7 +85,7 @@ class LastSums:
 
 
 def norm_counts(mu: float) -> GaussianCounts:
-    """The counts of one look at the norms: a person leaves one shell for another."""
+    """The counts of one search of the norms: a person leaves one shell for another."""
     return GaussianCounts.at("norms of rows", mu, REPLACE_ONE, 2)
 
 

@@ -30,8 +30,8 @@ from privmean.release.outcome import Outcome, estimand_of
 class WinsorizedPlan(PlanBase):
     """A Winsorized mean with everything public decided.
 
-    losses: the worst-case bill; noise: predicted standard deviation of the privacy noise a column
-    (in units of the scale that is found, for `UnknownScale`).
+    losses: the worst-case accounting; noise: predicted standard deviation of the privacy noise a
+    column (in units of the scale that is found, for `UnknownScale`).
     """
 
     budget: Budget
@@ -198,6 +198,6 @@ class WinsorizedPlan(PlanBase):
         if not unplaced:
             return TOO_FEW
         return (
-            "no bin of the histogram stood out: give a range, a larger epsilon or more people; "
-            "a second try is a second charge"
+            "No bin of the histogram stood out. Give a range, raise epsilon or add people. A "
+            "second try is a second charge."
         )

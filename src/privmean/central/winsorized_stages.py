@@ -78,7 +78,7 @@ class Stages:
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case bill: every stage runs on every column."""
+        """The worst-case accounting: every stage runs on every column."""
         times = self.final.columns if self.kind == "laplace" else 1
         bill: tuple[PrivacyEvent, ...] = ()
         for stage in (self.scale, self.location):
@@ -100,7 +100,7 @@ class Stages:
 
 # --- location: people that the fullest bin must hold ---------------------------------------------
 def shortfall(location: Location, facts: PublicFacts, bins: int | None = None) -> float:
-    """Persons by which the planning rule is missed (at most 0: it holds).
+    """People by which the planning rule is missed (at most 0: it holds).
 
     The fullest bin is planned to hold TOP_BIN of the people, less two standard deviations.
     """
@@ -113,7 +113,7 @@ def _binomial(n: int) -> float:
 
 
 def _needed(location: Location, chance: float, bins: int | None) -> float:
-    """Persons in the fullest bin that find it with probability 1 - chance."""
+    """People in the fullest bin that find it with probability 1 - chance."""
     if isinstance(location, StableHistogram):
         return location.threshold + float(location.scale) * math.log(1 / (2 * chance))
     if isinstance(location, NoisyArgmax):

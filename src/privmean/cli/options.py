@@ -66,7 +66,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Limits:
-    """Short forms of what accuracy may rest on."""
+    """Short forms of what accuracy may depend on."""
 
     bounds: Annotated[
         tuple[float, float] | None, "Give public bounds of a value, lower then upper."

@@ -33,7 +33,7 @@ class Guessed:
         return f"n = {self.n:,}{more}; {sd}; planning charges nothing"
 
     def each(self) -> float | list[float]:
-        """Persons of each group: numbers with commas, or all people to share out."""
+        """People of each group: numbers with commas, or all people to share out."""
         from privmean.errors import ArgumentError
 
         try:

@@ -183,7 +183,15 @@ class Kept:
         output = None if self.output is None else ReleaseFile(self.output)
         source.resumes = source.resumes or self.append
         again = self.replay and not self.append
-        done = events.run(fed, source, replay=again, flush=flush, output=output, charge=charge)
+        done = events.run(
+            fed,
+            source,
+            state=self.state,
+            replay=again,
+            flush=flush,
+            output=output,
+            charge=charge,
+        )
         if not self.quiet:
             typer.echo(events.summary(fed, done), err=True)
         return done.stopped

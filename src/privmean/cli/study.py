@@ -112,7 +112,7 @@ def answered(question: dict[str, Any]) -> bool:
 
 
 def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
-    """What a run prints: all questions in a table, the promise, where the files are. before:
+    """What a run prints: all questions in a table, the guarantee, where the files are. before:
     whether it was finished before."""
     from privmean.output import percent
     from privmean.privacy.guarantee import Guarantee

@@ -48,7 +48,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         return list(self._once("counts", self._counts)[1])
 
     def _counts(self) -> tuple[int, list[int]]:
-        """Persons with a pair, and the weight of every group: one query."""
+        """People with a pair, and the weight of every group: one query."""
         totals = Totals()
         totals.add("w", nw.col("w").sum())
         totals.add("f", nw.col("f").sum())

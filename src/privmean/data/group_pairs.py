@@ -1,6 +1,6 @@
 """Pairs of a person and a group: what means by group ask, and what the answers are.
 
-A pair is a person and a group of which the person has a usable value; x is the person's own mean
+A pair is a person and a group of which the person has a usable value; x is the person mean
 of own records in that group. Every pair has a whole weight w, in parts of a person, and a whole
 mass: weights of one person add up to at most `most * parts`, masses to at most `mass`
 (docs/proofs/groups.md). All answers are exact whole numbers.
@@ -36,7 +36,7 @@ class GroupWeights:
 
     @property
     def parts(self) -> int:
-        """A whole person, in parts of a weight."""
+        """A full person, in parts of a weight."""
         if not self.split:
             return 1
         return PARTS if self.max_groups <= MANY else FEWER_PARTS
@@ -48,7 +48,7 @@ class GroupWeights:
 
     @property
     def mass(self) -> int:
-        """A whole person, in parts of a mass."""
+        """A full person, in parts of a mass."""
         return MASS if self.split else 1
 
     def weight(self, groups: int) -> int:
@@ -97,11 +97,11 @@ class GroupPairTable(ABC):
 
     @abstractmethod
     def size(self) -> int:
-        """Persons in the roster. Public under replace-one only; private under add-remove."""
+        """People in the roster. Public under replace-one only; private under add-remove."""
 
     @abstractmethod
     def members(self) -> int:
-        """Persons with a pair; private."""
+        """People with a pair; private."""
 
     @abstractmethod
     def group_weights(self) -> list[int]:
@@ -203,7 +203,7 @@ def pairs_of(people: object) -> GroupPairTable:
 
 @dataclass(frozen=True)
 class DifferenceQuery:
-    """One value a person: its own mean in the first group less that in the second, null for a
+    """One value a person: its person mean in the first group less that in the second, null for a
     person without both. pair: the two keys as texts."""
 
     value: str

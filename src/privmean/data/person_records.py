@@ -46,7 +46,7 @@ def limited(x: nw.Expr, resolution: float) -> nw.Expr:
 
     Engines let NaN equal itself and exceed every number, and DuckDB concludes from the statistics
     of Parquet files, which leave NaN out, that there is none: then `is_nan` is false and any
-    comparison true without a look at the value. Only `is_finite` and equality are safe.
+    comparison true without regard to the value. Only `is_finite` and equality are safe.
     """
     limit = resolution * 2.0**LIMIT_BITS
     beyond = nw.when(x < 0).then(nw.lit(-limit)).otherwise(nw.lit(limit))

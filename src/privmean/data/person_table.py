@@ -180,7 +180,7 @@ class Standardization:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where values at the limits are, exactly as every home computes them."""
+        """Where values at the edges are, exactly as every home computes them."""
         lower, upper = self.lower - self.center, self.upper - self.center
         return float(quotient(lower, self.scale)), float(quotient(upper, self.scale))
 
@@ -188,7 +188,7 @@ class Standardization:
 class PersonTable(Protocol):
     """One summary row a person: the only view of the data an estimator has.
 
-    columns: the names of the d columns. cap: None for the estimand "persons" (weights 1), or the
+    columns: the names of the d columns. cap: None for the estimand "people" (weights 1), or the
     record cap C of the estimand "records" (weight w = min(records, C), an integer from 0 to C).
     """
 
@@ -199,19 +199,19 @@ class PersonTable(Protocol):
     def max_records(self) -> int | None: ...
 
     def size(self) -> int:
-        """Persons in the roster. Public under replace-one only; private under add-remove."""
+        """People in the roster. Public under replace-one only; private under add-remove."""
         ...
 
     def log_counts(self, column: int, origin: float) -> Integers:
-        """Persons per signed logarithmic bin of (value - origin); shape (LOG_CELLS,)."""
+        """People per signed logarithmic bin of (value - origin); shape (LOG_CELLS,)."""
         ...
 
     def missing(self, column: int) -> int:
-        """Persons without a value in this column."""
+        """People without a value in this column."""
         ...
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
-        """Persons per occupied uniform bin, by bin index; nulls are in no bin."""
+        """People per occupied uniform bin, by bin index; nulls are in no bin."""
         ...
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
@@ -227,7 +227,7 @@ class PersonTable(Protocol):
         ...
 
     def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        """Persons with a value below `lower`, and above `upper`."""
+        """People with a value below `lower`, and above `upper`."""
         ...
 
     def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
@@ -239,7 +239,7 @@ class PersonTable(Protocol):
         ...
 
     def norm_counts(self, edges: Sequence[float]) -> Integers:
-        """Persons with a norm of at most edges[0], then up to edges[1], .., beyond the last; nulls
+        """People with a norm of at most edges[0], then up to edges[1], .., beyond the last; nulls
         are 0 and squares are added from the first column to the last. Shape (len(edges) + 1,)."""
         ...
 
@@ -248,11 +248,11 @@ class PersonTable(Protocol):
         ...
 
     def count_in_interval(self, boxes: Sequence[ClipInterval]) -> int:
-        """Persons whose every column lies within its box, limits included (a null does not)."""
+        """People whose every column lies within its box, limits included (a null does not)."""
         ...
 
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
-        """Persons without nulls whose row lies within the ball (norm added as in `Ball`)."""
+        """People without nulls whose row lies within the ball (norm added as in `Ball`)."""
         ...
 
     def split(self, index: int, parts: int) -> PersonTable:

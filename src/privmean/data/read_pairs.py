@@ -62,7 +62,7 @@ def read_pairs(asked: GroupPairQuery, table: Table) -> EnginePairTable:
 
 
 def read_differences(asked: DifferenceQuery, table: Table) -> EnginePersonTable:
-    """One row a person of the roster: the difference of its own means in two groups."""
+    """One row a person of the roster: the difference of its person means in two groups."""
     keys = tuple((key,) for key in asked.pair)
     pairs = GroupPairQuery(asked.value, (asked.by,), keys, resolution=asked.resolution)
     records, _, home = _records(table, (asked.value, asked.by), pairs)

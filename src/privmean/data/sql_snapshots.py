@@ -2,7 +2,7 @@
 
 There every question reads the records again. All must be about the same records, so they are asked
 in one transaction, which sees the database as it was when it began. It ends with the last table of
-people that rests on it.
+people that depends on it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_held: dict[int, int] = {}  # tables of people that rest on the transaction of a connection
+_held: dict[int, int] = {}  # tables of people that depend on the transaction of a connection
 
 
 def hold(connection: Connection) -> Callable[[], object]:

@@ -128,7 +128,7 @@ class Task:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise about the answer."""
+        """The guarantee about the answer."""
         return Guarantee(
             REPLACE_ONE,
             self.mechanism.events,

@@ -1,6 +1,6 @@
 """What intervals assume, in sentences that are the same wherever they are said.
 
-An assumption is a list of such sentences, joined by "; ". The privacy guarantee rests on none.
+An assumption is a list of such sentences, joined by "; ". The privacy guarantee depends on none.
 """
 
 from __future__ import annotations

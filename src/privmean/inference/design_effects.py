@@ -1,6 +1,6 @@
-"""Persons who are not independent: how much longer the interval must be.
+"""People who are not independent: how much longer the interval must be.
 
-The variance of a mean of related people is a multiple of that of unrelated ones, the design
+The variance of a mean of clustered people is a multiple of that of independent ones, the design
 effect. It comes from public knowledge (correlation within public groups, an autoregressive
 coefficient, a covariance proxy) or, with public groups, from a paid release of the spread between
 groups. docs/proofs/intervals.md, section 6.

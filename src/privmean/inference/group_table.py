@@ -159,7 +159,7 @@ class GroupTable:
     def line(self, weights: Floats, level: float, *, extra: float = 0.0, clipped: bool = False,
              independent: bool = False) -> LinearCombination:  # fmt: skip
         """A weighted sum of means. extra: variance of noise in the weights themselves. clipped: of
-        means of limited values. independent: take errors of sampling as unrelated where groups
+        means of limited values. independent: take errors of sampling as independent where groups
         share people."""
         used = np.flatnonzero(weights)
         if not self.shown[used].all():

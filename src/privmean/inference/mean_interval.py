@@ -270,7 +270,7 @@ def clipped_interval(
 ) -> Interval:
     """Interval for the population mean of values limited to the region of `units`.
 
-    design_effect: variance of the mean over that of unrelated people (public). bounds: public
+    design_effect: variance of the mean over that of independent people (public). bounds: public
     limits to intersect with. With public bounds as the region the target is the mean itself ("mean
     within bounds"), with no tail assumption. ends: those of z, where they are known already.
     """
@@ -292,7 +292,7 @@ def noise_interval(
     level: float,
     target: str = "clipped mean of these people",
 ) -> Interval:
-    """Interval for the same quantity of this very sample: privacy noise alone."""
+    """Interval for the same quantity of this very sample: privacy noise only."""
     half = units.radius * noise_half(sums, level)
     low, high = units.about(sums.mean, half)
     below, above = sums.farther

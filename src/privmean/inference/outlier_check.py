@@ -1,6 +1,6 @@
 """What a release can say about people beyond its limits: a status, from noisy numbers alone.
 
-An interval for the mean rests on an assumption about the tails. Two noisy counts bear on it: the
+An interval for the mean depends on an assumption about the tails. Two noisy counts bear on it: the
 people beyond the first limits, and the people far beyond the last ones, whom the assumption
 leaves no room for. Both have Laplace noise, so how often they cry wolf and how large a group they
 overlook are exact numbers (docs/proofs/intervals.md, section 8). Reads no data.
@@ -39,7 +39,7 @@ def detection_threshold(persons: float, scale: float, least: float = LEAST_SEEN)
 
 
 def largest_undetected(threshold: float, scale: float) -> float:
-    """Persons in the largest group that is overlooked with a chance of `OVERLOOKED` or more."""
+    """People in the largest group that is overlooked with a chance of `OVERLOOKED` or more."""
     return scale * (threshold + _SURE)
 
 
@@ -54,8 +54,8 @@ class OutlierCheck:
     far one takes the place of: what he exceeds them by, over what the assumption allows on average.
     one_value: whether nearly all people seem to have one value. least: noise scales needed at
     least to call people seen. checked: whether an interval for the mean is given only where the
-    counts can see one person in a hundred, so that noise alone need not say that a tail is thick.
-    With normal noise scales are deviations, and false alarms are rarer than said here.
+    counts can see one person in a hundred, so that noise by itself need not say that a tail is
+    thick. With normal noise scales are deviations, and false alarms are rarer than said here.
     """
 
     n: float
@@ -91,13 +91,13 @@ class OutlierCheck:
 
     @property
     def outside(self) -> float:
-        """Persons beyond the first limits of the sum, wherever they were counted from."""
+        """People beyond the first limits of the sum, wherever they were counted from."""
         return self.beyond - self.between
 
     @property
     def beyond_seen(self) -> bool:
-        """Whether the count beyond the limits exceeds three noise scales. Noise alone does this in
-        2.5 % of releases."""
+        """Whether the count beyond the limits exceeds three noise scales. Noise by itself does this
+        in 2.5 % of releases."""
         return self.outside > SEEN * self.beyond_scale
 
     @property
@@ -123,12 +123,12 @@ class OutlierCheck:
 
     @property
     def hidden(self) -> float:
-        """Persons in the largest group that may be overlooked."""
+        """People in the largest group that may be overlooked."""
         return largest_undetected(self.threshold, self.finest_scale)
 
     @property
     def planned(self) -> str:
-        """The status that the noise alone gives, whatever is counted."""
+        """The status that the noise by itself gives, whatever is counted."""
         return OUTLIERS_UNCHECKED if self.hidden > UNCHECKED_PART * self.n else OK
 
     @property
@@ -178,7 +178,7 @@ def outlier_status(
 
     scarce: whether most people have no value, so that nobody could know beforehand how few are
     left: then noise that hides many of them is said in any case. clipped: whether the clipped mean
-    was asked for, whose interval rests on no count of outliers.
+    was asked for, whose interval depends on no count of outliers.
     """
     if check is None:
         return OK, ""

@@ -21,12 +21,12 @@ NOT_COMPLETE = (
     "People without a value are seen, against complete=True. They count at the middle of the "
     "clipping bounds. Leave complete=True out."
 )
-TOO_FEW = "too few people have a value: more people or more epsilon are needed"
+TOO_FEW = "Too few people have a value. Add people or raise epsilon."
 
 
 def is_undetected(column: ColumnSums) -> bool:
-    """Whether no more people with a value are seen than noise alone can show: what is divided by
-    their number would be noise over noise."""
+    """Whether no more people with a value are seen than noise by itself can show: what is divided
+    by their number would be noise over noise."""
     return column.weight < max(1.0, FEWEST * column.weight_noise)
 
 

@@ -26,7 +26,7 @@ ROUNDS = 30
 @dataclass(frozen=True)
 class Ratio:
     """estimate; the set: lower to upper, unbounded where it is more than one interval. noise: the
-    same for privacy noise alone."""
+    same for privacy noise only."""
 
     estimate: float
     lower: float

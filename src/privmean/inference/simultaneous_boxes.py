@@ -51,7 +51,7 @@ def sidak_box(
     """A box that holds all coordinates of the target together with probability `level`.
 
     One `NoisySums` a coordinate; x_j = middles[j] + radii[j] z_j. kind "noise_interval" gives the
-    box for the same sample's clipped means (privacy noise alone).
+    box for the same sample's clipped means (privacy noise only).
     """
     one = sidak_level(level, len(sums))
     center = [m + r * item.mean for m, r, item in zip(middles, radii, sums, strict=True)]

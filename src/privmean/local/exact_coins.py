@@ -1,7 +1,7 @@
 """Exact coins: integer thresholds for a uniform 64-bit word, computed with 100 digits.
 
 A coin comes up iff word < threshold. Every threshold is rounded to the side on which the ratio of
-probabilities stays at most e^epsilon, so the promise holds for the integers that are really used.
+probabilities stays at most e^epsilon, so the guarantee holds for the integers that are really used.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Curve:
     """The curve at points `at`: value, and its standard error by sampling and privacy noise.
 
     The standard error leaves out the bias of smoothing; `bias` bounds it if a Lipschitz constant
-    was given (a public assumption). effective: the number of reports that each point rests on.
+    was given (a public assumption). effective: the number of reports that each point depends on.
     weights: as asked for; used: "minimax" or "uniform", as the reports were weighted;
     heterogeneity: the test that all levels give the same curve.
     """

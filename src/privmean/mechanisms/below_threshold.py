@@ -21,7 +21,7 @@ class FirstBelow:
     """Counts are compared with a noisy threshold one after the other, until one is not above it.
 
     The caller owes that one person moves all counts by at most one, in the same direction. words:
-    what one person moves, for the bill.
+    what one person moves, for the accounting.
 
     Guarantees: epsilon-DP for any number of counts; nothing but the index is released.
     """

@@ -39,7 +39,7 @@ def placed(answer: int, bits: int) -> int:
 
 
 class RoundingCost:
-    """Laplace answers with one line on the bill, whose scales pay what rounding can cost.
+    """Laplace answers with one line in the accounting, whose scales pay what rounding can cost.
 
     `affected`: answers that one change of neighbors can move.
     """

@@ -1,8 +1,8 @@
 """The one place where people and noise meet: every private answer of a release passes `ask`.
 
 A mechanism is a value: it states its losses, and draws a noisy answer from an exact one. The
-curator holds the people, draws through the noise it was given and writes the bill; nobody else
-does. What was asked, in which order, is therefore all that a release can have revealed.
+curator holds the people, draws through the noise it was given and writes the accounting; nobody
+else does. What was asked, in which order, is therefore all that a release can have revealed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ Join = Callable[[tuple[tuple[PrivacyEvent, ...], ...]], PrivacyEvent]
 
 class ParallelRule(TypedDict, total=False):
     """How bills of disjoint parts are written together. lines: so many lines instead of one, each
-    of an equal run of every bill (one a column, to be composed). join: what the bills cost
-    together, where that is less than the largest of them (disjoint by public positions as well)."""
+    of an equal run of every accounting (one a column, to be composed). join: what the accountings
+    cost together, where that is less than the largest of them (disjoint by public positions as
+    well)."""
 
     lines: int
     join: Join
@@ -65,7 +66,7 @@ class Curator(Protocol):
         ...
 
     def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
-        """The noisy answer; its losses are on the bill before it is drawn."""
+        """The noisy answer; its losses are in the accounting before it is drawn."""
         ...
 
     def parallel(
@@ -87,7 +88,8 @@ class AnswerStore(Protocol):
 
 
 class AccountingCurator(ABC):
-    """A curator but for how it comes by noisy answers: it writes the bill, and opens parts."""
+    """A curator but for how it comes by noisy answers: it writes the accounting, and opens
+    parts."""
 
     def __init__(self, people: PersonTable, paid: Sequence[PrivacyEvent] = ()) -> None:
         self._people = people
@@ -123,7 +125,7 @@ class AccountingCurator(ABC):
 
 class TrustedCurator(AccountingCurator):
     """A curator who draws. Made once a release, by the road. draws: where answers are kept. paid:
-    lines of earlier steps whose answers this release uses: on its bill, in full."""
+    lines of earlier steps whose answers this release uses: in its accounting, in full."""
 
     def __init__(
         self,

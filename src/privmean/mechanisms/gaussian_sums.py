@@ -52,8 +52,8 @@ class GaussianSums:
     below 2^-40 is refused (InfeasibleError).
 
     Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
-    with `affected` answers (those that one person can change; all of them unless given). The bill
-    names `relation`, the neighbors for which the caller counted the changes.
+    with `affected` answers (those that one person can change; all of them unless given). The
+    accounting names `relation`, the neighbors for which the caller counted the changes.
     """
 
     name: str

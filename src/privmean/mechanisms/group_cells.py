@@ -28,7 +28,7 @@ Cells = tuple[int, int, int]
 class CellsOnBoxes:
     """Cells of groups on boxes of their own, whatever the noise.
 
-    steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on
+    steps: of the box of each group. parts: a full person in parts of a weight. most: bound on
     the weights of one person over all groups, in people. affected: answers that one change of
     neighbors can move. The unit of a cell is 4 parts steps^2 of its own group.
     """

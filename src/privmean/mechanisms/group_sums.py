@@ -27,7 +27,7 @@ MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in people times epsilon
 class GroupSums(RoundingCost):
     """Sums of w z, w z^2 and w over people with a value, on boxes of their own.
 
-    steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on the
+    steps: of the box of each group. parts: a full person in parts of a weight. most: bound on the
     weights of one person over its groups. affected: answers that one person can move.
 
     Guarantees: epsilon-DP under replace-one where the groups of every person, and hence all

@@ -19,7 +19,7 @@ from privmean.privacy.privacy_events import Laplace
 @dataclass(frozen=True)
 class JointLaplace:
     """Several integer answers released together, each with its own Laplace scale, and one line of
-    the bill.
+    the accounting.
 
     Answer i is read in units of units[i] of its own integer steps and gets noise of scale
     multiples[i]/epsilon units. The caller owes: one person changes the answers by amounts c_i (in

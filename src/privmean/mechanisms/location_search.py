@@ -77,7 +77,7 @@ class LocationSearch:
         return counts
 
     def find(self, averages: Iterable[float], noise: Noise) -> float | None:
-        """What a stream asks, which keeps its own bill."""
+        """What a stream asks, which keeps its own accounting."""
         return self.draw(averages, noise)
 
     def draw(self, exact: Iterable[float], noise: Noise) -> float | None:

@@ -60,7 +60,7 @@ class Bins:
 @dataclass(frozen=True)
 class Scores:
     """Scores of which an index is released. change: what one person moves, as the mechanism has
-    it; words: the same for the bill."""
+    it; words: the same for the accounting."""
 
     name: str
     epsilon: Fraction
@@ -76,7 +76,7 @@ class Scores:
 @dataclass(frozen=True)
 class Choices:
     """`choices` selections one after the other, each at `epsilon`, for replace-one neighbors.
-    words: what one person moves, for the bill."""
+    words: what one person moves, for the accounting."""
 
     name: str
     epsilon: Fraction
@@ -191,7 +191,7 @@ class GaussianArgmax:
 
 @dataclass(frozen=True)
 class SeenArgmax:
-    """`GaussianArgmax`, or None where the largest noisy count is one that noise alone may have.
+    """`GaussianArgmax`, or None where the largest noisy count is one that noise by itself may have.
 
     Guarantees: those of `argmax`, whose noisy counts could be published.
     """

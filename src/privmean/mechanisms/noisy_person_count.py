@@ -23,7 +23,7 @@ class PersonsCount:
     law: Law
     strength: float | Fraction
     relation: Relation
-    name: str = "persons"
+    name: str = "count of people"
 
     @property
     def _gaussian(self) -> GaussianSums:

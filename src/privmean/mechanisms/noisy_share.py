@@ -2,7 +2,7 @@
 
 Two servers hold shares that add up to the sum of all people's whole numbers modulo a public prime.
 Each adds noise before it shows its share, so that whoever holds the other share and the other noise
-sees the sum with this noise alone (docs/proofs/two-servers.md).
+sees the sum with this noise only (docs/proofs/two-servers.md).
 """
 
 from __future__ import annotations

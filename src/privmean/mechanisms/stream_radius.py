@@ -63,7 +63,7 @@ class RadiusSearch:
         return (Fraction(max([*changes, 0]) - min([*changes, 0])),)
 
     def choose(self, first_records: Floats, noise: Noise) -> float:
-        """What a stream asks, which keeps its own bill."""
+        """What a stream asks, which keeps its own accounting."""
         return self.draw(first_records, noise)
 
     def draw(self, exact: Floats, noise: Noise) -> float:

@@ -1,4 +1,4 @@
-"""Means of bins whose column was located by a private look: clipped sums at limits around it.
+"""Means of bins whose column was located by a private search: clipped sums at limits around it.
 
 The limits are those of people's means over all their records; means over fewer records spread
 farther, so that they are moved out by a public factor. docs/proofs/study.md, section 5.
@@ -28,7 +28,7 @@ WORDS = "few people have a mean in a bin outside the clipping bounds, which were
 
 @dataclass(frozen=True)
 class RegionBins:
-    """The estimator; design_effect: public variance of the mean over that of unrelated people.
+    """The estimator; design_effect: public variance of the mean over that of independent people.
 
     Guarantees: the budget given to `plan`, besides what the look cost, for one person with all
     records and any data.

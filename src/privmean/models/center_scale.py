@@ -39,8 +39,8 @@ SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 1
 GENTLE = Fraction(1, 64)  # the same, where sizes below the true one are seen no better than above
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
 ENOUGH, FEWEST = 90.0, 60.0  # people times epsilon of one choice
-NOBODY = "too few people have a value: more people or more epsilon"
-RANGE = "values reach beyond the public range of 2^40 to either side: give them in a larger unit"
+NOBODY = "Too few people have a value. Add people or raise epsilon."
+RANGE = "Values reach beyond the public range of 2^40 on either side. Give them in a larger unit."
 
 
 def size_scores(
@@ -52,7 +52,7 @@ def size_scores(
 
 
 def octaves_of(cells: Integers) -> Integers:
-    """Persons by upper edge of the half octave of |x|, LOWEST first; zero is in no cell."""
+    """People by upper edge of the half octave of |x|, LOWEST first; zero is in no cell."""
     both = cells[:LOG_BINS] + cells[LOG_ZERO + 1 :]
     inside = np.zeros(HIGHEST - LOWEST + 1, dtype=np.int64)
     np.add.at(inside, np.maximum(np.arange(LOG_BINS) + LOG_LOW + 1 - LOWEST, 0), both)
@@ -60,7 +60,7 @@ def octaves_of(cells: Integers) -> Integers:
 
 
 def window_scores(inside: Integers) -> Integers:
-    """Persons in each window of WINDOW half octaves, by its last one. Who lies below or beyond the
+    """People in each window of WINDOW half octaves, by its last one. Who lies below or beyond the
     public range (first and last place) is in a window of that place alone. One person moves no
     score by more than one."""
     upto = np.concatenate([[0], np.cumsum(inside)])
@@ -154,7 +154,7 @@ class WindowChoice(PricedChoice):
 class MedianChoice(PricedChoice):
     """The choice of a point next to the median. rounded: round points of the grid are preferred by
     a public measure, 0 most (`roundness`): of all points that are about as good, and of those next
-    to an atom at 0, one that does not depend on how fine the grid is."""
+    to a point mass at 0, one that does not depend on how fine the grid is."""
 
     rounded: bool = False
 

@@ -27,7 +27,7 @@ from privmean.release.outcome import Outcome
 class ColumnPlan(PlanBase):
     """A plan of which nothing is public but its columns, its settings and, where neighbors leave
     it alone, the number of people. persons: that number, or a guess of it; columns: how many
-    there are; about, guessed: what the promise calls the columns, and the guess."""
+    there are; about, guessed: what the guarantee calls the columns, and the guess."""
 
     budget: Budget
     n: int

@@ -2,7 +2,7 @@
 
 The p x p systems of all people are solved together by elementwise elimination: every step is one
 IEEE operation on arrays with one number a person, so a person's coefficients are the same bits
-whatever the other people are (a batched library solver promises no such thing).
+whatever the other people are (a batched library solver guarantees no such thing).
 
 A person is null, with no coefficients at all, if records are fewer than asked, if a coefficient is
 not finite, or if the smallest eigenvalue of X'X/T (public scales; for the within form of the
@@ -26,7 +26,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Independence:
-    """A person's errors are unrelated: ordinary least squares."""
+    """A person's errors are independent: ordinary least squares."""
 
     @property
     def words(self) -> str:
@@ -106,10 +106,10 @@ def fit_persons(
 ) -> Floats:
     """Coefficients, shape (n, p), NaN rows for null people.
 
-    products: of the p terms and then the response. within: of deviations from the person's own
-    means (fixed effects). threshold: least eigenvalue of X'X/T with column j divided by scales[j].
+    products: of the p terms and then the response. within: of deviations from person means
+    (fixed effects). threshold: least eigenvalue of X'X/T with column j divided by scales[j].
     least: records a person, at least. moved: the first term is an intercept, and the threshold is
-    for the other terms about own means, so that it is the same wherever their zero lies.
+    for the other terms about person means, so that it is the same wherever their zero lies.
     """
     p = len(scales) - 1
     pairs = [(i, j) for i in range(p + 1) for j in range(i, p + 1)]

@@ -161,7 +161,7 @@ class FixedDesignPlan(ResponsePlan):
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """Parallel composition: cells hold disjoint responses at public places, so that one
-        response changes one cell, and the dearest cell is the bill."""
+        response changes one cell, and the dearest cell is the accounting."""
         return self.sums.events
 
     def describe(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Model:
 def read_formula(formula: str, *, intercept: bool = True, own: bool = False) -> Model:
     """Parse `formula`; intercept False leaves the intercept out whatever the formula says.
 
-    own: whether own(x), the person's own mean of the column x, may be a term.
+    own: whether own(x), the person mean of the column x, may be a term.
 
     Raises ArgumentError for anything that is not arithmetic on one record.
     """
@@ -190,7 +190,7 @@ def level_of_text(tree: Tree) -> str | None:
 
 
 def own_column(tree: Tree) -> str | None:
-    """The column whose own mean a tree is, None for anything else."""
+    """The column whose person mean a tree is, None for anything else."""
     if isinstance(tree, ast.Call) and isinstance(tree.args[0], ast.Name):
         return tree.args[0].id
     return None

@@ -185,7 +185,7 @@ class JointBinsPlan(ColumnPlan):
             np.clip(estimate, *reach), np.hstack([first, root]),
             np.concatenate([np.full(2 * d, scale), np.zeros(2 * d)]),
             np.concatenate([np.zeros(2 * d), np.ones(2 * d)]),
-            not self.parts.laplace, reach, bool(settings.bandwidth), "persons",
+            not self.parts.laplace, reach, bool(settings.bandwidth), "people",
         )  # fmt: skip
         statuses = tuple(
             (AT_BOUND if b or a else OK) if x else SUPPRESSED if known.any() else FAILED

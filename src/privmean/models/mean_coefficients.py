@@ -1,4 +1,5 @@
-"""The mean of people's own coefficients when nothing is known of units, centers and sizes.
+"""The mean of person-specific coefficients when nothing is known of units, centers and
+sizes.
 
 A size of every variable is found first: the half octave of how far a person's own records lie from
 their mean; then the people of about these sizes are counted. People are fitted in these units (a
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 UNITS = Fraction(3, 20)  # of the budget, for the sizes of variables
 SURE = Fraction(1, 10)  # of that, on top of it: for the people of these sizes
 NEAR = 4  # half octaves from a size that is theirs
-CLEAR = 2.0  # noise scales of their number, which noise alone is in 7 %
+CLEAR = 2.0  # noise scales of their number, which noise by itself is in 7 %
 FEWEST = 40.0  # people times epsilon of one size
 LARGEST, SMALLEST = 2.0**10, 2.0**-12  # of coefficients in units of the sizes
 AGAIN = "The table could not be read a second time as it was the first."
@@ -54,7 +55,7 @@ RANGE = "A variable is smaller than 2^-40 or larger than 2^39: give it in anothe
 
 @dataclass(frozen=True)
 class CoefficientPanel:
-    """What the mean of own coefficients asks of a table."""
+    """What the mean of person-specific coefficients asks of a table."""
 
     formula: str
     fixed_effects: bool
@@ -85,8 +86,8 @@ class CoefficientPanel:
 
 @dataclass(frozen=True)
 class MeanCoefficients:
-    """The estimator. threshold: least eigenvalue of a person's X'X/T about own means, in units of
-    the sizes found; records: least number of them; target, design_effect: see `PrivateScale`.
+    """The estimator. threshold: least eigenvalue of a person's X'X/T about person means, in units
+    of the sizes found; records: least number of them; target, design_effect: see `PrivateScale`.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data.
     """
@@ -121,7 +122,7 @@ class MeanCoefficients:
 @dataclass(frozen=True)
 class MeanCoefficientsPlan(WrapperPlan):
     """Sizes at `each` epsilon, a count at `sure`, then the means of coefficients by `inner`; not
-    these lines if a size is not seen or the table cannot be read again."""
+    these lines if a size stays hidden or the table cannot be read again."""
 
     settings: MeanCoefficients
     budget: Budget

@@ -35,8 +35,8 @@ def entry(matrix: Symmetric, i: int, j: int) -> Floats:
 
 @dataclass(frozen=True)
 class Weighting:
-    """cap: None for one vote a person, or records up to which a person counts. icc: public
-    correlation of a person's errors. within: deviations from own means."""
+    """cap: None for people weighted equally, or records up to which a person counts. icc: public
+    correlation of a person's errors. within: deviations from person means."""
 
     max_records: int | None = None
     icc: float = 0.0

@@ -1,6 +1,6 @@
 """The variance between people with nothing given: private units, then one noisy sum of powers.
 
-A magnitude, a median and a spread by private choices, a look at how far people lie from the
+A magnitude, a median and a spread by private choices, a search for how far people lie from the
 median, then the sums of 1, u, u^2 and u^4 of the deviations u clipped at a limit: the last says how
 precise the second moment is. docs/proofs/variance.md, section 5.
 """
@@ -48,8 +48,8 @@ INSIDE, CELLS = 6, 31  # half octaves of |u| that are looked at: from 2^-3
 SURE = 4.0  # deviations of the people within three octaves of the spread
 UNRESOLVED = "The variance is no more than its noise, or most people have one value."
 FEW_APART = (
-    "few people lie about as far from the median as the spread found: most have one value, or "
-    "noise hid the spread: more people, more epsilon, or within=(smallest, largest)"
+    "Few people lie about as far from the median as the spread found: most have one value, or the "
+    "noise hid the spread. Add people, raise epsilon, or give within=(smallest, largest)."
 )
 
 
@@ -174,7 +174,7 @@ class MomentVariancePlan(ShorteningPlan):
             statuses=(status,),
             advice=why if failed else "" if made.resolved else UNRESOLVED,
             assumptions=(dependence(self.settings.design_effect),),
-            shares={"looking": float(self.share), "powers": 1 - float(self.share)},
+            shares={"location and scale": float(self.share), "powers": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread, "limit": limit * spread,
                          "weight": [made.n]},
             estimand="variance between people",

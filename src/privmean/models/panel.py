@@ -33,7 +33,8 @@ FINE = -20  # the grid of columns in standard units
 
 @dataclass(frozen=True)
 class PersonMoments:
-    """One person a row: own means and root mean squares of one variable; NaN without a record."""
+    """One person a row: person means and root mean squares of one variable; NaN without a
+    record."""
 
     mean: Floats
     square: Floats
@@ -44,15 +45,15 @@ class PersonMoments:
             return np.sqrt(np.maximum(self.square - 2 * centre * self.mean + centre * centre, 0.0))
 
     def within(self) -> Floats:
-        """Root mean square of own records about their own mean."""
+        """Root mean square of own records about their person mean."""
         with np.errstate(all="ignore"):
             return np.sqrt(np.maximum(self.square - self.mean * self.mean, 0.0))
 
 
 @dataclass(frozen=True)
 class PanelTable(ArrayPersonTable):
-    """Persons of a panel. values: own means of the terms' columns are not kept; one row of NaN or 0
-    a person tells who has a record. own: of each variable, by name and grid. again: the second
+    """People of a panel. values: person means of the terms' columns are not kept; one row of NaN or
+    0 a person tells who has a record. own: of each variable, by name and grid. again: the second
     reading; None where the source cannot be read as it was.
     """
 
@@ -67,7 +68,7 @@ class PanelTable(ArrayPersonTable):
         return result
 
     def spreads(self, name: str) -> Floats:
-        """Own root mean squares about own means, each from the grid that holds the own size."""
+        """Own root mean squares about person means, each from the grid that holds the own size."""
         fine, middle, coarse = (self.own[name, grid] for grid in GRIDS)
         large, small = coarse.about(0.0) >= math.ldexp(1.0, 19), math.ldexp(1.0, -8)
         found = np.where(large, coarse.within(), middle.within())
@@ -85,7 +86,7 @@ Second = Callable[["Table", Units], Products]  # a reading in standard units
 
 @dataclass(frozen=True)
 class PanelSums:
-    """What one regression of all people asks of a table. within: own means are taken off."""
+    """What one regression of all people asks of a table. within: person means are taken off."""
 
     formula: str
     within: bool

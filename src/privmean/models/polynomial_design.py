@@ -26,7 +26,7 @@ Units = Mapping[str, tuple[float, float]]  # center and scale of each variable
 
 @dataclass(frozen=True)
 class Term:
-    """One regressor. powers: of variables; own: the column whose own mean it is, or None."""
+    """One regressor. powers: of variables; own: the column whose person mean it is, or None."""
 
     name: str
     powers: Monomial
@@ -37,7 +37,7 @@ class Term:
 class Design:
     """terms: of the formula, in its order. trees: what each variable is, by name, the response
     last. indicators: variables that are 0 or 1 by declaration. centred: whether variables may be
-    moved (there is an intercept, or own means are taken off)."""
+    moved (there is an intercept, or person means are taken off)."""
 
     terms: tuple[Term, ...]
     trees: tuple[tuple[str, Tree], ...]
@@ -56,7 +56,7 @@ class Design:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Columns whose own means are terms and that are no terms themselves."""
+        """Columns whose person means are terms and that are no terms themselves."""
         plain = {term.powers[0][0] for term in self.terms if term.powers and _linear(term)}
         wanted = (term.own for term in self.terms if term.own is not None)
         return tuple(dict.fromkeys(x for x in wanted if x not in plain))
@@ -80,7 +80,7 @@ class Design:
 
     @cached_property
     def columns(self) -> tuple[tuple[str, Monomial], ...]:
-        """What is read of a record: regressors but the intercept and own means, then hidden
+        """What is read of a record: regressors but the intercept and person means, then hidden
         columns, then the response."""
         kept = [(term.name, term.powers) for term in self.terms if term.powers]
         kept += [(f"hidden {name}", ((name, 1),)) for name in self.hidden]
@@ -125,7 +125,7 @@ class Design:
         matrix = np.zeros((len(self.terms), len(self.terms)))
         for j, term in enumerate(self.terms):
             for key, factor in self._expanded(term, units):
-                if key in place:  # a constant that own means take off has no place
+                if key in place:  # a constant that person means take off has no place
                     matrix[j, place[key]] += factor
         return matrix
 
@@ -141,7 +141,7 @@ class Design:
 
 
 def design_of(model: Model, *, within: bool) -> Design:
-    """The design of a formula; within: own means are taken off, and there is no intercept."""
+    """The design of a formula; within: person means are taken off, and there is no intercept."""
     centred = within or INTERCEPT in model.names
     trees: dict[str, Tree] = {}
     indicators: set[str] = set()

@@ -1,8 +1,8 @@
 """Coefficients, their covariance and intervals from what a pooled regression released.
 
-Reads no data. The covariance has three parts: sampling, from the products of influences that were
-released with them; the noise of the sum; and what the noisy matrix of the step leaves of the
-distance from its start. docs/proofs/pooled-regression.md, section 6.
+Reads no data. The covariance has three parts: sampling, from the products of score contributions
+that were released with them; the noise of the sum; and what the noisy matrix of the step leaves of
+the distance from its start. docs/proofs/pooled-regression.md, section 6.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Coefficients:
         taken = found_off / (found_off + sd**2)
         error = spread * (distance + (1 - taken) ** 2 * size * found_off / first)
         error[np.diag_indices(k)] += leak**2
-        # up to what noise alone shows: the excess assumed; those seen beyond that are taken for a
+        # up to what noise shows: the excess assumed; those seen beyond that are taken for a
         # tail with hardly a variance
         sure = max(beyond - SEEN * beyond_sd, 0.0)
         counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd
@@ -238,7 +238,7 @@ class Coefficients:
 
     def interval(self, level: float, target: str | None = None) -> Interval:
         """All that is shown together. target "mean" (default), or "clipped": of the equation with
-        long influences shortened."""
+        long score contributions shortened."""
         clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
         made = self._made(level, sampling=True, clipped=clipped)
         target, words = self.words(clipped)

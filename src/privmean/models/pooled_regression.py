@@ -1,4 +1,5 @@
-"""One regression for all people from noisy second moments and one step of noisy influences.
+"""One regression for all people from noisy second moments and one step of noisy score
+contributions.
 
 The choice of the noise, and the plan; its mechanisms: `pooled_steps.py`, its run: `pooled_run.py`.
 docs/proofs/pooled-regression.md.

@@ -1,7 +1,7 @@
 """What a pooled regression is asked and what it will ask: settings, and the mechanisms of its plan.
 
 Center and scale of every variable by private choices; two rounds of noisy sums of people's second
-moments, the second in whitened regressors and residuals; then the sum of influences of the
+moments, the second in whitened regressors and residuals; then the sum of score contributions of the
 coefficients asked for, shortened to a ball, with their products. docs/proofs/pooled-regression.md.
 """
 
@@ -46,7 +46,7 @@ PARTS = (Fraction(25, 100), Fraction(25, 100), Fraction(50, 100))  # size, media
 SURE = Fraction(10, 100)  # of the usual search, on top of it: for the people in windows of sizes
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
-CELLS = 31  # half octaves in which influences are looked at, from 2^-7
+CELLS = 31  # half octaves in which score contributions are looked at, from 2^-7
 ALIKE = 4.0  # epsilon over mu of equal noise, at deltas from 1e-7 to 1e-5
 FEWEST = {"gaussian": (300.0, 1), "laplace": (300.0, 2)}  # n epsilon over p, or p^2
 
@@ -66,7 +66,7 @@ class PooledSettings:
     spread). design_effect: public factor on the sampling variance. excess: people whose influence
     is shortened exceed the limit on average by no more than so many limits (1/2: no heavier than a
     Pareto tail of index 3), by 9/4 of that where they are seen. looked: variables whose center and
-    scale a private look at their column gives.
+    scale a private search of their column gives.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
     formula, settings and, under replace-one, the number of people.
@@ -98,8 +98,8 @@ class PooledSettings:
 
 @dataclass(frozen=True)
 class PooledSteps(ShorteningPlan):
-    """Every mechanism of a pooled regression. The bill of any run is covered by these lines: one
-    that stops early leaves some out, and one that releases fewer numbers does so at the same
+    """Every mechanism of a pooled regression. The accounting of any run is covered by these lines:
+    one that stops early leaves some out, and one that releases fewer numbers does so at the same
     strength."""
 
     settings: PooledSettings
@@ -243,7 +243,7 @@ class PooledSteps(ShorteningPlan):
         return tuple(found)
 
     def errors(self, guess: float) -> tuple[float, float]:
-        """Of one coefficient whose influences have that deviation between people."""
+        """Of one coefficient whose score contributions have that deviation between people."""
         return guess * self.one_noise, guess * math.sqrt(self.settings.design_effect / self.n)
 
     def describe(self) -> dict[str, Any]:

@@ -246,12 +246,12 @@ class PrivateScalePlan(ColumnPlan):
 
     @property
     def _count(self) -> NoisyCounts:
-        """Persons beyond 2.5 magnitudes of one column."""
+        """People beyond 2.5 magnitudes of one column."""
         assert self.counting is not None
         return NoisyCounts.at("count in the tail", self.counting, self.relation)
 
     def _tail_sums(self, epsilon: Fraction) -> ClippedSums:
-        """The sums of one column, corrected at the limits."""
+        """The sums of one column, corrected at its limits."""
         jump = self.settings.excess_ratio / 2
         return ClippedSums(
             "value, square and tail", REPLACE_ONE, epsilon=epsilon, jumps=(jump, jump)
@@ -373,6 +373,6 @@ class PrivateScalePlan(ColumnPlan):
             diagnostics={
                 "clip_radius": radii,
                 "weight": [item.joint.present for item in means],
-                "persons beyond the limits": [item.beyond for item in means],
+                "people beyond the limits": [item.beyond for item in means],
             },
         )

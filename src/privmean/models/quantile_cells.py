@@ -68,7 +68,7 @@ def layout_for(noise: float, points: tuple[float, ...]) -> Layout:
 
 
 def cells_between(people: PersonTable, edges: tuple[float, ...]) -> Integers:
-    """Persons with a value below the first edge, between edges (lower ends included), and from the
+    """People with a value below the first edge, between edges (lower ends included), and from the
     last one on: everybody with a value is in one cell."""
     (box,) = people.interval_sums([ClipInterval(-1.0, 1.0)])
     assert box is not None

@@ -32,7 +32,7 @@ AROUND = 5  # cells to either side of the innermost that show how dense people a
 INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
-BEYOND = 3.0  # deviations: people seen beyond a bound; by noise alone in less than 1 %
+BEYOND = 3.0  # deviations: people seen beyond a bound; by noise only in less than 1 %
 GRID = "interval ends may be off by one step if values lie on a grid too fine to detect"
 
 
@@ -114,7 +114,8 @@ class Distribution:
     @cached_property
     def _outer(self) -> tuple[float, float]:
         """Noisy parts of the people below and above the bounds, counted in cells that lie beyond
-        them as a whole; 0 where noise alone could show as many. What is counted was not limited."""
+        them as a whole; 0 where noise by itself could show as many. What is counted was not
+        limited."""
         if self.bounds is None:
             return 0.0, 0.0
         (edges, places), upto = self._kept, np.append(0.0, np.cumsum(self.cells))
@@ -223,7 +224,7 @@ class Distribution:
         return float(mass[middle] * (edges[high] - edges[low]) / mass[low:high].sum())
 
     def _outward(self, x: float, side: int) -> float:
-        """An end that does not rest on how people are spread inside of a cell where values may
+        """An end that does not depend on how people are spread inside of a cell where values may
         repeat: its edge, or one repetition on."""
         edges = self._kept[0]
         k = int(np.searchsorted(edges, x, "right" if side < 0 else "left"))
@@ -247,7 +248,7 @@ class Distribution:
         return bool(part <= MOST or narrow)
 
     def estimates(self) -> Floats:
-        """One number a quantile; NaN where it is not resolved, or lies beyond the bounds."""
+        """One number a quantile; NaN where it is not identified, or lies beyond the bounds."""
         seen = [self.resolved(q) and not self.cut(q) for q in self.points]
         found = [self._place(q) if x else math.nan for q, x in zip(self.points, seen, strict=True)]
         return np.array([self._limited(x) if math.isfinite(x) else math.nan for x in found])

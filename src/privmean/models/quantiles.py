@@ -49,12 +49,12 @@ FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
 ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
 SEEN = 8.0  # deviations of the people in the histogram
 FAR = (
-    "a quantile lies beyond the cells, or in one that holds most of the people: more people, "
-    "more epsilon, or bounds"
+    "A quantile lies beyond the cells, or in a cell that holds most of the people. Add people, "
+    "raise epsilon, or give bounds."
 )
 BEYOND = (
-    "about {:.0f} % of the people were seen beyond the bounds, and a quantile that may lie there "
-    "is not known: give bounds that hold the values, or leave them out"
+    "About {:.0f}% of the people lie beyond the bounds, and quantiles there are not identified. "
+    "Give bounds that hold the values, or omit the bounds."
 )
 
 
@@ -62,7 +62,7 @@ BEYOND = (
 class Quantiles:
     """Quantiles of one column. points: between 0 and 1, increasing. bounds: public limits of the
     values, or None: they are found. design_effect: public factor on the sampling variance. looked:
-    a private look at the column says where to search for the median, which then costs nothing.
+    a private search of the column says where to search for the median, which then costs nothing.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Pure
     epsilon for an epsilon budget (delta is left unspent), Gaussian counts for rho. Public: settings
@@ -76,7 +76,7 @@ class Quantiles:
 
     @property
     def needed(self) -> tuple[int, ...]:
-        """Persons times epsilon of each choice: limits where they are not known, median, spread."""
+        """People times epsilon of each choice: limits where they are not known, median, spread."""
         return NEEDED[1:] if self.looked or self.bounds is not None else NEEDED
 
     def __post_init__(self) -> None:
@@ -121,7 +121,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """Of the median, where they are known: a look says that it is inside."""
+        """Of the median, where they are known: a private search says that it is inside."""
         if not self.settings.looked:
             return self.settings.bounds
         place = self.found
@@ -239,7 +239,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             statuses=() if failed or status == OK else statuses,
             advice="" if status == OK else why,
             assumptions=(dependence(self.settings.design_effect),),
-            shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
+            shares={"location and scale": float(self.share), "histogram": 1 - float(self.share)},
             diagnostics={"center": place.center, "spread": spread,
                          "weight": [law.n]},
             estimand="quantiles of person means",

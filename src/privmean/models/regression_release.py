@@ -22,9 +22,9 @@ from privmean.plain_data import plain
 from privmean.release.release import Release, fitted_text
 
 NO_VARIATION = (
-    "hardly anyone has enough records in which the response and all regressors vary: a regressor "
-    "that never changes within a person asks for effect='pooled', one in very small units for "
-    "scales=, a few people for whom all do for more epsilon"
+    "Too few people have enough records in which the response and all regressors vary. Use "
+    "effect='pooled' for a regressor that never changes within a person, scales= for a regressor "
+    "in very small units; otherwise raise epsilon."
 )
 
 

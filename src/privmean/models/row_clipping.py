@@ -75,9 +75,9 @@ def usual_size(counts: Floats, sd: float, edges: Floats) -> float:
 
 
 def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: bool) -> bool:
-    """Whether the units cannot be those of the influences: more than 4/r^2 of the people (and more
-    than noise explains, but in 1e-4) are above r deviations for an r from 8 on, where Chebyshev's
-    inequality leaves 1/r^2. laplace: whether the counts' noise is."""
+    """Whether the units cannot be those of the score contributions: more than 4/r^2 of the people
+    (and more than noise explains, but in 1e-4) are above r deviations for an r from 8 on, where
+    Chebyshev's inequality leaves 1/r^2. laplace: whether the counts' noise is."""
     long = edges >= LONG
     above = np.cumsum(counts[1:][long][::-1])
     least = np.maximum(
@@ -110,7 +110,7 @@ def strayed(step: Floats, noise: Floats) -> bool:
 
 
 class ShorteningPlan(ColumnPlan):
-    """A plan that releases sums of shortened rows, after a look at their lengths and with a count
+    """A plan that releases sums of shortened rows, after a search of their lengths and with a count
     of those that were too long. lengths, farther: what these two are called; looking, counting:
     their shares."""
 
@@ -123,7 +123,7 @@ class ShorteningPlan(ColumnPlan):
     @property
     @abstractmethod
     def rest(self) -> Fraction:
-        """The share of the look, the sums and the count."""
+        """The share of the search, the sums and the count."""
 
     @property
     def look(self) -> Counts:

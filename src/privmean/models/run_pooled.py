@@ -76,8 +76,8 @@ ENTANGLED = "The noise does not tell the terms apart."
 class Fitted:
     """What the moments gave, in the metric of the last round. rows: B, from standardized columns;
     start: the coefficients there; values, vectors: of the last matrix of regressors; bad: which
-    directions are not told apart; off: noise of an entry; variance: of residuals; thin: regressors
-    at a thin level; lost: terms that are left out."""
+    directions are not identified; off: noise of an entry; variance: of residuals; thin: regressors
+    at a rare level; lost: terms that are left out."""
 
     lost: tuple[int, ...]
     rows: Floats
@@ -119,7 +119,7 @@ class PooledRun:
 
     # --- center and spread ------------------------------------------------------------------------
     def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
-        """Centre and scale of each variable, those of a size that too few people have for it to
+        """Center and scale of each variable, those of a size that too few people have for it to
         be seen, and whether all lie within the public range."""
         design = self.plan.settings.design
         found = dict(self.plan.settings.units)
@@ -147,7 +147,7 @@ class PooledRun:
         return found, unseen, inside
 
     def hidden(self, unseen: set[str]) -> list[bool]:
-        """Of everything asked for, whether it is made of a variable whose size was not seen."""
+        """Of everything asked for, whether it is made of a variable whose size was not found."""
         design = self.plan.settings.design
         terms = {design.names[j] for j in design.made_of(unseen)}
         return [
@@ -317,8 +317,8 @@ class PooledRun:
         return self._told(made)
 
     def _look(self, values: list[Floats]) -> tuple[Radius, float, bool]:
-        """From noisy counts of the lengths of influences: their usual size, the length at which
-        they are shortened, over it, and whether they are in units that cannot be theirs."""
+        """From noisy counts of the lengths of score contributions: their usual size, the length at
+        which they are shortened, over it, and whether they are in units that cannot be theirs."""
         plan, k = self.plan, len(values)
         unit = plan.parts.longest(k)
         size = row_sizes(values, self.plan.parts.norm) / unit

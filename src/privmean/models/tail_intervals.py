@@ -54,8 +54,8 @@ class TailInterval:
 
     @property
     def empty(self) -> bool:
-        """Whether no more people with a value were seen than noise alone can show, or half of them
-        beyond limits that half of them are to stay far below: then noise chose these."""
+        """Whether no more people with a value were seen than noise by itself can show, or half of
+        them beyond limits that half of them are to stay far below: then noise chose these."""
         least = max(1.0, FEWEST * self.joint.sums.count_scale)
         nobody = self.joint.missing and self.joint.present < least
         return nobody or not self.enough or self.beyond > self.joint.sums.n * MISSED
@@ -102,7 +102,7 @@ class TailInterval:
         return float(low), float(high)
 
     def noise_limits(self, level: float) -> tuple[float, float]:
-        """The ends for these people's corrected clipped mean: privacy noise alone."""
+        """The ends for these people's corrected clipped mean: privacy noise only."""
         if self.empty:
             return -math.inf, math.inf
         half = self.box.radius * noise_half(self.joint.sums, level)

@@ -20,8 +20,8 @@ from privmean.models.variance_rounds import Found, Scope, clip_multiple, levels
 ANY = (0.0, math.inf)  # a variance of which nothing is known
 NORMAL = joined((INDEPENDENT, NEAR_NORMAL))
 NOT_NORMAL = (
-    "no normal law fits what the tests of coverage saw: the values are not close to normal; ask "
-    "for the variance by 'moment', which does not need that"
+    "No normal law fits the tests of coverage: the values are not close to normal. Use "
+    "method='moment', which does not assume it."
 )
 
 
@@ -50,7 +50,7 @@ class VarianceIntervals:
         )
 
     def noise_interval(self, level: float) -> Interval:
-        """What privacy noise alone leaves open (pair scale: as `interval`)."""
+        """What privacy noise by itself leaves open (pair scale: as `interval`)."""
         target = "variance as these people show it"
         if self.found.status == FAILED:
             return no_interval(level, bounds=ANY, kind="noise_interval", target=target)

@@ -123,7 +123,7 @@ class Search:
 
 
 def coinpress(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Found:
-    """Centre and spread in turn, one round for each epsilon of `spending` (paid twice)."""
+    """Center and spread in turn, one round for each epsilon of `spending` (paid twice)."""
     center, sd, beta = scope.center, scope.largest, clip_multiple(scope.gamma)
     moment, scale, weight = 0.0, sd, 1.0
     for epsilon in spending:

@@ -250,7 +250,7 @@ class VariancePlan(ColumnPlan):
     def describe(self) -> dict[str, Any]:
         return {
             "n": self.known,
-            "persons_planned_for": self.n,
+            "n_planned_for": self.n,
             "budget": self.budget.to_dict(),
             "method": self.settings.method,
             "range_of_sd": [self.settings.smallest, self.settings.largest],

@@ -158,7 +158,8 @@ class Budget:
 def describe_neighbors(
     epsilon: float | None, delta: float, rho: float | None, zcdp: str, both: str, pure: str
 ) -> str:
-    """What is allowed or promised, in the form that fits it: rho, epsilon and delta, or epsilon."""
+    """What is allowed or guaranteed, in the form that fits it: rho, epsilon and delta, or
+    epsilon."""
     form = zcdp if rho is not None else both if delta else pure
     return form.format(epsilon=epsilon, delta=delta, rho=rho)
 

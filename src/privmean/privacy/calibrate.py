@@ -72,7 +72,8 @@ def calibrate(
     tolerance: float = 1e-9,
     grid: bool = True,
 ) -> float:
-    """The largest strength t (relative precision `tolerance`) whose bill(t) is within the budget.
+    """The largest strength t (relative precision `tolerance`) whose accounting(t) is within the
+    budget.
 
     `bill` maps a strength (larger means less noise, more loss) to the losses of all mechanisms;
     its loss must grow with t. Returns 0 when even `smallest` is over the budget. The closed forms

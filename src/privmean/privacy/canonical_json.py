@@ -1,4 +1,4 @@
-"""One text for one value, and its digest: what a stored bill or release is bound by.
+"""One text for one value, and its digest: what a stored accounting or release is bound by.
 
 The text is JSON with sorted keys, no spaces, ASCII only, integers in full and doubles by their
 shortest decimal (`repr`), so that a value read back from its own JSON has the same text, bit for

@@ -111,7 +111,7 @@ def _recomputed(losses: Sequence[PrivacyEvent], epsilon: float) -> float:
 
 
 def _one_curve(losses: Sequence[PrivacyEvent]) -> PrivacyProfile | None:
-    """The curve of a bill that has exactly one, and Gaussian parts besides."""
+    """The curve of an accounting that has exactly one, and Gaussian parts besides."""
     found = [loss for loss in losses if isinstance(loss, PrivacyProfile)]
     others = any(loss.pure for loss in losses if not isinstance(loss, PrivacyProfile))
     return found[0] if len(found) == 1 and not others and len(losses) > 1 else None

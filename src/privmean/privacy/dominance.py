@@ -1,4 +1,5 @@
-"""Whether a bill that was paid covers one that was run: line by line, each paid line used once.
+"""Whether an accounting that was paid covers one that was run: line by line, each paid line used
+once.
 
 A line covers another of the same neighbors if every bound that is computed from it is at least as
 large: the same numbers; a line known by its epsilon alone (randomized response, the worst pure

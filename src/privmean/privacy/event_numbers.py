@@ -1,4 +1,4 @@
-"""The numbers a bill entry may hold: positive, finite, exact where they are exact."""
+"""The numbers an accounting entry may hold: positive, finite, exact where they are exact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import SupportsFloat, SupportsIndex, cast
 from privmean.errors import ArgumentError
 
 LARGEST_EXPONENT = 700.0  # exp of more overflows a double
-LARGEST_LOSS = 1e100  # no promise is near it, and its square is still a double
+LARGEST_LOSS = 1e100  # no guarantee is near it, and its square is still a double
 # No mechanism has a number beyond it: squares and products of two are doubles, and a stored bill
 # cannot ask for arithmetic that never ends.
 LARGEST = 10**100
@@ -21,7 +21,7 @@ BEYOND = "is beyond the numbers of any mechanism"
 
 
 def refused(name: str, value: object, problem: str) -> ArgumentError:
-    """The error for a bill entry that no mechanism can have."""
+    """The error for an accounting entry that no mechanism can have."""
     return ArgumentError(name, value, problem, "give the numbers of the mechanism")
 
 

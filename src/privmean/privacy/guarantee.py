@@ -1,4 +1,4 @@
-"""What a release promised: unit, neighbors, the bill, and the loss composed from it."""
+"""What a release guaranteed: unit, neighbors, the accounting, and the loss composed from it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Guarantee:
             value = getattr(self, name)
             if isinstance(value, str | bytes):
                 raise ArgumentError(name, value, "must be a number", "give a number")
-        # refuses a promise of nothing, or of two things; numbers become doubles
+        # refuses a guarantee of nothing, or of two things; numbers become doubles
         promise = Budget(self.epsilon, self.delta, self.rho)
         object.__setattr__(self, "epsilon", promise.epsilon)
         object.__setattr__(self, "delta", float(promise.delta))

@@ -81,7 +81,7 @@ def risk_sentence(promise: Guarantee) -> str:
 
 
 def privacy_text(promise: Guarantee) -> str:
-    """The whole promise: its numbers, unit and relation, and what they mean for a guess."""
+    """The whole guarantee: its numbers, unit and relation, and what they mean for a guess."""
     if promise.rho is not None:
         loss = f"rho = {promise.rho:g} (zCDP)"
     elif promise.delta:

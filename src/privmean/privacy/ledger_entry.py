@@ -56,7 +56,7 @@ class LedgerAmount:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One charge: what it was for, what it cost, and the bill it was made for (if given).
+    """One charge: what it was for, what it cost, and the accounting it was made for (if given).
 
     about: who asked and what, as far as it was said: "analyst", "questions", "table" (its name and
     person column, never values), "plan" (its digest), "run".

@@ -88,7 +88,7 @@ def amount_of(
                 "give epsilon (and delta), or a ledger of rho",
             )  # fmt: skip
         return LedgerAmount(promise.pure_epsilon(), exact_fraction(promise.delta))
-    # losses without a promise: parts with Gaussian noise have no delta of their own to charge
+    # losses without a guarantee: parts with Gaussian noise have no delta of their own to charge
     if any(loss.mu or loss.lattice.epsilon for loss in mechanisms):
         raise _unfit(total, "requires a delta for Gaussian noise", "epsilon and delta")
     epsilon = sum((loss.pure for loss in mechanisms), NOTHING)

@@ -1,4 +1,4 @@
-"""Which neighboring relations a bill holds for, as far as its entries say."""
+"""Which neighboring relations an accounting holds for, as far as its entries say."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def holds_under(losses: Iterable[PrivacyEvent], relation: str) -> bool:
 
     Entries that state a relation must state this one (`unstated` finds the others). Disjoint parts
     of the people need a roster that neighbors share, so they are never part of an add-remove
-    bill.
+    accounting.
     """
     return all(_holds(loss, relation) for loss in losses)
 

@@ -1,11 +1,11 @@
 """The privacy loss of one mechanism call, as an immutable fact that can be stored and re-read.
 
 Each class states the parameters from which its loss follows (sensitivity, scale, lattice), so that
-a bill can be recomputed from a stored release by anyone. Composition is in `compose`; stored bills
-are read in `bill`.
+an accounting can be recomputed from a stored release by anyone. Composition is in `compose`; stored
+ones are read in `stored_events`.
 
 A stored loss keeps its meaning: classes and fields are added, never changed or removed. Losses
-stored before there was a schema number name no relation, and no bill of them is verified.
+stored before there was a schema number name no relation, and no accounting of them is verified.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class PrivacyEvent:
 
     `relation` names the neighbors for which the sensitivity was counted, `moved` says in words
     what one change of such neighbors moves (by default told from the numbers). A loss without a
-    relation can be composed but stands on no bill that is verified.
+    relation can be composed but is in no accounting that is verified.
 
-    Every number is checked when the loss is made: a stored bill that was edited to a negative, zero
-    or undefined cost is refused, so that no entry is free and none lowers the total.
+    Every number is checked when the loss is made: a stored accounting that was edited to a
+    negative, zero or undefined cost is refused, so that no entry is free and none lowers the total.
     """
 
     name: str
@@ -305,7 +305,7 @@ class Selection(PrivacyEvent, kind="selection"):
 
 @dataclass(frozen=True)
 class Approximate(EpsilonEvent, DeltaEvent, kind="approximate"):
-    """A mechanism known only as (epsilon, delta): an amplified or idealised part."""
+    """A mechanism known only as (epsilon, delta): an amplified or idealized part."""
 
     delta: float
 

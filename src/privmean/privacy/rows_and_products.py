@@ -1,8 +1,8 @@
 """The loss of noisy sums of rows z together with the matrices of their products z z'.
 
 The price of the whole follows from the radius of the rows and three deviations: it is recomputed
-here, exactly, so that a bill on which the products have too little noise costs more than it says.
-docs/proofs/pooled-regression.md, section 4.
+here, exactly, so that an accounting on which the products have too little noise costs more than it
+says. docs/proofs/pooled-regression.md, section 4.
 """
 
 from __future__ import annotations

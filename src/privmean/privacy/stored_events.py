@@ -1,4 +1,4 @@
-"""The losses that a bill may hold, and how a stored one is read."""
+"""The losses that an accounting may hold, and how a stored one is read."""
 
 from __future__ import annotations
 

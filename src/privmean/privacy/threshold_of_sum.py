@@ -1,7 +1,7 @@
-"""The delta of a threshold on a sum of noisy answers: a kind of its own on a bill.
+"""The delta of a threshold on a sum of noisy answers: a kind of its own in an accounting.
 
-A version of privmean that does not know the kind refuses the bill, where a field that it dropped
-would have let it check the smaller tail of one noise.
+A version of privmean that does not know the kind refuses the accounting, where a field that it
+dropped would have let it check the smaller tail of one noise.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class UnknownCovariancePlan(PlanBase):
         )
 
     def run(self, curator: Curator) -> Outcome:
-        """Each step that fails ends the release, its bill so far."""
+        """Each step that fails ends the release, its accounting so far."""
         people = curator.people
         halves = (people.split(0, 2), people.split(1, 2))
         one, two = curator.parallel(HALVES, halves, join=self._joined)
@@ -189,7 +189,7 @@ class UnknownCovariancePlan(PlanBase):
                 noise,
                 spread / math.sqrt(len(x)),
                 "columns near Gaussian",
-                "mean of the persons kept",
+                "mean of the people kept",
             )
         )
 
@@ -203,8 +203,8 @@ class UnknownCovariancePlan(PlanBase):
             box,
             n=self.n,
             status=FAILED if box.failed else OK,
-            advice="too few persons for the published steps" if box.failed else "",
-            assumptions=("persons are Gaussian",),
+            advice="There are too few people for the published steps." if box.failed else "",
+            assumptions=("values are Gaussian",),
         )
 
 

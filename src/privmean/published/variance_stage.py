@@ -76,7 +76,7 @@ def top_columns(k: int, epsilon: Fraction, groups: int) -> HitsAbove:
 def stage_losses(
     location: LikeliestBin, hit_epsilon: Fraction, single: LikeliestBin, k: int
 ) -> tuple[PrivacyEvent, ...]:
-    """The worst-case bill of the variance stage."""
+    """The worst-case accounting of the variance stage."""
     first = replace(location, name="largest variances")
     each = replace(single, name="variance of a column")
     return (*first.events, *top_columns(k, hit_epsilon, 0).events, *each.events * (k + 1))

@@ -1,4 +1,4 @@
-"""What accuracy may rest on: one argument, whose kind says which estimator reads it."""
+"""What accuracy may depend on: one argument, whose kind says which estimator reads it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def argument_name(assume: object) -> str:
 
 
 def random_effects(clustering: Related) -> RandomEffects | None:
-    """What is said of related people, where it is more than a number."""
+    """What is said of clustered people, where it is more than a number."""
     if isinstance(clustering, int | float):
         return None
     from privmean.models.random_effects import RandomEffects

@@ -88,7 +88,7 @@ class RegionPlan(Protocol):
 
 @runtime_checkable
 class SharesLocation(Protocol):
-    """A question that can be answered from private looks at columns that others use as well."""
+    """A question that can be answered from private searches of columns that others use as well."""
 
     @property
     def shareable_columns(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class SharesLocation(Protocol):
 
     @property
     def wants_shared_location(self) -> bool:
-        """Whether it is worth a look by itself."""
+        """Whether it is worth a search by itself."""
         ...
 
     def from_regions(self, columns: tuple[str, ...]) -> Estimator:

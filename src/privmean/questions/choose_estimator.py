@@ -1,4 +1,5 @@
-"""Which estimator answers a mean: chosen by name, by what accuracy may rest on, or given itself."""
+"""Which estimator answers a mean: chosen by name, by what accuracy may depend on, or given
+itself."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ ALSO = {MOMENT: ("cover",)}  # further methods that an assumption allows
 
 
 def chosen(method: object, assume: object, clustering: Related, *, by_records: bool) -> Estimator:
-    """The estimator of a mean by its name or itself, with what accuracy may rest on.
+    """The estimator of a mean by its name or itself, with what accuracy may depend on.
 
     by_records: it has to answer the mean over records. Raises ArgumentError for words that do not
     go together.

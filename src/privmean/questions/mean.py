@@ -329,7 +329,7 @@ class Mean:
 
     def _looked_at_by_group(self) -> tuple[str, ...]:
         """One value of people who are in one group each: elsewhere what counts is not one mean a
-        person, at which a look looks."""
+        person, which a shared location query searches."""
         named, said = tuple(self.values or ()), self.grouping
         alone = len(named) == 1 and not said.weights.split and said.keys is not None
         alone = alone and not self.limits

@@ -1,4 +1,4 @@
-"""Quantiles of people's own means in one column."""
+"""Quantiles of person means in one column."""
 
 from __future__ import annotations
 

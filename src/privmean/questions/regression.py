@@ -1,4 +1,4 @@
-"""Longitudinal regression: one for all people, or every person's own coefficients averaged.
+"""Longitudinal regression: one for all people, or person-specific coefficients averaged.
 
 Source of the latter: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025),
 Definition 5.13 and its estimators, with an enforced threshold on the smallest eigenvalue, the

@@ -63,7 +63,7 @@ def pooled_of(
 
 
 def cap_of(weights: str | int) -> int | None:
-    """None for one vote a person, or the records up to which a person counts."""
+    """None for people weighted equally, or the records up to which a person counts."""
     if weights == "people":
         return None
     if isinstance(weights, str) and weights.isdecimal():

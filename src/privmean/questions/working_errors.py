@@ -1,4 +1,4 @@
-"""Assumed errors behind people's own coefficients, and public limits of coefficients."""
+"""Assumed errors behind person-specific coefficients, and public limits of coefficients."""
 
 from __future__ import annotations
 

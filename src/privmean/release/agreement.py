@@ -58,7 +58,8 @@ WORDS = {
     "fixed_effects", "by",
 }  # fmt: skip
 SAID = "words (names, method, assumptions, targets, advice, notes)"
-USED = {"limits", "persons with a value"}  # of the diagnostics
+PRESENT = ("people with a value", "persons with a value")  # the latter until 0.2
+USED = {"limits", *PRESENT}  # of the diagnostics
 PLAN = {"mechanisms", "budget", "bounds", "columns", "neighbors", "quantiles", "n"}
 HALVES = {"noise", "sampling"}
 

@@ -28,8 +28,8 @@ def labels(rows: Sequence[Row]) -> list[str]:
 
 
 def svg(rows: Sequence[Row], level: float) -> str:
-    """Both intervals of every row on one axis: thin for the population, thick for privacy noise
-    alone. Colors are those of the text around, so that it reads on any ground."""
+    """Both intervals of every row on one axis: thin for the population, thick for privacy noise.
+    Colors are those of the text around, so that it reads on any ground."""
     drawn = [row for row in rows if math.isfinite(row.estimate)]
     if not drawn:
         return ""

@@ -29,12 +29,12 @@ DRAWN = 60  # rows that a notebook draws
 COLUMNS = ("estimate", "std err", "CI lower", "CI upper")
 NOISE = ("noise lo", "noise hi")
 RULE = "Each person counts in "  # how the rule of a release by group begins
-MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
+MEMBERSHIP = "who has records in which group"  # among what a guarantee treats as public
 PLAIN = ("mean", "mean within bounds", "quantiles", "coefficients", "variance")  # as the title says
 
 
 def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Output:
-    """What `print(release)` shows. noise: with the interval of privacy noise alone."""
+    """What `print(release)` shows. noise: with the interval of privacy noise only."""
     rows = release.rows()
     alarm = "" if release.secure else warning
     last = (("Method", f"{release.estimator}. Full record: release.details()"),)

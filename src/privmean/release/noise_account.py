@@ -21,7 +21,7 @@ from privmean.inference.status import POINT_MASS, read_status
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
-from privmean.release.agreement import BOUNDED, own_rows
+from privmean.release.agreement import BOUNDED, PRESENT, own_rows
 from privmean.release.stored_values import Stored, about, items, mapped, number, numbers, text
 
 CLOSE = 1e-3  # relative: equal scales are moved apart by as much where an interval is made
@@ -30,7 +30,7 @@ APART = 1e-3
 MOST_MOVED = 10**6
 SHORTENED = "default mean of many columns"  # limits a column, and shorter rows within them
 GROUPED = ("group sums", "value, weight and square by group")  # the latter until 0.2
-MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
+MEMBERSHIP = "who has records in which group"  # among what a guarantee treats as public
 COUNT_ROOM = 15.0  # noise scales by which two noisy counts of one group may differ
 DEFAULT = "default mean"
 PEOPLE = ("mean, people weighted equally", "mean over persons")  # the latter until 0.2
@@ -64,7 +64,7 @@ def normal_quantile(tail: float) -> float:
 
 
 def people_told_apart(guarantee: Guarantee, alpha: float) -> int:
-    """How many people can change without a release of this promise telling the two tables apart
+    """How many people can change without a release of this guarantee telling the two tables apart
     with errors of `alpha` on both sides: an interval of level 1 - alpha holds both means then."""
     if guarantee.rho is not None:
         most = (1 - 2 * alpha) * math.sqrt(2 / guarantee.rho)
@@ -122,7 +122,8 @@ def recomputed_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], l
         return None
     rows = own_rows(stored)
     paid = [loss for loss in guarantee.mechanisms if loss.name.split(": ")[-1] in LAST]
-    present = mapped(stored["diagnostics"]).get("persons with a value")
+    said = mapped(stored["diagnostics"])
+    present = next((said[name] for name in PRESENT if name in said), None)
     counts = numbers(present if isinstance(present, list) else [present])
     if method == DEFAULT and len(rows) != 1:
         return None

@@ -1,4 +1,4 @@
-"""What every estimator gives back: the estimate, its intervals, and the exact promise made."""
+"""What every estimator gives back: the estimate, its intervals, and the exact guarantee made."""
 
 from __future__ import annotations
 

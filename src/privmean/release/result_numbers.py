@@ -30,7 +30,8 @@ KEPT = 16  # intervals and tables of rows, one per level and target, that a rele
 
 
 class Plan(Protocol):
-    """Everything decided before data are read: scales, radii, the worst-case bill, the error."""
+    """Everything decided before data are read: scales, radii, the worst-case accounting, the
+    error."""
 
     @property
     def estimator(self) -> str:

@@ -18,7 +18,7 @@ class Row:
 
     term: the column, coefficient or point of time that is estimated. group: the key of a group or
     the text of a contrast, "" for everybody. std_error: of sampling and privacy noise together.
-    lower, upper: interval for the population; noise_lower, noise_upper: privacy noise alone.
+    lower, upper: interval for the population; noise_lower, noise_upper: privacy noise only.
     persons: a public or noisy number. NaN where nothing was found or nothing is said; status says
     why.
     """

@@ -224,7 +224,7 @@ def _stored(release: object) -> dict[str, Any] | str:
 
 
 def _promise(stored: Mapping[str, Any], look: NumberChecks) -> Guarantee | None:
-    """The promise, after its bill was composed again."""
+    """The guarantee, after its accounting was composed again."""
     try:
         guarantee = Guarantee.from_dict(stored.get("guarantee", {}))
         problems = guarantee.problems()
@@ -247,7 +247,7 @@ def _promise(stored: Mapping[str, Any], look: NumberChecks) -> Guarantee | None:
 
 
 def _composed(guarantee: Guarantee) -> str:
-    """What the bill comes to, and by which rule."""
+    """What the accounting comes to, and by which rule."""
     losses = guarantee.mechanisms
     if guarantee.rho is not None:
         return f"they compose to rho {total_rho(losses):.6g} of {guarantee.rho:g} (sums of rho)"
@@ -265,7 +265,7 @@ def _composed(guarantee: Guarantee) -> str:
 
 
 def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: NumberChecks) -> None:
-    """Every release of a study, and the bill that they share."""
+    """Every release of a study, and the accounting that they share."""
 
     left: dict[str, None] = {}
 

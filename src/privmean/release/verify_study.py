@@ -1,5 +1,5 @@
-"""What can be checked of a stored study besides each of its releases: one bill, parted among the
-questions without a rest, each question within its part."""
+"""What can be checked of a stored study besides each of its releases: one accounting, parted among
+the questions without a rest, each question within its part."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEv
 KIND = "study"
 LOOK = "look"
 SCHEMA, READ = 2, (1, 2)
-ROUNDED = Fraction(2, 10**12)  # a promise counts its looks, rounded up to 12 decimals
+ROUNDED = Fraction(2, 10**12)  # a guarantee counts its looks, rounded up to 12 decimals
 Problems = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
 def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Problems) -> list[str]:
-    """What is wrong with a study whose bill was composed already. of_release: what is wrong with
-    one release."""
+    """What is wrong with a study whose accounting was composed already. of_release: what is wrong
+    with one release."""
     found: list[str] = []
     if stored.get("schema") not in READ:
         found.append(
@@ -158,7 +158,7 @@ def _looks(
             return lines, ["a shared location query has no column, or two have one"]
         if _own(promise, f"{LOOK}: {column}", at) is None:
             return lines, [
-                f"look at {column}: its lines are not lines of the accounting with its name"
+                f"shared location of {column}: its calls are not in the accounting under its name"
             ]
         assert isinstance(at, list)
         assert isinstance(look, Mapping)
@@ -167,7 +167,7 @@ def _looks(
             for item in questions
             if isinstance(item, Mapping) and column in _names(item.get("shared_locations"))
         ]:
-            return lines, [f"look at {column}: it serves other questions than name it"]
+            return lines, [f"shared location of {column}: it serves other questions than name it"]
         lines[column] = at
     return lines, []
 
@@ -177,7 +177,8 @@ def _names(found: object) -> list[object]:
 
 
 def _shared(named: object, looks: Mapping[str, list[int]]) -> list[int] | None:
-    """The lines of the looks that a question names; None for one that there is not."""
+    """The mechanism calls of the shared location queries that a question names; None for one that
+    there is not."""
     if not isinstance(named, list) or not all(isinstance(item, str) for item in named):
         return None
     if any(item not in looks for item in named) or len(set(named)) < len(named):
@@ -205,7 +206,7 @@ def _question(
     of_release: Problems,
 ) -> list[str]:
     """What is wrong with one question: its release, and whether that keeps its lines and those of
-    the looks that it works from."""
+    the shared location queries that it works from."""
     release = question.get("release")
     if release is None:
         lost = read_status(str(question.get("status"))) == FAILED
@@ -228,17 +229,17 @@ def _question(
 
 
 def _kept(made: Guarantee, own: list[PrivacyEvent], paid: list[PrivacyEvent], name: str) -> bool:
-    """Whether a release's promise, or its bill entry by entry, is covered by its lines."""
+    """Whether a release's guarantee, or its accounting entry by entry, is covered by its lines."""
     (first, *rest) = own
     if not rest and first.name == f"{name}: whole":
         return _within_whole(made, first, paid)
-    # a release states the looks that it works from in full: its own promise counts them
+    # a release states the looks that it works from in full: its own guarantee counts them
     return all_dominated(paid, made.mechanisms) and all_dominated(made.mechanisms, [*own, *paid])
 
 
 def _within_whole(made: Guarantee, whole: PrivacyEvent, paid: list[PrivacyEvent]) -> bool:
     """Whether a question that has one line keeps it, beside the looks that it works from: both what
-    it ran besides them and what its promise leaves besides them (on other paths it may run more).
+    it ran besides them and what its guarantee leaves besides them (on other paths it may run more).
     """
     besides = unpaid_events(made.mechanisms, paid)
     promise, room = made.budget(), ROUNDED if paid else Fraction(0)

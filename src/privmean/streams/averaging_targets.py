@@ -1,7 +1,7 @@
 """Which past records an estimate counts: all of them, the last few, or all with a fading weight.
 
 The noisy rows of a stream are drawn once; running means, windows and decayed means are different
-sums of the same noisy rows, so the target changes the error and never the promise
+sums of the same noisy rows, so the target changes the error and never the guarantee
 (docs/proofs/continual.md, section 9).
 """
 

@@ -1,4 +1,4 @@
-"""The noise that spends what a budget has left after fixed parts of the bill."""
+"""The noise that spends what a budget has left after fixed parts of the accounting."""
 
 from __future__ import annotations
 

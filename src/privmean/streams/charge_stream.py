@@ -23,7 +23,7 @@ class Ledger(Protocol):
 def charge_stream(
     ledger: Ledger | str | os.PathLike[str], promise: Guarantee, run: str | None, label: str
 ) -> None:
-    """Charge the promise of a stream, once for each `run` (None: a stream without a state).
+    """Charge the guarantee of a stream, once for each `run` (None: a stream without a state).
 
     ledger: one, or the path of one that is there.
 

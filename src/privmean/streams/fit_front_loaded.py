@@ -25,7 +25,7 @@ def fit_loaded(participation: Participation, steps: int, goal: ErrorGoal = RMSE)
     """The best front-loaded strategy found, with two buffers, for a goal over `steps` steps.
 
     The first DESIGN steps are computed, later variances extrapolated, so that a fit costs the same
-    for ten thousand steps and for a million. What a strategy promises is always computed in full.
+    for ten thousand steps and for a million. What a strategy guarantees is always computed in full.
     """
     from scipy.optimize import minimize
 

@@ -1,7 +1,7 @@
 """A journal of records and noise draws: the durable state of streams that a restart replays.
 
-The same promise as `state`: a batch is on disk before its releases are shown, and what was drawn is
-drawn once. The file is as secret as the data.
+The same guarantee as `state`: a batch is on disk before its releases are shown, and what was drawn
+is drawn once. The file is as secret as the data.
 """
 
 from __future__ import annotations

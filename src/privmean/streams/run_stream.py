@@ -9,6 +9,7 @@ from typing import Any
 from privmean.errors import ArgumentError
 from privmean.inference.interval import UNSAFE
 from privmean.output import Output
+from privmean.plurals import count_noun
 from privmean.privacy.guarantee_text import privacy_text
 from privmean.streams.command_adapters import StreamAdapter
 from privmean.streams.record_lines import InputRecord
@@ -38,6 +39,7 @@ def run(
     fed: StreamAdapter[Any],
     source: Source,
     *,
+    state: object,
     replay: bool,
     flush: bool = False,
     output: ReleaseFile | None = None,
@@ -45,11 +47,11 @@ def run(
 ) -> Run:
     """Feed a source to the stream until its end or a signal.
 
-    Every batch of the source is durable before its releases are written. replay: write the releases
-    of earlier runs again. flush: at the end of the source, release what waits. charge: called once,
-    before the first event (at once where some were read already): what can be refused of sources
-    and outputs has been by then. Lines that lack an id, a group or a time are no events; they are
-    counted, and all that is public.
+    Every batch of the source is durable before its releases are written. state: the file that the
+    user named, for messages. replay: write the releases of earlier runs again. flush: at the end of
+    the source, release what waits. charge: called once, before the first event (at once where some
+    were read already): what can be refused of sources and outputs has been by then. Lines that lack
+    an id, a group or a time are no events; they are counted, and all that is public.
     """
     mark: dict[str, Any] = {**NOTHING, **(fed.stream.mark or {})}
     target: ReleaseOutput = StandardOutput() if output is None else output
@@ -72,12 +74,7 @@ def run(
                 for event in past:
                     seen = _chain(seen, event)
                 if not skip and seen != mark["ids"]:
-                    raise ArgumentError(
-                        "state",
-                        "input",
-                        "does not start with the records read before",
-                        "give the same input again, or only new records with --append",
-                    )
+                    raise _other_input(state, "has read other records than the input begins with")
             if events and not fed.finished:
                 whole = []
                 for event in events:
@@ -102,17 +99,21 @@ def run(
             target.write(fed.flush())
             mark["shown"] = fed.reached
     if skip and not interrupts.stop:
-        raise ArgumentError(
-            "state",
-            "input",
-            f"ends {skip} records before the point that was reached",
-            "give the same input again, or only new records with --append",
+        raise _other_input(
+            state, f"has read {count_noun(skip, 'more record')} than the input holds"
         )
     fed.keep(mark)
     result.stopped, result.read = interrupts.stop, mark["read"]
     result.lacking = {name: mark[name] for name in LACKING}
     result.unfinished = source.unfinished
     return result
+
+
+def _other_input(state: object, problem: str) -> ArgumentError:
+    """The input is not what the stream of the state file has read; ids and their number are
+    public."""
+    remedy = "give the same input again, or only new records with --append"
+    return ArgumentError("state", str(state), problem, remedy)
 
 
 def _chain(before: str, event: InputRecord) -> str:

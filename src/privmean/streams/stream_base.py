@@ -1,4 +1,4 @@
-"""What streams of every kind are: a promise, one charge, a process, and an end."""
+"""What streams of every kind are: a guarantee, one charge, a process, and an end."""
 
 from __future__ import annotations
 

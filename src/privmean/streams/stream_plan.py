@@ -1,4 +1,4 @@
-"""The plan of one stream: strategy, noise, bill and predicted error."""
+"""The plan of one stream: strategy, noise, accounting and predicted error."""
 
 from __future__ import annotations
 

@@ -201,7 +201,8 @@ class View:
 
     @cached_property
     def assumes(self) -> str:
-        """What the population interval rests on, beside that people come whatever their values."""
+        """What the population interval depends on, beside that people come whatever their
+        values."""
         parts = ["people are independent"]
         if self.sd is not None:
             parts.append(f"sd <= {self.sd:.4g}")

@@ -61,7 +61,7 @@ class WithholdPlan:
 
     Guarantees
     ----------
-    unit: one person with all records. neighbours: same arrivals; the values of one person replaced
+    unit: one person with all records. neighbors: same arrivals; the values of one person replaced
     by any others. Each person adds one average to each level and one record set to at most one bin
     a level; all levels are billed together: Gaussian parts add mu^2. Each level has one paid
     attempt at an interval, whether or not it succeeds. Nothing is assumed about the values.
@@ -96,7 +96,7 @@ class WithholdPlan:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise about all releases of the stream together."""
+        """The guarantee about all releases of the stream together."""
         return Guarantee.of(
             self.budget, REPLACE_ONE, self.events, public=PUBLIC, note=NOTE
         ).require()
@@ -152,7 +152,7 @@ def plan_levels(
     beta
         Probability that an interval or a projection fails, all together.
     late
-        Noise of the levels: sigma_l^2 proportional to width^-late; 0 favours early steps, 1 the
+        Noise of the levels: sigma_l^2 proportional to width^-late; 0 favors early steps, 1 the
         end.
     strategy
         For the sums of each level; by default the best found for one participation.

@@ -8,8 +8,8 @@ weighted sum of squared errors, each relative to what the question would have al
 that questions share (section 5) and without:
 
 * sums: parts of epsilon (and delta) that add up;
-* curves: all parts made larger by the largest factor for which the lines of the whole bill still
-  compose to the budget;
+* curves: all parts made larger by the largest factor for which all mechanism calls still compose
+  to the budget;
 * rho: parts of the largest rho that converts to (epsilon, delta).
 
 The way with the least noise is taken, if it makes no question worse than sums without looks do.
@@ -127,13 +127,13 @@ def least_epsilon(
 def _remedy(
     items: tuple[StudyQuestion, ...], shapes: Mapping[str, PublicShape], budget: Budget
 ) -> str:
-    """What would do instead: a larger epsilon, or fewer wishes."""
+    """What is enough: a larger epsilon, or fewer wishes."""
     needed = least_epsilon(items, shapes, budget)
-    said = [] if needed is None else [f"epsilon={needed:.3g} would do"]
+    ways = [] if needed is None else [f"give epsilon={needed:.3g}"]
     wishes = [item for item in items if item.error is not None]
     for item in wishes if len(items) > 1 else ():
         others = [other for other in items if other is not item]
         found = least_epsilon(others, shapes, budget)
         if found is not None:
-            said.append(f"without {item.name} epsilon={found:.3g}")
-    return "; ".join([*said, "or want larger errors"])
+            ways.append(f"remove question {item.name!r} and give epsilon={found:.3g}")
+    return ", or ".join([*ways, "accept larger errors"])

@@ -76,7 +76,7 @@ class AllocationTask:
 
     @property
     def shared(self) -> frozenset[str]:
-        """Columns of which several questions can use a look."""
+        """Columns of which several questions can use a shared location query."""
         return frozenset(self.looks(2))
 
     # --- plans and what they predict --------------------------------------------------------------
@@ -131,8 +131,8 @@ class AllocationTask:
         return high
 
     def _needed(self, item: StudyQuestion, at: Callable[[float], Budget], alone: float) -> float:
-        """The strength of its own lines with which a question that works from a look has the noise
-        that it would have alone."""
+        """The strength of its own lines with which a question that works from a shared location
+        query has the noise that it would have alone."""
         if not any(column in self.taken for column in columns_used(item.question)):
             return alone
         aim = self.beside({}).noise_at(item, at(alone))

@@ -1,4 +1,4 @@
-"""Parts grown by one factor as far as the lines of the whole bill compose to the budget.
+"""Parts grown by one factor as far as the lines of the whole accounting compose to the budget.
 
 Every question starts from lines with the noise that its part by sums would give it: pure ones, or
 Gaussian ones where these cost less zCDP. docs/proofs/study.md, section 2.
@@ -24,7 +24,7 @@ PRECISE = 1e-4  # relative precision of the common factor
 TRIED = 1.02  # factor that curves must allow at once to be searched further
 STRIDE, MOST = 1.2, 64.0
 STRAIGHT, MOST_TURNS = 12, 40  # tries along a line, before halves
-PLAINER = 1.001  # a promise of epsilon is preferred where a part of rho is not less
+PLAINER = 1.001  # a guarantee of epsilon is preferred where a part of rho is not less
 LESS, MORE = 0.8, 1.02  # a part less by that factor has more noise by this one, at least
 LARGEST_RHO = 1.0  # of one question's lines, over the square of its epsilon
 

@@ -1,8 +1,8 @@
-"""What one question gets of a study's budget, and the lines that it puts on the study's bill.
+"""What one question gets of a study's budget, and the lines that it puts in the study's accounting.
 
 A line is fixed before any data are seen (docs/proofs/study.md, section 1). A plan whose every price
 is a public number, and which asks all of its lines or bills them anyhow, puts its own lines on the
-bill. Any other plan is one line: it keeps its part on every path, whatever it asks.
+accounting. Any other plan is one line: it keeps its part on every path, whatever it asks.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ DIGITS = 12  # decimals of an epsilon, so that sums of parts are exact
 
 @runtime_checkable
 class FixedEvents(Protocol):
-    """A plan whose every line has a price that is a public number, and whose bill of any run is
-    covered by them, each used once (`privmean.privacy.dominance`)."""
+    """A plan whose every line has a price that is a public number, and whose accounting of any run
+    is covered by them, each used once (`privmean.privacy.dominance`)."""
 
     @property
     def fixed(self) -> bool: ...
@@ -33,8 +33,8 @@ class FixedEvents(Protocol):
 
 @dataclass(frozen=True)
 class QuestionShare:
-    """One question's budget, its plan under it, and its lines on the bill of the study. own: what
-    those lines may cost; with what looks cost that it shares, that is its budget by itself."""
+    """One question's budget, its plan under it, and its lines in the accounting of the study. own:
+    what those lines may cost; with what looks cost that it shares, that is its budget by itself."""
 
     name: str
     plan: Plan

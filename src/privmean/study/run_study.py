@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from privmean.study.study_question import StudyQuestion
 
 LOST = (
-    "an error after the charge, in the engine or in privmean; which one is not told, because it "
-    "may depend on records"
+    "An error occurred after the charge, in the engine or in privmean. Its text is withheld: it "
+    "may depend on records."
 )
 
 
@@ -162,8 +162,8 @@ def _unplaced(item: StudyQuestion, part: QuestionShare) -> Answer:
     columns = ", ".join(look.column for look in part.looks)
     return Answer(
         item, part, None, FAILED,
-        f"the look that it works from found no limits ({columns}): give bounds, a larger budget, "
-        "or ask about more people",
+        f"The shared location query found no limits ({columns}). Give bounds, raise epsilon or add "
+        "people.",
     )  # fmt: skip
 
 

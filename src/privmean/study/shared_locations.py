@@ -1,7 +1,8 @@
 """Looks at columns that several questions share, and plans of questions that work from them.
 
-A look is a step of the study: drawn once, before the questions, and on the bill once, in full;
-whatever questions make of what it found costs nothing more. docs/proofs/study.md, section 5.
+A shared location query is a step of the study: drawn once, before the questions, and in the
+accounting once, in full; whatever questions make of what it found costs nothing more.
+docs/proofs/study.md, section 5.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class SharedLocationPlan(WrapperPlan):
 
     @property
     def paid(self) -> tuple[PrivacyEvent, ...]:
-        """The lines of the looks, in full, as a release by itself states them."""
+        """The mechanism calls of the shared location queries, in full, as a release by itself
+        states them."""
         return shared_location_events(self.looks)
 
     @property
@@ -67,7 +69,7 @@ class SharedLocationPlan(WrapperPlan):
 
 
 def shared_location_events(looks: Sequence[SharedLocationQuery]) -> tuple[PrivacyEvent, ...]:
-    """Their lines on the study's bill."""
+    """Their lines in the study's accounting."""
     return tuple(
         replace(line, name=f"{PREFIX}{look.column}: {line.name}")
         for look in looks
@@ -76,7 +78,7 @@ def shared_location_events(looks: Sequence[SharedLocationQuery]) -> tuple[Privac
 
 
 def columns_used(question: Question) -> tuple[str, ...]:
-    """The columns at which a question can use a look."""
+    """The columns at which a question can use a shared location query."""
     return question.shareable_columns if isinstance(question, SharesLocation) else ()
 
 
@@ -113,8 +115,9 @@ def shared_locations_for(
     shares: Mapping[str, Fraction],
     least: int,
 ) -> dict[str, SharedLocationQuery]:
-    """A look for every column that a question needs one for and at least so many can use. shares:
-    epsilon of each question alone, by name; a look costs what its dearest user would spend."""
+    """A shared location query for every column that a question needs one for and at least so many
+    can use. shares: epsilon of each question alone, by name; a query costs what its dearest user
+    would spend."""
     users: dict[str, list[StudyQuestion]] = {}
     for item in items:
         for column in columns_used(item.question):

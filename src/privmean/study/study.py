@@ -1,4 +1,4 @@
-"""Many questions about one table, one budget, one promise."""
+"""Many questions about one table, one budget, one guarantee."""
 
 from __future__ import annotations
 

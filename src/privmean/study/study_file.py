@@ -242,7 +242,7 @@ def first_file(source: str, person: str, columns: list[str], header: bool | None
         "# `privmean study init --header` says that it is none",
         "",
         "[budget]",
-        "epsilon = 1.0               # of the whole study: choose it before you look",
+        "epsilon = 1.0               # of the whole study: choose it before you see results",
         "# delta = 1e-6             # far below 1/n; some methods need it",
         '# neighbors = "add-remove" # where it is private who is in the table; with n_guess',
         "",

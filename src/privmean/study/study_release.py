@@ -1,4 +1,4 @@
-"""What a study gives back: every release by name, one promise, one JSON."""
+"""What a study gives back: every release by name, one guarantee, one JSON."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class StudyRelease(HasOutput):
         return result
 
     def _looks(self) -> list[dict[str, Any]]:
-        """The steps that questions share, with their lines of the bill."""
+        """The steps that questions share, with their mechanism calls."""
         found, at = [], 0
         for look, _, serves in self.plan.looked():
             lines = list(range(at, at + len(look.events)))

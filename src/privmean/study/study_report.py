@@ -1,7 +1,7 @@
 """The report of a study: one HTML page that needs nothing else, made from what was stored.
 
-Whoever has release.json can make the page again; nothing in it is known from elsewhere but who
-wrote it and the table's name, where they are given.
+Anyone with release.json can make the page again; only the author and the table's name come from
+elsewhere, where they are given.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ LIMITS = (
     "it hides one person with all records; facts about many people together, or about a person "
     "that clustered people reveal, are not hidden",
     "other releases about the same people add to the loss: a ledger adds them up",
-    "accuracy assumes what is stated with each number; privacy assumes none of it",
+    "accuracy depends on the stated assumptions; privacy does not",
 )
 SLIM = 32  # letters of a name that is not broken into lines
 SHORT = 12  # rows of a question that is kept on one page
 WAYS = {
-    "sums": "parts of the budget that add up",
-    "curves": "privacy loss distributions of all lines, fixed before data were read",
-    "sums of rho": "parts of rho that add up",
+    "sums": "basic composition",
+    "curves": "numerical composition of all mechanism calls, fixed before data were read",
+    "sums of rho": "zCDP composition: the rho of all mechanism calls are added",
 }
 
 
@@ -80,10 +80,10 @@ def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any
         "questions": questions,
         "unanswered": [x["name"] for x in questions if not x["answered"]],
         "flagged": [f"{x['name']} ({x['status']})" for x in questions if x["flagged"]],
-        "promise": promise.describe(),
+        "guarantee": promise.describe(),
         "in_words": risk_sentence(promise),
         "unit": promise.unit,
-        "neighbours": RELATION_WORDS[promise.neighbors],
+        "neighbors": RELATION_WORDS[promise.neighbors],
         "parts": _bars(stored, shares),
         "shared": bool(stored["plan"].get("shared_locations")),
         "lines": _lines(promise.mechanisms),
@@ -114,7 +114,7 @@ def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str,
         "pictures": [],
     }
     if item["release"] is None:
-        return found | {"title": "", "persons": "", "rests": "", "assumed": "", "method": ""}
+        return found | {"title": "", "people": "", "assumed": "", "method": ""}
     made = Release.from_dict(item["release"])
     rows = made.rows()
     interval = made.interval()
@@ -126,12 +126,12 @@ def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str,
         "short": len(rows) <= SHORT,
         "title": title(made),
         "target": interval.target,
-        "persons": "" if made.n is None else people_text(made),
+        "people": "" if made.n is None else people_text(made),
         "rows": [_cells(name, row) for name, row in zip(labels(rows), rows, strict=True)],
         "counted": len({row.n for row in rows if math.isfinite(row.n)}) > 1,
         "slim": all(len(name) <= SLIM for name in labels(rows)),
         "pictures": [svg(panel, made.level) for panel in _panels(rows) if panel],
-        "rests": assumption_text(made),
+        "assumed_briefly": assumption_text(made),
         "assumed": "; ".join(sentences((interval.assumption, *made.assumptions))),
         "method": f"{made.estimator}: {made.plan.rationale}",
         "own": made.guarantee.describe(),
@@ -149,7 +149,7 @@ def _panels(rows: Sequence[Row]) -> tuple[Sequence[Row], ...]:
 
 
 def _shortened(words: str) -> str:
-    """Long decimals of a bill to six digits."""
+    """Long decimals of an accounting to six digits."""
     return re.sub(r"\d+\.\d{4,}", lambda found: f"{float(found[0]):.6g}", words)
 
 
@@ -164,7 +164,7 @@ def _cells(name: str, row: Row) -> dict[str, str]:
         if math.isnan(row.noise_lower)
         else f"{row.noise_lower:.4g} to {row.noise_upper:.4g}",
         "status": row.status,
-        "persons": "" if math.isnan(row.n) else f"{max(row.n, 0):.0f}",
+        "n": "" if math.isnan(row.n) else f"{max(row.n, 0):.0f}",
     }
 
 
@@ -195,17 +195,18 @@ def _bars(stored: Mapping[str, Any], shares: Mapping[str, float]) -> list[dict[s
 
 
 def _looks(columns: Sequence[str]) -> str:
-    return f"the look{'s' if len(columns) > 1 else ''} at {' and '.join(columns)}"
+    queries = "query" if len(columns) == 1 else "queries"
+    return f"the shared location {queries} of {' and '.join(columns)}"
 
 
 def _words(budget: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in budget.items() if value)
 
 
-def _lines(bill: Sequence[PrivacyEvent]) -> list[dict[str, str]]:
-    """The lines of the bill; equal ones next to each other are one row, with how many they are."""
+def _lines(events: Sequence[PrivacyEvent]) -> list[dict[str, str]]:
+    """The mechanism calls; equal calls in a row are one line, with their number."""
     found = []
-    for loss, same in groupby(bill):
+    for loss, same in groupby(events):
         number = len(list(same))
         cost = ", ".join(f"{name} {value:.4g}" for name, value in loss.summary().items())
         found.append(
@@ -213,7 +214,7 @@ def _lines(bill: Sequence[PrivacyEvent]) -> list[dict[str, str]]:
                 "name": loss.name,
                 "kind": loss.kind,
                 "cost": cost if number == 1 else f"{number} times {cost}",
-                "moved": _shortened(loss.what_moved()),
+                "sensitivity": _shortened(loss.what_moved()),
             }
         )
     return found
@@ -242,7 +243,7 @@ def _card(
         ("Who sees the outputs", said.get("audience") or "readers of this page"),
         ("Contact", said.get("contact") or unknown),
         ("Unit of protection", f"one {promise.unit} with all records"),
-        ("Neighbours", f"{promise.neighbors}: {RELATION_WORDS[promise.neighbors]}"),
+        ("Neighboring datasets", f"{promise.neighbors}: {RELATION_WORDS[promise.neighbors]}"),
         ("Treated as public", "; ".join(promise.public) or "nothing"),
         ("Trust model", "central: one curator reads the records, and only noisy answers leave"),
         ("Parameters", parameters),
@@ -251,7 +252,7 @@ def _card(
         ("Budget period", said.get("period") or "this study; other releases add to it"),
         (
             "Place on the ledger",
-            f"line {charge['number']}, digest {charge['digest']}" if charge else "no ledger",
+            f"entry {charge['number']}, digest {charge['digest']}" if charge else "no ledger",
         ),
         ("Mechanisms", ", ".join(kinds)),
         (

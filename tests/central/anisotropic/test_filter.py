@@ -261,7 +261,7 @@ def test_tiny_tables_are_no_error(n, relation):
     assert (numerators <= denominator).all()
 
 
-# --- the mean of the persons kept ----------------------------------------------------------------
+# --- the mean of the people kept ----------------------------------------------------------------
 
 
 def draws(points, kept, calibration, count, noise):

@@ -262,7 +262,7 @@ def test_a_range_that_the_sums_refute_is_said(dimension):
     )
     ends = release.interval()
     assert ends.status == "assumption_violated"
-    assert "wider" in ends.advice
+    assert "Widen" in ends.advice
     assert ends.lower == (-9.0,) * dimension
     assert ends.upper == (9.0,) * dimension
     assert (np.abs(release.estimate) <= 9).all()

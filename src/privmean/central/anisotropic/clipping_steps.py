@@ -76,12 +76,14 @@ class ClipStep:
     count_steps: int = 0
 
     def events(self, dimension: int, relation: Relation) -> tuple[Gaussian, ...]:
-        """The bill. One person moves the sum by STEPS, or by 2 STEPS if replaced."""
+        """The accounting. One person moves the sum by STEPS, or by 2 STEPS if replaced."""
         moved = float(2 * STEPS if relation == REPLACE_ONE else STEPS)
         bill = [Gaussian("clipped sum", moved, moved / self.mean_mu, dimension, neighbors=relation)]
         if self.count_mu:
             steps = float(self.count_steps)
-            bill.append(Gaussian("persons", steps, steps / self.count_mu, 1, neighbors=relation))
+            bill.append(
+                Gaussian("count of people", steps, steps / self.count_mu, 1, neighbors=relation)
+            )
         return tuple(bill)
 
     def scale(self, relation: Relation) -> float:

@@ -111,7 +111,7 @@ class Stage:
 def clip_losses(
     mu: float, dimensions: Sequence[int], shares: Sequence[float]
 ) -> tuple[Gaussian, ...]:
-    """The bill of one clipped sum, by block. shares: of its mu^2."""
+    """The accounting of one clipped sum, by block. shares: of its mu^2."""
     return tuple(
         Gaussian(
             "clipped sum", 2.0 * STEPS, 2 * STEPS / (mu * math.sqrt(part)), d, neighbors=REPLACE_ONE

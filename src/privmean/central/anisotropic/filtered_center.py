@@ -31,8 +31,8 @@ class Centre:
     """A filtered mean in the metric of Sigma^(-exponent/4), all of it decided before data.
 
     persons: the public number that radius and noise are made for. radius: people closer than this
-    are friends; calibration: noise and bill; noisy or sampled: set for those filters, else the
-    basic one runs.
+    are friends; calibration: noise and accounting; noisy or sampled: set for those filters, else
+    the basic one runs.
     """
 
     spectrum: Spectrum
@@ -65,7 +65,7 @@ class Centre:
         return 2 * self.radius * multiplier / self.n
 
     def rows(self, x: Floats) -> Rows:
-        """Persons (along the axes) on the lattice of this center."""
+        """People (along the axes) on the lattice of this center."""
         steps = self._steps()
         return Rows((Metric(to_lattice(x, steps)),), usable_rows(x, steps))
 

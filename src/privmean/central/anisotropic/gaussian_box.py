@@ -23,7 +23,7 @@ class GaussianBox:
 
     noise: standard deviation of the privacy noise a column; sampling: a bound on the standard
     deviation of the sample mean a column, from public or paid numbers; assumption: what the
-    coverage for the population rests on. A failed release has the whole line.
+    coverage for the population depends on. A failed release has the whole line.
     """
 
     estimate: Floats
@@ -50,7 +50,7 @@ class GaussianBox:
         return self._box(level, np.hypot(self.noise, self.sampling), "interval", MEAN)
 
     def noise_interval(self, level: float) -> Interval:
-        """For the same quantity of this very sample: privacy noise alone."""
+        """For the same quantity of this very sample: privacy noise only."""
         return self._box(level, self.noise, "noise_interval", self.noise_target)
 
     def _box(self, level: float, deviation: Floats, kind: str, target: str) -> Interval:

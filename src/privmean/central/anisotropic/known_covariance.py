@@ -67,7 +67,7 @@ class KnownPlan(PlanBase):
 
     @property
     def over_plain(self) -> float:
-        """The predicted error over the sampling error of the plain mean, in the norm minimised."""
+        """The predicted error over the sampling error of the plain mean, in the norm minimized."""
         return self.error / math.sqrt(self.powers.total(2.0) / self.n_guess)
 
     @property
@@ -90,7 +90,7 @@ class KnownPlan(PlanBase):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case bill."""
+        """The worst-case accounting."""
         steps = (step.events(self.dimension, self.relation) for step in self.clips)
         return self.centre.events + tuple(loss for bill in steps for loss in bill)
 
@@ -125,7 +125,7 @@ class KnownPlan(PlanBase):
         return self.error / math.sqrt(self.powers.total(2.0))
 
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted l2 error by cause, in the norm minimised: the covariance bound stands in for
+        """Predicted l2 error by cause, in the norm minimized: the covariance bound stands in for
         the guess, which is the unit where errors count in standard deviations."""
         unit = validate.positive("guess_sd", guess_sd)
         if self.spectrum.scales == SAME:
@@ -143,17 +143,17 @@ class KnownPlan(PlanBase):
             "dimension": self.dimension,
             "n_guess": self.n_guess,
             "friend radius": self.centre.radius,
-            "centre exponent": self.centre.exponent,
+            "center exponent": self.centre.exponent,
             "multiplier": self.centre.calibration.multiplier,
             "count offset": self.centre.calibration.offset,
-            "centre share of precision": self.centre_share,
+            "center share of precision": self.centre_share,
             "predicted error": self.error,
             "predicted noise": self.noise_error,
             "predicted error, giving nothing": self.nothing,
         }
         if self.clips:
             result["expected clip radii"] = self._chain()[0]
-            result["persons of the centre"] = self.centre.n
+            result["people of the center"] = self.centre.n
         return result
 
     @property
@@ -237,9 +237,9 @@ class KnownPlan(PlanBase):
             n=self.n,
             status=FAILED,
             advice=(
-                "too few people lie close together for the given covariance; the covariance may "
-                "be too small or in other units, the people too few, or the values beyond the "
-                f"range of {REACH / RADIUS:.0e} friend radii from 0: count them from another origin"
+                "Too few people lie close together for the given covariance. The covariance may "
+                "be too small or in other units, or the values may lie beyond the range of "
+                f"{REACH / RADIUS:.0e} friend radii from 0: shift their origin."
             ),
             assumptions=(TAILS,),
             shares=self._shares(),

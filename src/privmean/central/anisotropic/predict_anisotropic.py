@@ -1,9 +1,9 @@
-"""The error that a plan for an unknown covariance promises: of public numbers, and scale-free.
+"""The error that a plan for an unknown covariance guarantees: of public numbers, and scale-free.
 
-Nothing is known of the scales, so the promise is for a reference spectrum: columns of one deviation
-where every column gets a scale of its own (no other spectrum costs more for its total variance),
-and deviations 1, 1/2, 1/3, ... where columns share a radius, which pays only if few of them matter.
-What a release would do is followed step by step, with the distances of normal rows.
+Nothing is known of the scales, so the guarantee is for a reference spectrum: columns of one
+deviation where every column gets a scale of its own (no other spectrum costs more for its total
+variance), and deviations 1, 1/2, 1/3, ... where columns share a radius, which pays only if few of
+them matter. What a release would do is followed step by step, with the distances of normal rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from privmean.mechanisms.noisy_quantile import FINE
 
 
 def reference(dimension: int, top: int) -> Floats:
-    """Deviations of the columns of total variance 1 that a promise is made for, largest first."""
+    """Deviations of the columns of total variance 1 that a guarantee is made for, largest first."""
     size = np.ones(dimension) if top == dimension else 1 / np.arange(1.0, dimension + 1)
     return np.asarray(size / math.sqrt(float((size**2).sum())))
 

@@ -97,7 +97,7 @@ class Spectrum:
     @property
     def inverse_trace(self) -> float:
         """What noise of variance 1 in every column, in its standard deviations, adds to the squared
-        norm of the error that is minimised, where all columns alike add `dimension`."""
+        norm of the error that is minimized, where all columns alike add `dimension`."""
         if self.after is None:
             return float(self.dimension)
         inverse = self.after**-2.0

@@ -75,17 +75,17 @@ class UnknownPlan(PlanBase):
 
     @property
     def half(self) -> int:
-        """Persons of the second half."""
+        """People of the second half."""
         return self.n // 2
 
     @property
     def centred(self) -> int:
-        """Persons of the centre: the second half, or one in so many of them by position."""
+        """People of the center: the second half, or one in so many of them by position."""
         return -(-self.half // self.centre_parts)
 
     @property
     def summed(self) -> int:
-        """Persons whose clipped sum is taken."""
+        """People whose clipped sum is taken."""
         return self.n if self.pooled else self.half
 
     @property
@@ -103,12 +103,12 @@ class UnknownPlan(PlanBase):
 
     @property
     def deviations(self) -> tuple[float, ...]:
-        """Of the columns that errors are promised for; total variance 1."""
+        """Of the columns that errors are guaranteed for; total variance 1."""
         return tuple(reference(self.dimension, self.scale_noise.top).tolist())
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case bill."""
+        """The worst-case accounting."""
         stage = self.stages[0]
         d = self.dimension
         sums = (clip_losses(mu, (d,), (1.0,)) for mu in self.sums_mu(stage))
@@ -138,8 +138,8 @@ class UnknownPlan(PlanBase):
             "filter": "basic",
             "dimension": self.dimension,
             "n": self.n,
-            "persons of the centre": self.centred,
-            "persons in the clipped sum": self.summed,
+            "people of the center": self.centred,
+            "people in the clipped sum": self.summed,
             "clipped sums": len(self.sums_mu(self.stages[0])),
             "predicted error over a person's distance": self.error_share,
             "the same, giving nothing": self.nothing,
@@ -302,9 +302,9 @@ class UnknownPlan(PlanBase):
         """Status and advice from paid numbers."""
         if failed:
             return FAILED, (
-                "too few people of the second half lie close together at the scales found in the "
-                "first half, or their values are beyond the range of the lattice; more people, a "
-                "larger epsilon, a known covariance or another origin of the values may help"
+                "Too few people of the second half lie close together at the scales of the first "
+                "half, or their values lie beyond the range of the lattice. Add people, raise "
+                "epsilon, give the covariance, or shift the origin of the values."
             )
         square = sum(
             scales.rest**2 / 2

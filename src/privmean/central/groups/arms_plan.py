@@ -51,7 +51,7 @@ class ArmsPlan(PairsPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """A bill of one path; every path composes to at most epsilon, exactly."""
+        """An accounting of one path; every path composes to at most epsilon, exactly."""
         purse = PureBudgetSpender(self.epsilon, self.relation)
         bill: list[PrivacyEvent] = [
             purse.counts("location", purse.share(LOOK_LEAST), 2, spread=2).loss
@@ -92,10 +92,8 @@ class ArmsPlan(PairsPlan):
         return {
             "arms": list(self.labels),
             "share of the rough sums": ROUGH,
-            "persons times epsilon of a precise arm": PRECISE,
-            "persons that are needed in all": math.ceil(
-                LEAST / self.settings.strength(self.epsilon)
-            ),
+            "n times epsilon of a precise arm": PRECISE,
+            "people needed in all": math.ceil(LEAST / self.settings.strength(self.epsilon)),
         }
 
     def run(self, curator: Curator) -> Outcome:

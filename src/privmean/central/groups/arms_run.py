@@ -122,8 +122,8 @@ def run_arms(
         persons, spender.shares,
         path
         | {"pooled limits": [place.lower, place.upper], "limits": [box.lower, box.upper],
-           "persons by arm": sizes.tolist()}
-        | ({} if out is None else {"share of persons beyond the pooled limits": out.share}),
+           "people by arm": sizes.tolist()}
+        | ({} if out is None else {"share of people beyond the pooled limits": out.share}),
     )  # fmt: skip
 
 

@@ -216,11 +216,11 @@ def _cut(
 ) -> tuple[Floats, Floats]:
     """Mean excess over and below the limits of each group, by the pooled tail about its center.
     stretch: how much wider its people spread, about `grand`."""
-    if tail.heaped:  # groups differ in how many lie beside the heap, and not in where it is
+    if tail.heaped:  # groups differ in how many lie beside the point mass, and not in where it is
         shift, grand = np.zeros(len(shift)), tail.center
     high = grand + (limits.upper - shift - grand) / stretch
     low = grand + (limits.lower - shift - grand) / stretch
-    # one value is a heap in every group, however far groups are apart
+    # one value is a point mass in every group, however far groups are apart
     ends = [tail.center + (end - tail.center) / stretch for end in (limits.upper, limits.lower)]
     up, down = tail.up(high, ends[0]), tail.down(low, ends[1])
     if found.heavy.any() and found.wide is not None:
@@ -238,8 +238,8 @@ def _cut(
 def _beside(
     found: GroupEstimates, final: DecodedCells, limits: GroupBounds, tail: PooledTail
 ) -> Floats:
-    """How many times more people of each group lie beside a heap of more than half of all (1 where
-    there is none): as much more of its mean is cut off."""
+    """How many times more people of each group lie beside a point mass of more than half of all (1
+    where there is none): as much more of its mean is cut off."""
     times = np.ones(len(final.mean))
     if tail.heaped:
         square = final.within + (final.mean - tail.center) ** 2
@@ -272,7 +272,7 @@ def _slow(
 
 
 def _hidden(found: GroupEstimates, limits: GroupBounds, high: Flags) -> Floats:
-    """Persons beyond the limit of each group that is nearer to its mean, if all who may be there
+    """People beyond the limit of each group that is nearer to its mean, if all who may be there
     were its own: those of the pooled histogram, and as many beyond that as noise may hide."""
     assert found.tail is not None
     under, over = found.tail.beyond(limits.lower, limits.upper)

@@ -91,12 +91,12 @@ class GroupPlan(PairsPlan):
 
     @property
     def least_persons(self) -> int:
-        """Persons with a pair below which no value is located, so that the table fails."""
+        """People with a pair below which no value is located, so that the table fails."""
         return math.ceil(LEAST / self.settings.strength(self.of_value))
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """A bill of one path; every path composes to at most epsilon, exactly."""
+        """An accounting of one path; every path composes to at most epsilon, exactly."""
         purse = self.settings.purse(self.epsilon)
         bill = self.count_losses(purse)
         spent = tuple(bill)
@@ -114,7 +114,7 @@ class GroupPlan(PairsPlan):
             bill.append(Laplace("group counts", moved, moved / counts, neighbors=relation))
         if (s.total or not s.public_keys) and not s.public_groups:
             total = purse.spend(price(TOTAL, self.epsilon))
-            bill.append(Laplace("persons", Fraction(1), 1 / total, neighbors=relation))
+            bill.append(Laplace("count of people", Fraction(1), 1 / total, neighbors=relation))
         return bill
 
     def value_losses(
@@ -177,7 +177,7 @@ class GroupPlan(PairsPlan):
 
     @staticmethod
     def mu_of_rho(rho: float, bill: Sequence[PrivacyEvent]) -> float:
-        """From what a bill leaves of rho."""
+        """From what an accounting leaves of rho."""
         return math.sqrt(2 * (rho - math.fsum(item.rho for item in bill))) * (1 - 1e-9)
 
     def mu_of_epsilon(self, left: Fraction, delta: float) -> float:
@@ -242,7 +242,7 @@ class GroupPlan(PairsPlan):
             "share of the rough cells": ROUGH,
             "histogram cells": LOG_CELLS,
             "weight times epsilon of a precise row": PRECISE,
-            "persons that are needed in all": self.least_persons,
+            "people needed in all": self.least_persons,
         }
 
     def run(self, curator: Curator) -> Outcome:
@@ -324,7 +324,7 @@ def _facts(found: GroupEstimates, shrunk: Floats | None) -> dict[str, Any]:
         facts["deviation within groups"] = found.between.within**0.5
         facts["deviation between groups"] = found.between.between**0.5
     if found.beyond is not None:
-        facts["share of persons beyond the pooled limits"] = found.beyond.share
+        facts["share of people beyond the pooled limits"] = found.beyond.share
     if found.units is not None:
         facts["groups with limits of their own"] = int(found.units.known.sum())
     if shrunk is not None:

@@ -71,7 +71,7 @@ class GroupSettings:
 
     @property
     def moves(self) -> int:
-        """Persons whose answers a change of neighbors moves: one leaves, one comes."""
+        """People whose answers a change of neighbors moves: one leaves, one comes."""
         return 2 if self.relation == REPLACE_ONE else 1
 
     @property

@@ -42,7 +42,7 @@ SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
 
 @dataclass(frozen=True)
 class GroupOutsideCount:
-    """Persons beyond the limits of the location, by a noisy count. share: of all people; believed:
+    """People beyond the limits of the location, by a noisy count. share: of all people; believed:
     the same less one noise scale, in parts of a mass. thick: so many that no mean is told; seen:
     there for certain; far: some of them seem to lie together far beyond the limits. most: of all
     people, where the noise is as much as it hardly ever is."""
@@ -79,7 +79,7 @@ class GroupOutsideCount:
 
         Limits about a value that most people share say nothing of how far the others lie: there
         one scale of doubt is enough to tell no mean. Where values fall off towards the limits three
-        are asked for, so that noise alone hardly ever does it.
+        are asked for, so that noise by itself hardly ever does it.
         """
         whole = max(persons, 1.0)
         shared = seen is not None and seen.largest > SHARED * whole
@@ -131,7 +131,7 @@ class GroupRun:
 
     def members(self, epsilon: Fraction) -> tuple[float, float]:
         """Noisy number of people with a pair, and the deviation of its noise."""
-        step = NoisyCounts.at("persons", self.spender.spend(epsilon), self.spender.relation)
+        step = NoisyCounts.at("count of people", self.spender.spend(epsilon), self.spender.relation)
         (found,) = self.curator.ask(step, as_counts(self.people.members()))
         return float(found), float(step.scale) * 2**0.5
 
@@ -150,7 +150,7 @@ class GroupRun:
         return find_region(self.curator, self.column, schedule, SNUG, spender, spender.relation)
 
     def beyond(self, epsilon: Fraction, place: ClippingRegion, persons: float) -> GroupOutsideCount:
-        """Persons beyond the limits that were found. persons: all of them, by noisy counts."""
+        """People beyond the limits that were found. persons: all of them, by noisy counts."""
         step = self.spender.counts("count outside bounds", epsilon, 1)
         exact = as_counts(sum(self.people.count_outside(self.column, place.lower, place.upper)))
         (found,) = self.curator.ask(step, exact)
@@ -168,7 +168,7 @@ class GroupRun:
         tail: PooledTail,
         persons: float,
     ) -> GroupOutsideCount:
-        """Persons whose values, in units of their own groups, lie outside the bins that `tail`
+        """People whose values, in units of their own groups, lie outside the bins that `tail`
         holds. persons: of these groups, by noisy counts."""
         step = self.spender.counts("beyond the limits of groups", epsilon, 1)
         cells = self.people.centered_counts(units, self.column)

@@ -18,8 +18,8 @@ from privmean.inference.assumptions import (
 )
 
 THICK = (
-    "Nearly all others may share a value, or groups may lie far apart: ask each question where the "
-    "others are no usable value."
+    "Nearly all other people may share a value, or groups may lie far apart. Ask about each group "
+    "by itself, with the values of the others missing."
 )
 NORMAL = "sampling errors are normal"
 OUTLIERS = "outliers of {} exceed its clipping bounds by at most twice what all outliers do"
@@ -79,7 +79,7 @@ def left_out_words(counted: float, noise: float, persons: int | None) -> str:
 
 
 def arms_assumption(*, counted: bool, unseen: float) -> str:
-    """What the interval of a difference of public arms rests on. unseen: people who may be
+    """What the interval of a difference of public arms depends on. unseen: people who may be
     missed."""
     if not counted:
         return joined((INDEPENDENT, NORMAL))
@@ -88,7 +88,7 @@ def arms_assumption(*, counted: bool, unseen: float) -> str:
 
 
 def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, str]:
-    """What the intervals rest on, and that in a few words ("" where it is short itself)."""
+    """What the intervals depend on, and that in a few words ("" where it is short itself)."""
     if found.reading is None:
         return "", ""
     if found.place is None:
@@ -100,7 +100,7 @@ def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, 
     more = (
         OUTLIERS.format("a group"),
         "the noise of the histogram and the error of the variances are small",
-        f"no row is imprecise (weight times epsilon below {PRECISE:g}; not measured there)",
+        f"no row is imprecise (weight times epsilon below {PRECISE:g}, where it is not measured)",
     )
     return joined((brief, *more)), brief
 
@@ -111,8 +111,8 @@ def advice_of(found: GroupEstimates, settings: GroupSettings, epsilon: Fraction)
         return THICK if found.beyond is not None and found.beyond.thick else ""
     if found.hidden is not None:
         return (
-            f"no group of more than about {found.hidden:.0f} people was seen: ask by a coarser "
-            "column, name the groups in keys= if they are public, or give more epsilon or delta"
+            f"No group of more than about {found.hidden:.0f} people was found. Group by a coarser "
+            "column, give keys= if the groups are public, or raise epsilon or delta."
         )
     return no_region_advice(found.place, settings, epsilon)
 
@@ -124,15 +124,15 @@ def no_region_advice(
     if place is None:
         needed = math.ceil(LEAST / settings.strength(epsilon))
         return (
-            f"too few people in all to find the values: about {needed} with a value in a group "
-            "are needed, or more epsilon, or the keys are written in another way"
+            f"There are too few people to find the values: about {needed} with a value in a group "
+            "are needed. Add people, raise epsilon, or check how the keys are written."
         )
     if place.outcome == ATOM_ONLY:
         value = point_mass_value(place)
         return (
-            f"nearly all people together have the value {value}; groups are not identified "
-            "(more epsilon or more people may show them; of 0 and 1, code what is rare as 1)"
+            f"Nearly all people have the value {value}, so groups are not identified. Add people "
+            "or raise epsilon; of 0 and 1, code the rare outcome as 1."
         )
     if place.outcome == BEYOND:
-        return "values reach beyond 2^39: give them in a larger unit"
-    return "no region could be found privately: more epsilon or more people are needed"
+        return "Values reach beyond 2^39. Give them in a larger unit."
+    return "No region was found privately. Raise epsilon or add people."

@@ -55,7 +55,7 @@ class ValuesPlan(GroupPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """A bill of one path; every path composes to at most the budget."""
+        """An accounting of one path; every path composes to at most the budget."""
         purse, shared = self._shared()
         bill, part = list(shared), self._part(purse.left)
         for column in range(self.values):
@@ -66,7 +66,8 @@ class ValuesPlan(GroupPlan):
     def _strength(
         self, shared: Sequence[PrivacyEvent], left: Fraction, bill: Sequence[PrivacyEvent]
     ) -> float:
-        """mu of the last stage of one value. shared: the counts; bill: of this value alone."""
+        """mu of the last stage of one value. shared: the counts; accounting: of this value
+        alone."""
         if self.budget.rho is not None:
             rho = (self.budget.rho - math.fsum(item.rho for item in shared)) / self.values
             return self.mu_of_rho(rho * (1 - 1e-12), bill)
@@ -109,7 +110,7 @@ class ValuesPlan(GroupPlan):
             n=made[0].n,
             status=release_status(statuses),
             statuses=statuses,
-            advice="; ".join(dict.fromkeys(item.advice for item in made if item.advice)),
+            advice=" ".join(dict.fromkeys(item.advice for item in made if item.advice)),
             assumptions=made[0].assumptions,
             shares=shares,
             diagnostics={

@@ -65,7 +65,7 @@ class OccupiedCells:
         return found
 
     def rest(self, total: float, sd: float, limits: Floats, high: Flags) -> Floats:
-        """Persons who may lie beyond each limit (a lower one unless `high`): all of them, but for
+        """People who may lie beyond each limit (a lower one unless `high`): all of them, but for
         those in full cells on its other side. total, sd: all people, and the noise of that."""
         full = self.n > FULL * self.sd / 2**0.5
         ends = limits[:, None]

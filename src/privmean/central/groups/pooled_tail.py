@@ -23,7 +23,7 @@ _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 
 
 HEAPED = 0.5  # of all people at one value, which every group shares then
-BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the heap
+BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the point mass
 ATOM = 4.0  # noise scales of the origin's cell where somebody is for certain
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
 
@@ -49,8 +49,8 @@ def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> 
 
 def point_mass_share(place: ClippingRegion) -> ClippingRegion:
     """The place, with limits moved out to its origin where people certainly are there: they may be
-    one value of a group that differs, as 0 is of rates near 1. Limits about one value are an atom:
-    all groups would have it as their mean, with intervals of no width."""
+    one value of a group that differs, as 0 is of rates near 1. Limits about one value are a point
+    mass: all groups would have it as their mean, with intervals of no width."""
     if place.outcome == FOUND and is_narrow(place.lower, place.upper) and is_one_cell(place):
         return replace(place, outcome=ATOM_ONLY)
     if place.outcome != FOUND or place.seen is None or place.seen.zero <= ATOM * place.seen.scale:
@@ -199,7 +199,7 @@ class PooledTail:
         inner = width * _INNER
         uppers = center + (self.upper - center) * _ARM
         lowers = center - (center - self.lower) * _ARM
-        apart = self.heap > 0  # others may lie together, far from the heap at the end
+        apart = self.heap > 0  # others may lie together, far from the point mass at the end
         if center >= self.upper:
             edges = self.b[(self.upper - self.b > inner[-1]) & (self.b > self.lower)]
             uppers = np.concatenate([self.upper - inner, edges if apart else []])

@@ -55,7 +55,7 @@ def run_private(
     asking = GroupRun.start(curator, settings, epsilon)
     spender = asking.spender
     persons, doubt = asking.members(price(TOTAL, epsilon))
-    spender.label_next("persons")
+    spender.label_next("count of people")
     if persons * settings.strength(epsilon) < LEAST:
         return ShownKeys(GroupEstimates(persons, shares=spender.spent_by_label()))
     place = point_mass_share(asking.location(persons, doubt, 0.0))

@@ -162,7 +162,7 @@ def recenter(
 def _units(
     asking: GroupRun, reading: DecodedCells, mean: Floats, between: BetweenGroups, weight: Floats
 ) -> GroupRegions | None:
-    """Centres and sizes of known groups, and the histogram of values in these units."""
+    """Centers and sizes of known groups, and the histogram of values in these units."""
     variance = between.variance(reading.noise, weight)
     error = between.between * variance / np.maximum(between.between + variance, 1e-300)
     center = between.shrunk(mean, variance)

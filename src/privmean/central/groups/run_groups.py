@@ -87,7 +87,7 @@ class GroupCounts:
 
 
 def counted_groups(asking: GroupRun, epsilon: Fraction) -> GroupCounts:
-    """Persons by group and in all, at parts of `epsilon`."""
+    """People by group and in all, at parts of `epsilon`."""
     weight, sd = asking.group_weights(price(COUNTS, epsilon))
     return GroupCounts(weight, sd, *_persons(asking, weight, sd, epsilon))
 
@@ -103,8 +103,8 @@ def run_groups(
     place: ClippingRegion | None = None,
 ) -> GroupEstimates:
     """All stages; `epsilon` is what they may cost together. strength: mu of Gaussian noise in the
-    last stage, from what is left of epsilon and the bill so far (None: Laplace noise). place: where
-    the values are, if that was paid for before."""
+    last stage, from what is left of epsilon and the accounting so far (None: Laplace noise). place:
+    where the values are, if that was paid for before."""
     asking = GroupRun.start(curator, settings, epsilon)
     counted = counted_groups(asking, epsilon)
     asking.spender.label_next("group counts")

@@ -196,5 +196,5 @@ def residues(weights: Sequence[int]) -> tuple[tuple[int, ...], ...]:
 
 
 def block_size(block: Sequence[int], modulus: int, persons: int) -> int:
-    """Persons at roster positions congruent to a residue of `block`."""
+    """People at roster positions congruent to a residue of `block`."""
     return sum(len(range(residue, persons, modulus)) for residue in block)

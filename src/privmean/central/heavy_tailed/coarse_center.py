@@ -122,7 +122,7 @@ class Coarse:
 
     def find(self, curator: Curator, people: Histograms) -> tuple[float, ...] | None:
         """The coarse center of `people`, the curator's own or a part of them; None if some column
-        has no bucket above its threshold (Gaussian counts: above what noise alone may have)."""
+        has no bucket above its threshold (Gaussian counts: above what noise by itself may have)."""
         if self.form == "public":
             assert self.ranges is not None
             return tuple(lower + (upper - lower) / 2 for lower, upper in self.ranges)

@@ -21,8 +21,8 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.release.outcome import Outcome
 
 NOT_FOUND = (
-    "no bucket of the coarse histogram held enough people: the moment bound may be far too small, "
-    "or a column without values; a second try is a second charge"
+    "No bin of the coarse histogram held enough people. The moment bound may be far too small, or "
+    "a column may have no values. A second try is a second charge."
 )
 
 

@@ -48,12 +48,12 @@ Part = tuple[tuple[int, ...], int]  # residues of roster positions, and their mo
 
 @dataclass(frozen=True)
 class ThreadedPlan(ClippingPlan):
-    """Everything decided before data are read: start, rounds, radii, noise, and the bill.
+    """Everything decided before data are read: start, rounds, radii, noise, and the accounting.
 
     strengths: mu (Gaussian law) or epsilon of each round. parts: the people that the coarse step
     and each round read; empty when all people take part everywhere. weights: by number of records,
-    or None for one vote a person. first_weight: bought where the rounds' own sums of weights are
-    not free.
+    or None for people weighted equally. first_weight: bought where the rounds' own sums of weights
+    are not free.
     """
 
     strengths: tuple[float | Fraction, ...]
@@ -133,7 +133,7 @@ class ThreadedPlan(ClippingPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case bill."""
+        """The worst-case accounting."""
         rounds = [self.step(i).events for i in range(len(self.strengths))]
         if self.parts:
             branches = tuple(item for item in (self.coarse.events, *rounds) if item)
@@ -167,9 +167,9 @@ class ThreadedPlan(ClippingPlan):
         return {
             **self.common.describe(),
             "coarse form": self.coarse.form,
-            "planned centre errors": self.schedule.centers,
+            "planned center errors": self.schedule.centers,
             "clip radii": tuple(item.choice.radius for item in self.schedule.rounds),
-            "persons a round": tuple(item.n for item in self.schedule.rounds),
+            "people per round": tuple(item.n for item in self.schedule.rounds),
             "noise law": self.schedule.law,
             **self.told(),
             "disjoint parts": bool(self.parts),
@@ -183,7 +183,7 @@ class ThreadedPlan(ClippingPlan):
 
     # --- release ----------------------------------------------------------------------------------
     def run(self, curator: Curator) -> Outcome:
-        """Persons without any value have no weight; a null in some columns only contributes the
+        """People without any value have no weight; a null in some columns only contributes the
         center there."""
         people, records = curator.people, None
         if self.weights is not None:

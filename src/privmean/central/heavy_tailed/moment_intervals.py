@@ -35,8 +35,8 @@ from privmean.privacy.budget import REPLACE_ONE
 
 CLIPPED = "clipped mean"
 ADVICE = (
-    "the released sums leave no mean inside the public range: the range or the bound on the moment "
-    "is wrong; give wider ones"
+    "The released sums leave no mean inside the public range. Widen the range or the bound on the "
+    "moment."
 )
 PAID = 0.1  # of what may be wrong, for a bound on the people beyond a private radius
 

@@ -1,4 +1,4 @@
-"""Boxes that ask little: of privacy noise alone, of a cover, and of a failed release."""
+"""Boxes that ask little: of privacy noise only, of a cover, and of a failed release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEAN = "mean"
 def noise_box(
     estimate: tuple[float, ...], half: float, level: float, target: str, assumption: str = ""
 ) -> Interval:
-    """The same half length on both sides in every column: privacy noise alone."""
+    """The same half length on both sides in every column: privacy noise only."""
     return Interval(
         tuple(x - half for x in estimate),
         tuple(x + half for x in estimate),

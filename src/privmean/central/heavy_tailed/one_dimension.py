@@ -51,7 +51,7 @@ class OneDimensionPlan(ClippingPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case bill."""
+        """The worst-case accounting."""
         return (*self.coarse.events, *self.searched, *self.sums.events, *self.counted)
 
     def describe(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class OneDimensionPlan(ClippingPlan):
             **self.common.describe(),
             "coarse form": self.coarse.form,
             "bucket width": self.coarse.width,
-            "planned centre error": self.coarse.offset,
+            "planned center error": self.coarse.offset,
             "clip radius": self.choice.radius,
             **self.told(),
             "private radius": self.search is not None,
@@ -78,7 +78,7 @@ class OneDimensionPlan(ClippingPlan):
         return {name: float(part / total) for name, part in parts.items() if part}
 
     def run(self, curator: Curator) -> Outcome:
-        """Persons without a value are left out of the mean."""
+        """People without a value are left out of the mean."""
         center = self.coarse.find(curator, curator.people)
         if center is None:
             return self.common.failed(self.shares)

@@ -32,7 +32,7 @@ MISS = 0.05  # chance that noise stops the search too early at some candidate
 class RadiusSearch:
     """Radii tried upwards until about `outside` people lie beyond.
 
-    **Guarantees.** epsilon-DP (replace-one) for any data and any fixed or released centre: one
+    **Guarantees.** epsilon-DP (replace-one) for any data and any fixed or released center: one
     noisy threshold, noisy counts of people outside growing balls, one answer, then it ends.
     """
 
@@ -42,7 +42,7 @@ class RadiusSearch:
 
     @property
     def mechanism(self) -> FirstBelow:
-        words = "each count of persons beyond, by one (above a noisy threshold, one answer)"
+        words = "each count of people beyond, by one (above a noisy threshold, one answer)"
         return FirstBelow("private radius", self.outside, self.epsilon, REPLACE_ONE, words)
 
     @property

@@ -1,4 +1,4 @@
-"""The exponential mechanism over a cover of the mean's neighbourhood: pure DP for d <= 3.
+"""The exponential mechanism over a cover of the mean's neighborhood: pure DP for d <= 3.
 
 A candidate loses if, in some direction, enough people lie beyond it; its score is the number of
 people that would have to change for it to lose. Scores are computed on integers, where one person

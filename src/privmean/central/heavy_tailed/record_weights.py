@@ -1,4 +1,4 @@
-"""Persons with different, private numbers of records: public weights and radii by number.
+"""People with different, private numbers of records: public weights and radii by number.
 
 The rules extend Agarwal et al. (2024), who treat equal numbers of records; see
 docs/proofs/heavy-tails-weights.md.

@@ -55,8 +55,8 @@ def estimate(
 
     Notes
     -----
-    The radius assumes that people are independent, clients are honest, and epsilon is unrelated to
-    the value. Equal weights need no unrelated epsilon. With tested weights the test may miss a
+    The radius assumes that people are independent, clients are honest, and epsilon is independent
+    to the value. Equal weights need no independent epsilon. With tested weights the test may miss a
     relation; `unseen` says how large.
 
     Examples

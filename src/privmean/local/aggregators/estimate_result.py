@@ -163,7 +163,7 @@ class Estimate(HasOutput):
     def noise_interval(self, level: float = 0.95) -> Interval:
         """Approximate interval for the mean of the very people who reported.
 
-        Privacy noise alone, and what uneven weights make of the differences between people.
+        Privacy noise only, and what uneven weights make of the differences between people.
         """
         half = self._half(self.noise, level)
         return self._interval(half, level, "noise_interval", "the known law of the reports")

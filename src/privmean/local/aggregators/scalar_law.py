@@ -186,7 +186,7 @@ def laplace_chernoff(
     beta: float,
     sigma: float = 1.0,
 ) -> float:
-    """Discrete Laplace reports: the Chernoff bound, minimised over its one parameter.
+    """Discrete Laplace reports: the Chernoff bound, minimized over its one parameter.
 
     sigma: the values' standard deviation is at most this (1: any values).
     """

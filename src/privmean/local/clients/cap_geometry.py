@@ -66,7 +66,7 @@ def shrinkage(epsilon: float, cap: float, dimension: int) -> float:
 
 
 def best_cap(epsilon: float, dimension: int) -> float:
-    """The cap that maximises `shrinkage`, by golden section (the function has one top)."""
+    """The cap that maximizes `shrinkage`, by golden section (the function has one top)."""
     ratio = (math.sqrt(5) - 1) / 2
     low, high = 0.0, min(0.999, 1.5 * math.sqrt(2 * (epsilon + 2) / dimension))
     for _ in range(60):

@@ -44,7 +44,7 @@ def direction(round_: Round, nonce: bytes, number: int) -> list[float]:
 def closest_set(heights: list[float], size: int) -> list[int]:
     """The `size` candidates nearest the pole, from the heights of the directions above it.
 
-    Always exactly that many, whatever the heights are: the promise needs no more.
+    Always exactly that many, whatever the heights are: the guarantee needs no more.
     """
     order = sorted(range(len(heights)), key=lambda i: (-abs(heights[i]), i))
     return [2 * i + (heights[i] < 0) for i in order[:size]]

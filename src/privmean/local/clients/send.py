@@ -99,7 +99,7 @@ def send(
     """Send binary reports in one request; the receipt of the server.
 
     round_: the round, or its identifier in hexadecimal. Sends the same bytes again after an error,
-    with growing pauses; the server recognises them: nothing counts twice. Raises NotSent.
+    with growing pauses; the server recognizes them: nothing counts twice. Raises NotSent.
     """
     if len(reports) > LARGEST_BODY:
         raise ArgumentError(

@@ -32,7 +32,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 
 @dataclass(frozen=True)
 class Rows:
-    """Persons on the lattice of every metric; usable: those whose values are on it."""
+    """People on the lattice of every metric; usable: those whose values are on it."""
 
     metrics: Sequence[Metric]
     usable: Flags
@@ -40,7 +40,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class FilteredMean:
-    """Persons with enough friends, at random; their number; and, if it is large enough, their mean.
+    """People with enough friends, at random; their number; and, if it is large enough, their mean.
 
     shares: of the mean's precision, one a metric. noisy, sampled: set for those filters, else the
     basic one runs. parts: every person takes part with probability 1/parts, by a secret coin.

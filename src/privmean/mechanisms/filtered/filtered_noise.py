@@ -22,7 +22,7 @@ class FilterCalibration:
     """Noise of one filtered mean.
 
     count_steps: lattice steps a person; count_scale: noise of the count in steps; threshold: steps
-    taken off; multiplier: s; losses: the bill of the whole filtered mean (filter included).
+    taken off; multiplier: s; losses: the accounting of the whole filtered mean (filter included).
     law: "gaussian" or "laplace" (the published form) for the count.
     """
 

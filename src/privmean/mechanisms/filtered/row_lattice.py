@@ -90,7 +90,7 @@ def rotate(x: Floats, rotation: Floats, step: float) -> Floats:
 
 @dataclass(frozen=True)
 class Metric:
-    """Persons are close if their lattice points are at most `radius` steps apart."""
+    """People are close if their lattice points are at most `radius` steps apart."""
 
     points: Integers
     radius: int = RADIUS
