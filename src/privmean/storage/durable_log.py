@@ -93,7 +93,7 @@ class DurableLog:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
             try:
                 if instead:
-                    draft.chmod(real.stat().st_mode & 0o7777)
+                    _let_same_use(draft, real)
                 identity, last = _fill(draft, kind, entries, instead)
                 _name(draft, real, instead=bool(instead))
             finally:
@@ -405,6 +405,17 @@ def _fill(draft: Path, kind: str, entries: Iterable[bytes], identity: str) -> tu
     finally:
         link.close()
     return identity, chain.last
+
+
+def _let_same_use(draft: Path, real: Path) -> None:
+    """Who may use the one may use the other, as far as the process may say so."""
+    found = real.stat()
+    if hasattr(os, "chown"):
+        for owner in (found.st_uid, -1):
+            with contextlib.suppress(OSError):
+                os.chown(draft, owner, found.st_gid)
+                break
+    draft.chmod(found.st_mode & 0o7777)
 
 
 def _name(draft: Path, path: Path, *, instead: bool) -> None:
