@@ -64,6 +64,7 @@ SMALL = {
 # scripts that two runs do not make quick: they are left after SECONDS, if nothing went wrong
 LONG = {
     "ledger_charge": ("--before {src}/..", "whole processes"),
+    "stream_step": ("--before {src}/..", "whole processes"),
     "wrong_uses": ("", "commands run in processes of their own"),
     "anisotropic": ("--quick", "dimension 10,000"),
     "audit_calls": ("--minutes 1", "calls over every source"),
@@ -120,6 +121,7 @@ LEFT_OUT = {
     "collector_hostile": "serves a collector to 10 hostile clients: 10 s",
     "continual_kill": "kills processes for 6 s; tests/streams has its cases",
     "engines": "needs the environment of `make engines`, which runs it",
+    "fault_machine": "kills processes; tests/storage/test_faults.py",
     "file_to_number": "spawns a pool of processes; its audit is tried in tests/auditing",
     "fuzz": "runs the test suite with fresh cases; tests/benchmarks/test_fuzz.py",
     "gee_figures": "needs statsmodels; what it found is kept in a file",
@@ -131,6 +133,7 @@ LEFT_OUT = {
     "plans": "a module",
     "prints_beside": "needs statsmodels in an environment of its own",
     "report": "a module",
+    "restorer": "starts processes; tests/storage/test_faults.py",
     "review": "runs ten commands of an hour; tests/benchmarks/test_review.py",
     "small_table": "a hundred processes: the start of each is what it measures",
     "speed": "a process per case; tests/benchmarks/test_speed_suite.py",

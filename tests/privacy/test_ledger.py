@@ -437,7 +437,7 @@ ledger = Ledger(sys.argv[1])
 made = 0
 try:
     while True:
-        ledger.charge(Budget(epsilon=0.05), "replace-one", label=sys.argv[2])
+        ledger.charge(Budget(epsilon=float(sys.argv[2])), "replace-one")
         made += 1
 except BudgetExceededError:
     print(made)
@@ -449,9 +449,9 @@ def test_processes_that_write_at_once_never_overspend(tmp_path):
     Ledger(path, epsilon=2.0)
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(i)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", WRITER, str(path), "0.05"], stdout=subprocess.PIPE, text=True
         )
-        for i in range(4)
+        for _ in range(4)
     ]
     made = [int(writer.communicate()[0]) for writer in writers]
     assert [writer.returncode for writer in writers] == [0] * 4
@@ -484,7 +484,7 @@ def test_a_process_killed_at_any_point_leaves_a_ledger_that_can_be_read(tmp_path
     counts = []
     for wait in (0.0, 0.01, 0.03, 0.06):
         writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), "x"], stdout=subprocess.DEVNULL
+            [sys.executable, "-c", WRITER, str(path), "0.001"], stdout=subprocess.DEVNULL
         )
         start = len(Ledger(path).entries)
         while len(Ledger(path).entries) == start:
@@ -494,7 +494,7 @@ def test_a_process_killed_at_any_point_leaves_a_ledger_that_can_be_read(tmp_path
         writer.wait()
         ledger = Ledger(path)
         counts.append(len(ledger.entries))
-        assert ledger.spent().epsilon == Fraction(1, 20) * counts[-1]
+        assert ledger.spent().epsilon == Fraction(1, 1000) * counts[-1]
     assert counts == sorted(counts)
 
 

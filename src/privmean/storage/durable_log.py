@@ -97,8 +97,8 @@ class DurableLog:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
             try:
                 if instead:
-                    draft.chmod(real.stat().st_mode & 0o7777)
-                if real.exists() and not instead:
+                    _let_same_use(draft, real)
+                elif real.exists():
                     raise FileExistsError
                 identity, last = _fill(draft, kind, entries, instead)
                 _witnessed(identity, last)  # first: what has a name is known
@@ -418,6 +418,17 @@ def _witnessed(identity: str, last: Seen) -> None:
     if seen is None or seen.number < last.number:
         witness.note(last, durable=True)
     witness.close()
+
+
+def _let_same_use(draft: Path, real: Path) -> None:
+    """Who may use the one may use the other, as far as the process may say so."""
+    found = real.stat()
+    if hasattr(os, "chown"):
+        for owner in (found.st_uid, -1):
+            with contextlib.suppress(OSError):
+                os.chown(draft, owner, found.st_gid)
+                break
+    draft.chmod(found.st_mode & 0o7777)
 
 
 def _name(draft: Path, path: Path, *, instead: bool) -> None:
