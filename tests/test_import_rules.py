@@ -53,8 +53,8 @@ def up_to(last):
 # apart: a room, and all that it may import
 APART = {
     "streams": {
-        "errors", "lazy_imports", "output", "validate", "storage", "noise", "privacy", "data",
-        "mechanisms", "inference",
+        "errors", "lazy_imports", "output", "plurals", "validate", "storage", "noise", "privacy",
+        "data", "mechanisms", "inference",
     },
     "local": {
         "errors", "_version", "array_types", "lazy_imports", "output", "strict_json", "signatures",
