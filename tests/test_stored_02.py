@@ -12,6 +12,8 @@ import privmean as pm
 from cli_runner import shell
 from privmean.inference.status import OLD_STATUSES
 from privmean.local import Client, Ledger, Round
+from privmean.local.collector.store import Offer, Store
+from privmean.local.vectorized import randomize_many
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams.buffered_toeplitz import Buffered
 
@@ -105,6 +107,29 @@ def test_a_stream_resumes_with_equal_answers(tmp_path, name, kind, given):
     with kind(state=tmp_path / name, **given) as again:
         assert [item.to_dict() for item in again.releases()] == everything
         assert numbers(everything)[: len(old)] == numbers(EXPECTED[name])
+
+
+def test_a_collector_counts_the_same_reports_and_takes_more(tmp_path):
+    for file in ("collector", "collector.seen"):
+        shutil.copy(STORED / file, tmp_path)
+    round_ = Round.from_dict(EXPECTED["collector"]["round"])
+    address = f"sqlite:///{tmp_path / 'collector'}"
+    for more in (0, 5):
+        store = Store(address)
+        store.register([round_])
+        assert store.tally(round_).to_bytes().hex() == EXPECTED["collector"]["tally"]
+        store.write([Offer(randomize_many(round_, np.full(more, 7.0), epsilon=1))])
+        assert store.tally(round_).reports == EXPECTED["collector"]["reports"] + more
+        store.close()
+
+
+def test_an_old_copy_of_a_collector_s_file_is_refused(tmp_path):
+    shutil.copy(STORED / "collector", tmp_path)
+    identity, number, mark = (STORED / "collector.seen").read_text().split()
+    later = f"{identity} {int(number) + 1:020d} {mark}\n"
+    (tmp_path / "collector.seen").write_text(later)
+    with pytest.raises(pm.PrivmeanError, match="old copy"):
+        Store(f"sqlite:///{tmp_path / 'collector'}")
 
 
 def test_a_client_ledger_sends_the_same_report_and_keeps_its_limit(tmp_path):
