@@ -1,6 +1,6 @@
 """kill -9 at random moments, again and again, and compare what was published, and its copies.
 
-Streams, withhold-release, client ledgers and the collector's store work in forks of this process
+Streams, withhold-release, both ledgers and the collector's store work in forks of this process
 that are killed amid new work. At each kill the state is copied, the file alone and all files, and
 the run goes on from one of them; now and then the disk is full or a second process tries to open.
 What was published must never change and never be missing, and at the end nothing may be missing.
@@ -17,16 +17,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from killing import Collecting, Count, Reporting, Running, Withholding, Work, run
+from killing import Charging, Collecting, Count, Reporting, Running, Withholding, Work, run
 from report import publish, table
 
 SEGMENT = 50  # kills of one state file, then a new one
 PLACES = ("running", "the file", "all files")
 WORKS: list[tuple[int, Callable[[Path, random.Random, int], Work]]] = [
-    (350, lambda folder, rng, kills: Running(folder, rng, 40 * kills, 1)),
-    (350, lambda folder, rng, kills: Running(folder, rng, 60 * kills, 5)),
-    (350, lambda folder, rng, kills: Withholding(folder, rng, 40 * kills)),
+    (250, lambda folder, rng, kills: Running(folder, rng, 40 * kills, 1)),
+    (200, lambda folder, rng, kills: Running(folder, rng, 60 * kills, 5)),
+    (250, lambda folder, rng, kills: Withholding(folder, rng, 40 * kills)),
     (200, lambda folder, rng, kills: Reporting(folder, rng, 12 * kills)),
+    (100, lambda folder, rng, kills: Charging(12 * kills)),
     (200, lambda folder, rng, kills: Collecting(folder, rng, 12 * kills)),
 ]
 
