@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from privmean.errors import PrivmeanWarning
+from privmean.storage.file_io import sync_folder
 
 EVERY = 1.0  # seconds between two times that a note reaches the disk
 RETRY = 0.005
@@ -93,6 +94,8 @@ class Witness:
             if durable or now - self._synced >= EVERY:
                 os.fsync(self._handle)
                 self._synced = now
+            if durable:
+                sync_folder(self.path.parent)
 
     def _places(self) -> list[Seen | None]:
         """What both places hold."""
