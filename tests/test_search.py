@@ -8,7 +8,6 @@ import pytest
 import privmean as pm
 from privmean.bisection import smallest_int, smallest_real
 from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed.heavy_tailed_mean import persons_for_error
 from privmean.cli.app import run
 from statistics_kit import planned
 
@@ -83,8 +82,7 @@ def test_every_way_of_asking_for_persons_ends():
         for persons in (1, 2, 4, 8, 9, 11):
             with pytest.raises(pm.InfeasibleError, match="Provide"):
                 pm.plan(question, n=persons, epsilon=1.0)
-        few = pm.required_n(question, target_error=0.3, guess_sd=1.0, epsilon=1.0)
-        assert persons_for_error(pm.HeavyTailedMean(moment), 10.0, pm.Budget(epsilon=1.0)) <= few
+        assert pm.required_n(question, target_error=0.3, guess_sd=1.0, epsilon=1.0) > 11
         with pytest.raises(pm.ArgumentError, match="not reached"):
             pm.required_n(pm.Mean(), target_error=1e-9, guess_sd=1.0, epsilon=1.0)
         plan = planned(DefaultMean(), pm.Budget(epsilon=1.0), persons=3000)

@@ -28,7 +28,6 @@ PANEL = "nlswork.parquet"
 # scripts that end by themselves, and what makes them small
 SMALL = {
     "arms": "--runs 2",
-    "boxes": "--quick",
     "change": "",
     "collector_reads": "--quick",
     "continual_peer": "--quick",

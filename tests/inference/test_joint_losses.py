@@ -18,7 +18,6 @@ import pytest
 from privmean.central.default_outliers import with_missing
 from privmean.data.person_table import IntervalSums
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.group_spread import group_sensitivity, group_spread
 from privmean.mechanisms.ratio_sums import Answers
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import drawn_sums
@@ -235,29 +234,3 @@ def test_matrix_of_second_moments_is_free_beside_a_vector():
     c = np.linspace(-1, -0.9, 1001)  # on the sphere: 2 - 2c + lambda^2 * 2 (1 - c^2)
     assert (2 - 2 * c + 0.5 * 2 * (1 - c**2)).max() <= 4 + 1e-12
     assert (2 - 2 * c + 0.51 * 2 * (1 - c**2)).max() > 4
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_group_spread_sensitivity_by_brute_force(size):
-    k = 6
-    reach = k * (size - 1)
-    change = max(
-        abs((rest + a) ** 2 // size - (rest + b) ** 2 // size)
-        for rest in range(-reach, reach + 1)
-        for a in range(-k, k + 1)
-        for b in range(-k, k + 1)
-    )
-    allowed = group_sensitivity(k, size)
-    assert change <= allowed
-    assert change >= 0.9 * (allowed - 2)
-    if size == 1:  # 4 - 4/n_g alone would give no noise at all
-        assert 4 * k * k - 4 * k * k // size < change
-
-
-def test_group_spread_pays_its_share():
-    noise = Zero()
-    sizes = [3] * 20
-    spread = group_spread([2] * 20, sizes, steps=5, epsilon=EPSILON, noise=noise)
-    assert spread.loss.pure == EPSILON
-    assert noise.scales == [(spread.loss.sensitivity * 2**20) / EPSILON]  # on a lattice of 2^-20
-    assert spread.total * 25 == pytest.approx(20 * (4 // 3))

@@ -17,7 +17,6 @@ from privmean.data.person_table import ClipInterval
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.gaussian_sums import COARSE, FINEST, GaussianSums, lattice_bits
-from privmean.mechanisms.group_spread import group_spread
 from privmean.mechanisms.k_norm import LARGEST_DIMENSION
 from privmean.mechanisms.laplace_sums import JointLaplace
 from privmean.mechanisms.minimum_loss import SMALLEST_LOSS
@@ -121,14 +120,6 @@ def test_pure_vector_sums_are_refused_where_they_are_billed(law):
             assert sums.coordinate_scale <= LARGEST_SCALE
             if power in (-28, -26, 7) and dimension < 9:
                 sums.draw(([5] * dimension, 3), ExactNoise())
-
-
-def test_the_spread_between_groups_is_drawn_at_any_epsilon():
-    """Its sensitivity is a square of grid steps: 2^44 of them."""
-    epsilon = Fraction(1, 10**6)
-    spread = group_spread([0] * 20, [3] * 20, steps=2**21, epsilon=epsilon, noise=ExactNoise())
-    assert abs(spread.total) < 50 * spread.scale
-    assert spread.loss.pure == epsilon
 
 
 class Plan:

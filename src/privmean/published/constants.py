@@ -14,16 +14,12 @@ from scipy.special import ndtr
 
 from privmean.bisection import bisect
 from privmean.central.anisotropic.calibrate_filter import (
-    BAD_SHARE,
-    COUNT_SHARES,
     SAFETY,
     count_lattice,
-    infeasible,
 )
 from privmean.data.person_table import Floats
 from privmean.mechanisms.filtered.filtered_noise import FilterCalibration
-from privmean.privacy.amplification import delta_ratio, inner_epsilon
-from privmean.privacy.budget import ADD_REMOVE, Relation
+from privmean.privacy.budget import ADD_REMOVE
 from privmean.privacy.privacy_events import Approximate
 
 NODES = np.polynomial.legendre.leggauss(200)
@@ -59,22 +55,6 @@ def laplace_count(count_epsilon: float, inner: float, behind: float, bad: float)
     low, _ = bisect(small, 0.0, 10.0, 60)
     offset = math.log(1 / (2 * bad * behind)) / count_epsilon
     return LaplaceCount(count_epsilon, offset, 1 / low if low > 0 else math.inf)
-
-
-def calibrate_laplace(
-    epsilon: float, delta: float, n_guess: float, relation: Relation, *, bad: float = BAD_SHARE
-) -> LaplaceCount:
-    """The best Laplace count at `n_guess`: for comparison, the Gaussian count needs less noise."""
-    inner = inner_epsilon(epsilon, relation)
-    behind = delta / delta_ratio(epsilon, inner)
-    tried = [
-        laplace_count(float(share) * inner, inner, behind, bad)
-        for share in COUNT_SHARES
-        if math.log(1 / (2 * bad * behind)) < float(share) * inner * (n_guess - 1)
-    ]
-    if not tried:
-        raise infeasible(n_guess, epsilon, relation)
-    return min(tried, key=lambda item: item.multiplier / (n_guess - item.offset))
 
 
 @dataclass(frozen=True)

@@ -265,18 +265,3 @@ def powers(base: Floats, exponents: Floats) -> Floats:
     signs = np.where((base < 0)[None, :] & (exponents % 2 == 1)[:, None], -1.0, 1.0)
     result: Floats = size * signs
     return result
-
-
-# Fitted once for 8192 steps and kept as public constants: (most, separation, first step that
-# matters) -> (decays, weights). They serve as ready-made strategies where fitting is not wanted.
-PRESETS: dict[tuple[int, int, int], Buffered] = {
-    key: Buffered(weights, decays, label=f"buffered preset ({len(weights)} buffers)")
-    for key, decays, weights in (
-        ((1, 1, 1), (0.586817, 0.95847, 0.998248), (0.250718, 0.070237, 0.008724)),
-        ((1, 1, 10), (0.63303, 0.94564, 0.99783), (0.2333, 0.24281, 0.02276)),
-        ((1, 1, 100), (0.78576, 0.98874, 0.99898), (0.32363, 0.12213, 0.02059)),
-        ((16, 512, 1), (0.431381, 0.877738, 0.991647), (0.191942, 0.113401, 0.030453)),
-        ((16, 512, 10), (0.86429, 0.99101), (0.37414, 0.07528)),
-        ((16, 512, 100), (0.79757, 0.9928), (0.32716, 0.1358)),
-    )
-}

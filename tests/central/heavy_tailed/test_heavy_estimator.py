@@ -15,7 +15,6 @@ from privmean.central.heavy_tailed import (
     HeavyTailedMean,
     PureCover,
     RecordWeights,
-    persons_for_error,
 )
 from privmean.central.heavy_tailed.moment_intervals import highest_mean, noise_quantile
 from privmean.data.array_table import ArrayPersonTable
@@ -218,13 +217,6 @@ def test_too_few_persons_are_refused_with_the_number_that_would_do():
     for budget in (PURE, ZCDP):
         with pytest.raises(InfeasibleError, match="delta"):
             planned(HeavyTailedMean(FREE), budget, persons=1000)
-
-
-def test_planning_answers_how_many_persons():
-    n = persons_for_error(HeavyTailedMean(RANGED), 0.02, PURE)
-    assert planned(HeavyTailedMean(RANGED), PURE, persons=n).error <= 0.02
-    assert planned(HeavyTailedMean(RANGED), PURE, persons=int(0.9 * n)).error > 0.02
-    assert persons_for_error(HeavyTailedMean(FREE), 0.02, PURE) is None
 
 
 @pytest.mark.parametrize(

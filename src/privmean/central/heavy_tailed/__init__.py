@@ -1,8 +1,8 @@
 """Means of heavy-tailed data under a bounded moment, by clipping and noise."""
 
 from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
-from privmean.central.heavy_tailed.heavy_tailed_mean import HeavyTailedMean, persons_for_error
+from privmean.central.heavy_tailed.heavy_tailed_mean import HeavyTailedMean
 from privmean.central.heavy_tailed.pure_cover import PureCover
 from privmean.central.heavy_tailed.record_weights import RecordWeights
 
-__all__ = ["BoundedMoment", "HeavyTailedMean", "PureCover", "RecordWeights", "persons_for_error"]
+__all__ = ["BoundedMoment", "HeavyTailedMean", "PureCover", "RecordWeights"]

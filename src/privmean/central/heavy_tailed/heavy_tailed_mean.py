@@ -219,21 +219,3 @@ class HeavyTailedMean:
             f"{budget.describe()}",
             f"provide at least about {needed} people, a larger epsilon, or a narrower public range",
         )
-
-
-def persons_for_error(
-    estimator: HeavyTailedMean,
-    error: float,
-    budget: Budget,
-    *,
-    dimension: int = 1,
-    relation: Relation = REPLACE_ONE,
-) -> int | None:
-    """About the smallest number of people whose planned error (l2, rms) is at most `error`."""
-    wanted = validate.positive("error", error)
-
-    def enough(n: int) -> bool:
-        found = estimator.attempt(budget, n, dimension, relation)
-        return found is not None and found.error <= wanted
-
-    return smallest_int(enough, most=LARGEST_SEARCH, within=CLOSE)
