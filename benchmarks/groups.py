@@ -178,7 +178,7 @@ def _one_size(study: Study, epsilon: float, seed: int) -> np.ndarray:
 def _own(study: Study, epsilon: float, seed: int) -> np.ndarray:
     """A default mean for each group alone, at epsilon over the groups a person counts in."""
     p = study.pairs
-    each = epsilon / p.weights.most
+    each = epsilon / p.weights.max_groups
     budget = Budget(epsilon=each, neighbors=ADD_REMOVE)
     found = np.full(len(p.keys), np.nan)
     for g in range(len(p.keys)):
@@ -203,7 +203,7 @@ def _wide(study: Study, epsilon: float, seed: int) -> np.ndarray:
     )
     cells = GroupCells(
         "wide", ADD_REMOVE, tuple(box.steps for box in boxes), p.weights.parts,
-        min(p.weights.most, groups), 3 * groups, Fraction(epsilon),
+        min(p.weights.max_groups, groups), 3 * groups, Fraction(epsilon),
     )  # fmt: skip
     a, b, c = cells.draw(cells.exact(boxes, p.group_sums(boxes)), SimulatedNoise(seed)).T
     share = np.clip((a - c) / np.maximum(a + b + c, 3 * float(cells.scale)), -1, 1)
@@ -213,7 +213,7 @@ def _wide(study: Study, epsilon: float, seed: int) -> np.ndarray:
 def by_class(study: Study, epsilon: float, found: np.ndarray) -> list[float]:
     """Root mean square over runs and over the groups of each class."""
     size, _, _ = study.truth
-    signal = size * epsilon / min(study.pairs.weights.most, len(size))
+    signal = size * epsilon / min(study.pairs.weights.max_groups, len(size))
     result = []
     for low, high in CLASSES:
         groups = (signal >= low) & (signal < high)
@@ -231,7 +231,7 @@ def coverage(study: Study, epsilon: float, runs: int, seed: int) -> dict[str, fl
     Silent: an interval of status "ok" that misses (worst group: over its rows of that status)."""
     size, mean, se = study.truth
     rng = np.random.default_rng(seed)
-    signal = size * epsilon / min(study.pairs.weights.most, len(size))
+    signal = size * epsilon / min(study.pairs.weights.max_groups, len(size))
     groups = np.flatnonzero(signal >= 60)
     plan = _planned(study, epsilon)
     held, said = np.zeros(len(groups)), np.zeros(len(groups))

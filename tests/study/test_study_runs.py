@@ -159,7 +159,9 @@ def test_a_run_killed_for_good_goes_on_in_another_process(place):
 
 
 def full(*_):
-    raise sqlite3.OperationalError("database or disk is full")
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    raise error
 
 
 def test_an_answer_that_cannot_be_kept_is_not_seen(place, monkeypatch, capsys):
