@@ -98,7 +98,7 @@ def own_arms(release: Release, interval: Interval) -> tuple[float, float]:
         part, allowed = max(arm / farther, LEAST_ARM), made.allowance
         less = replace(
             allowed, total=part * allowed.total, scale=part * allowed.scale,
-            reach=part * allowed.reach,
+            largest_excess=part * allowed.largest_excess,
         )  # fmt: skip
         one = replace(made, allowance=less).interval(interval.level, None)
         ends.append((one.lower, one.upper)[k][0])

@@ -108,7 +108,7 @@ def as_said(way: str):
         low, high = (
             ENDS(sums, level, design_effect, replace(
                 allowance, total=allowance.total * arm, scale=allowance.scale * arm,
-                reach=allowance.reach * arm,
+                largest_excess=allowance.largest_excess * arm,
             ))
             for arm in arms
         )  # fmt: skip

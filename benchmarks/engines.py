@@ -236,7 +236,7 @@ def child(home: str, what: str, path: str, tables: int) -> dict[str, object]:
         turns = []
         for _ in range(TURNS):
             seconds = []
-            for run in (timed.plain, timed.n, timed.private):
+            for run in (timed.plain, timed.persons, timed.private):
                 start = timed.used()
                 run()
                 seconds.append(timed.used() - start)

@@ -97,7 +97,7 @@ class Study:
         p = self.pairs
         return replace(
             p, group=p.group[rows], values=(p.values[0][rows],), weight=p.weight[rows],
-            mass=p.mass[rows], persons=len(persons), known=len(persons), _cache={},
+            mass=p.mass[rows], n=len(persons), known=len(persons), _cache={},
         )  # fmt: skip
 
 
