@@ -59,6 +59,19 @@ def test_after_each_commit_the_file_alone_holds_everything(tmp_path):
     store.close()
 
 
+def test_a_process_goes_on_after_another_one_folded_the_entries(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "MOST", 6)
+    round_ = mean_round(0, 10, epsilon=1, persons=1000)
+    stores = [opened(tmp_path / "r.db") for _ in range(2)]
+    stores[0].register([round_])
+    for store in (*stores, *[stores[0]] * 20, stores[1]):
+        store.write([Offer(make_reports(round_, 3))])
+    assert stores[1].tally(round_).reports == 69
+    for store in stores:
+        store.close()
+    assert held(tmp_path / "r.db", round_).reports == 69
+
+
 @pytest.mark.parametrize("names", [True, False])
 def test_a_new_file_leaves_nothing_beside_it_but_its_journal(tmp_path, monkeypatch, names):
     def refuse(*_):

@@ -46,9 +46,15 @@ class Chain:
         self._execute = execute
         self.last = self.base = Seen(0, "")
 
-    def behind(self, execute: Execute) -> None:
-        """Go on within another transaction."""
+    def behind(self, execute: Execute) -> Seen:
+        """Go on within another transaction: after `last`, or after all that others have replaced
+        meanwhile. What is read next follows that."""
         self._execute = execute
+        rows = execute("SELECT base, digest FROM privmean_log", ())
+        self.base = Seen(*rows.fetchone())
+        if self.base.number > self.last.number:
+            self.last = self.base
+        return self.last
 
     def make(self, kind: str, identity: str = "") -> str:
         """New tables, empty; the identity that they have from now on."""

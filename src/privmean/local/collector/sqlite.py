@@ -122,8 +122,7 @@ class SqliteFile:
             witness.lock(None)  # until the note of this commit, no other commit comes between
             try:
                 link.exec_driver_sql("BEGIN IMMEDIATE")
-                chain.behind(_executing(link))
-                before, digests = chain.last, {}
+                before, digests = chain.behind(_executing(link)), {}
                 for entry in chain.news():
                     digests[entry.number] = entry.digest
                 seen = witness.read()
