@@ -306,6 +306,27 @@ def test_a_state_with_other_draws_is_refused(tmp_path):
         stream(Silent(), state=tmp_path / "s")
 
 
+def test_a_stream_that_goes_on_searches_no_strategy(tmp_path, monkeypatch):
+    settings = {
+        "max_records": 4, "bounds": (0, 1), "epsilon": 1.0, "delta": 1e-6, "persons": 20,
+        "state": tmp_path / "s", "noise": SimulatedNoise(1),
+    }  # fmt: skip
+    with WithholdRelease(**settings) as first:
+        first.extend(["a", "b"], [0.5, 0.25])
+        plan = first.plan.describe()
+
+    def searched(*_: object, **__: object) -> None:
+        raise AssertionError("searched again")
+
+    monkeypatch.setattr("privmean.streams.withhold_plan.fit_scaled", searched)
+    with WithholdRelease(**settings) as again:
+        assert again.arrivals == 2
+        assert again.plan.describe() == plan
+    monkeypatch.undo()
+    with pytest.raises(ArgumentError, match="other settings"):
+        WithholdRelease(**{**settings, "epsilon": 2.0})
+
+
 # --- levels that wait for an interval -----------------------------------------------------------
 
 

@@ -131,7 +131,7 @@ def plan_levels(
     interval_share: float = 0.25,
     beta: float = 0.05,
     late: float = 0.0,
-    strategy: Strategy | None = None,
+    strategy: Strategy | Lattice | None = None,
 ) -> WithholdPlan:
     """Plan a withhold-release stream.
 
@@ -155,7 +155,8 @@ def plan_levels(
         Noise of the levels: sigma_l^2 proportional to width^-late; 0 favors early steps, 1 the
         end.
     strategy
-        For the sums of each level; by default the best found for one participation.
+        For the sums of each level, or its integer form that a plan has; by default the best found
+        for one participation.
 
     Source: Kalinin, Najar, Roth and Lampert (2026), Algorithms 2 to 4, with joint accounting;
     proofs/continual-withhold-release.md.
@@ -185,18 +186,20 @@ def plan_levels(
         widths, half, budget, sd=sd, share=interval_share, beta=beta, persons=persons
     )
     design = persons or DESIGN_PERSONS
-    chosen = strategy or fit_scaled(ONCE, design, RMSE, buffers=3)
     weights = [width**late for width in widths]
     shares = [math.sqrt(weight / sum(weights)) for weight in weights]  # mu_l/mu
-    lattice = on_lattice(
-        chosen,
-        ONCE,
-        persons,
-        rows_a_step=1,
-        mu=budget.gaussian_mu() * min(shares) / (4 * math.sqrt(d)),
-        movement=2,
-        delta=None if budget.rho is not None else budget.delta,
-    )
+    if isinstance(strategy, Lattice):
+        lattice = strategy
+    else:
+        lattice = on_lattice(
+            strategy or fit_scaled(ONCE, design, RMSE, buffers=3),
+            ONCE,
+            persons,
+            rows_a_step=1,
+            mu=budget.gaussian_mu() * min(shares) / (4 * math.sqrt(d)),
+            movement=2,
+            delta=None if budget.rho is not None else budget.delta,
+        )
     fixed = [loss for group in searches for item in group for loss in item.events]
     mechanisms = _mechanisms(lattice, d, widths, shares=shares, budget=budget, fixed=fixed)
     levels = tuple(

@@ -14,6 +14,7 @@ from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Noise
 from privmean.streams import confidence_bands as bands
 from privmean.streams.coerce_records import person_name
+from privmean.streams.integer_strategy import Lattice
 from privmean.streams.merge_bins import bin_averages, cover
 from privmean.streams.power_series import Floats
 from privmean.streams.prefix_sums import NoisyPrefixSums
@@ -135,10 +136,22 @@ class WithholdRelease(Journaled[WithholdPlan]):
                 "cannot be combined with other settings",
                 "give the settings instead",
             )
-        self.plan = plan_levels(**settings) if plan is None else plan
+        made = [] if plan is None else [plan]
         source: Noise = source_of(noise)
+
+        def planned() -> dict[str, Any]:
+            if not made:
+                made.append(plan_levels(**settings))
+            return {"lattice": made[0].levels[0].mechanism.lattice.to_dict()}
+
         self._start(source)
-        self._remember(state, settings, source, kind="withhold-release", moved=moved)
+        stored = self._remember(
+            state, settings, source, kind="withhold-release", moved=moved, more=planned
+        )
+        if not made:  # the search for a strategy takes seconds: what it found is in the state
+            found = Lattice.from_dict(stored["lattice"])
+            made.append(plan_levels(**{**settings, "strategy": found}))
+        self.plan = made[0]
         self._levels = [_OpenLevel(item, self.plan, self._noise) for item in self.plan.levels]
         for item in self._levels:
             if not item.level.searches:
