@@ -29,7 +29,6 @@ ESTIMATORS = [
     pm.AnisotropicMean(),
     pm.AnisotropicMean(1.0),
     pm.GroupMeans(keys=(("a",), ("b",))),
-    pm.TwoArms(keys=(("a",), ("b",))),
     pm.PrivateScale(),
     pm.FixedDesign((0, 10), cells=5),
     VarianceSearch(0.1, 10),

@@ -23,6 +23,7 @@ NAMES = {
     "MeanStreams": "GroupMeanStream",
     "ValuesRelease": "MultiValueRelease",
     "AsPublished": "Use privmean.published.AsPublished",
+    "TwoArms": "Use pm.Compare(..., arms=..., membership='public')",
     "VarianceAsPublished": "Use privmean.published.VarianceAsPublished",
     "plan_mean": "Use pm.plan(pm.Mean(...), ...)",
     "random_effects_mean": "Use pm.mean(..., clustering=pm.RandomEffects(...))",
