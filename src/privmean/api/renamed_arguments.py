@@ -36,6 +36,7 @@ _ENTROPY = "Releases use system entropy; in tests pass noise=pm.SimulatedNoise(1
 _METHOD = "method=pm.{}"
 _BOUNDS = ("bounds=(lower, upper)", "within=(smallest, largest)", "Give limits in the assumption")
 _LEVEL = ("level=0.95",)
+_FOUND = "Remove it: clipping bounds are found privately"
 
 # keywords of functions and classes: old or usual -> new, new=form, or a sentence
 KEYWORDS: dict[str, tuple[str, ...]] = {
@@ -82,6 +83,9 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "resolution": ("Use pm.ask(table, pm.Mean(..., resolution=...), ...)",),
     "smallest": ("within=(smallest, largest)", *_BOUNDS),
     "largest": ("within=(smallest, largest)", *_BOUNDS),
+    # gone
+    "near": ("bounds=(lower, upper)", _FOUND),
+    "complete": (_FOUND,),
     # usual elsewhere
     "range": ("coefficient_bounds", *_BOUNDS),
     "lower": _BOUNDS,
