@@ -17,13 +17,13 @@ NAMES = {
     "Machine": "Resources",
     "Errors": "WorkingErrors",
     "Magnitudes": "PrivateScale",
+    "TwoArms": "Use pm.Compare(..., arms=..., membership='public')",
     "Anisotropic": "AnisotropicMean",
     "HeavyTailed": "HeavyTailedMean",
     "Winsorized": "WinsorizedMean",
     "MeanStreams": "GroupMeanStream",
     "ValuesRelease": "MultiValueRelease",
     "AsPublished": "Use privmean.published.AsPublished",
-    "TwoArms": "Use pm.Compare(..., arms=..., membership='public')",
     "VarianceAsPublished": "Use privmean.published.VarianceAsPublished",
     "plan_mean": "Use pm.plan(pm.Mean(...), ...)",
     "random_effects_mean": "Use pm.mean(..., clustering=pm.RandomEffects(...))",
@@ -33,10 +33,10 @@ _TABLE = "Use pm.Table(source, person=..., {}=...)"
 _RESOURCES = "Use pm.Table(source, person=..., resources=pm.Resources({}=...))"
 _REGRESSION = "Use pm.ask(table, pm.Regression(..., {}=...), ...)"
 _ENTROPY = "Releases use system entropy; in tests pass noise=pm.SimulatedNoise(1)"
+_FOUND = "Remove it: clipping bounds are found privately"
 _METHOD = "method=pm.{}"
 _BOUNDS = ("bounds=(lower, upper)", "within=(smallest, largest)", "Give limits in the assumption")
 _LEVEL = ("level=0.95",)
-_FOUND = "Remove it: clipping bounds are found privately"
 
 # keywords of functions and classes: old or usual -> new, new=form, or a sentence
 KEYWORDS: dict[str, tuple[str, ...]] = {
@@ -78,14 +78,13 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "residual_sd": ("assume=pm.WorkingErrors(residual_sd=...)",),
     "between_sd": ("assume=pm.WorkingErrors(residual_sd=..., between_sd=...)",),
     "coefficient_range": ("coefficient_bounds", "assume=(lower, upper)"),
+    "near": ("bounds=(lower, upper)", _FOUND),
+    "complete": (_FOUND,),
     "threshold": (_REGRESSION.format("threshold"),),
     "records": ("min_records", _REGRESSION.format("min_records")),
     "resolution": ("Use pm.ask(table, pm.Mean(..., resolution=...), ...)",),
     "smallest": ("within=(smallest, largest)", *_BOUNDS),
     "largest": ("within=(smallest, largest)", *_BOUNDS),
-    # gone
-    "near": ("bounds=(lower, upper)", _FOUND),
-    "complete": (_FOUND,),
     # usual elsewhere
     "range": ("coefficient_bounds", *_BOUNDS),
     "lower": _BOUNDS,
