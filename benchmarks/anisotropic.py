@@ -40,7 +40,6 @@ from report import publish, table
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 MU = gaussian_mu(1.0, 1e-6)
 SPAMBASE = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "spambase.parquet"
-Spectrum = Callable[[int], np.ndarray]
 
 
 def spike(d: int) -> np.ndarray:

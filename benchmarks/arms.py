@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from privmean.central.groups.group_means import GroupMeans
-from privmean.central.groups.two_arms import TwoArms
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.public_shape import PublicShape
@@ -35,15 +33,11 @@ def effect_of(sizes: tuple[int, int]) -> float:
 
 def ends(way: str, pairs: ArrayPairTable, epsilon: float, seed: int) -> list[tuple[float, float]]:
     """The interval without the allowance, and with it; everything where nothing is found."""
-    relation = REPLACE_ONE if way == "public arms" else ADD_REMOVE
+    public = way == "public arms"
+    relation = REPLACE_ONE if public else ADD_REMOVE
     budget = Budget(epsilon=epsilon, neighbors=relation)
     shape = PublicShape(pairs.columns, pairs.size() if relation == REPLACE_ONE else None)
-    if way == "public arms":
-        made: Any = TwoArms((KEYS[1], KEYS[0])).plan(budget, shape)
-        found = made.release(pairs, SimulatedNoise(seed))
-        both = [found.interval(target="clipped"), found.interval()]
-        return [(item.lower[0], item.upper[0]) for item in both]
-    made = GroupMeans(KEYS, common=True).plan(budget, shape)
+    made = GroupMeans(KEYS, public_groups=public, common=True).plan(budget, shape)
     groups = made.release(pairs, SimulatedNoise(seed)).intervals
     lines = [groups.line(SIGNS, 0.95, clipped=True), groups.line(SIGNS, 0.95)]
     return [(item.lower, item.upper) for item in lines]

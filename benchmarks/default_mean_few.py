@@ -1,10 +1,10 @@
-"""The default mean with few persons: histograms, chosen limits, and one method of both.
+"""The default mean with few persons.
 
 The ten tuning columns (persons drawn again) and five laws at n*epsilon from 60 on. Total:
 the error around the truth over that of an oracle with the true centre, the best symmetric limits
 and all of epsilon; releases without an estimate have none. Geometric means over columns and laws.
 
-    python benchmarks/default_mean_few.py [--runs 100] [--methods histograms selection]
+    python benchmarks/default_mean_few.py [--runs 100]
 """
 
 from __future__ import annotations
@@ -37,27 +37,9 @@ HARD = (
 )  # fmt: skip
 
 
-def guess(x: np.ndarray) -> float:
-    """What somebody may know of the size of values: a power of ten."""
-    size = float(np.median(np.abs(x[x != 0]))) if np.any(x) else 1.0
-    return 10.0 ** round(math.log10(size))
-
-
-def made(method: str, x: np.ndarray) -> DefaultMean:
-    if method == "histograms":
-        return DefaultMean()
-    if method == "not said to be complete":
-        return DefaultMean(limits="selection")
-    near = {"selection": None, "near right": 1.0, "near 10 x low": 0.1, "near 10 x high": 10.0}
-    factor = near[method]
-    size = None if factor is None else factor * guess(x)
-    return DefaultMean(limits="selection", near=size, complete=True)
-
-
-def cell(law: Law, n: int, method: str, runs: int) -> dict[str, float]:
+def cell(law: Law, n: int, runs: int) -> dict[str, float]:
     """Error in standard errors, root mean square and median; rates of outcomes."""
-    sample = law.draw(np.random.default_rng(9), 5000)
-    plan = planned(made(method, sample), Budget(epsilon=EPSILON), persons=n)
+    plan = planned(DefaultMean(), Budget(epsilon=EPSILON), persons=n)
     errors, statuses, covers, silent = [], Counter(), 0, 0
     for run in range(runs):
         g = np.random.default_rng([11, n, run])
@@ -84,8 +66,7 @@ def cell(law: Law, n: int, method: str, runs: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[60, 100, 156, 300, 600, 1500])
-    parser.add_argument("--methods", nargs="+", default=["histograms", "selection", "near right"])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[156, 300, 600, 1500])
     parser.add_argument("--set", choices=["columns", "hard"], default="columns")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--publish", action="store_true")
@@ -100,36 +81,28 @@ def main() -> None:
     for size in a.sizes:
         n = round(size / EPSILON)
         best = {name: best_of(law, n, EPSILON) for name, law in laws.items()}
-        shown = {}
-        for method in a.methods:
-            if size < 150 and method in ("histograms", "not said to be complete"):
-                continue
-            found = {name: cell(law, n, method, a.runs) for name, law in laws.items()}
-            owed = {name: math.sqrt(1 + best[name] ** 2) for name in laws}
-            ratio = {name: found[name]["rmse"] / owed[name] for name in laws}
-            middle = {name: found[name]["median"] / owed[name] for name in laws}
-            mean = {k: float(np.mean([item[k] for item in found.values()])) for k in
-                    ("failed", "point_mass", "covers", "silent")}  # fmt: skip
-            shown[method] = ratio
-            geometric = [
-                f"{math.exp(np.nanmean(np.log(list(item.values())))):.2f}"
-                for item in (ratio, middle)
-            ]
-            rows.append([size, method, *geometric, *(f"{v:.3f}" for v in mean.values())])
-            if a.set == "hard":
-                rows[-1].append("; ".join(f"{k} {v:.2f}" for k, v in ratio.items()))
-            print(*rows[-1], sep=" | ", flush=True)
-            print("   ", "; ".join(
-                f"{k} {v:.2f}" + (f" F{found[k]['failed']:.2f}" if found[k]["failed"] else "")
-                + (f" A{found[k]['point_mass']:.2f}" if found[k]["point_mass"] else "")
-                for k, v in ratio.items()), flush=True)  # fmt: skip
+        found = {name: cell(law, n, a.runs) for name, law in laws.items()}
+        owed = {name: math.sqrt(1 + best[name] ** 2) for name in laws}
+        ratio = {name: found[name]["rmse"] / owed[name] for name in laws}
+        middle = {name: found[name]["median"] / owed[name] for name in laws}
+        mean = {k: float(np.mean([item[k] for item in found.values()])) for k in
+                ("failed", "point_mass", "covers", "silent")}  # fmt: skip
+        geometric = [
+            f"{math.exp(np.nanmean(np.log(list(item.values())))):.2f}" for item in (ratio, middle)
+        ]
+        rows.append([size, *geometric, *(f"{v:.3f}" for v in mean.values())])
+        if a.set == "hard":
+            rows[-1].append("; ".join(f"{k} {v:.2f}" for k, v in ratio.items()))
+        print(*rows[-1], sep=" | ", flush=True)
+        print("   ", "; ".join(
+            f"{k} {v:.2f}" + (f" F{found[k]['failed']:.2f}" if found[k]["failed"] else "")
+            + (f" A{found[k]['point_mass']:.2f}" if found[k]["point_mass"] else "")
+            for k, v in ratio.items()), flush=True)  # fmt: skip
     if a.publish:
-        head = ["persons x epsilon", "method", "total", "median", "failed", "point_mass", "covers",
+        head = ["persons x epsilon", "total", "median", "failed", "point_mass", "covers",
                 "silent", *(["each"] if a.set == "hard" else [])]  # fmt: skip
         words = (
-            f"epsilon .5, {a.runs} releases a cell. Histograms: the default; selection: "
-            '`DefaultMean(limits="selection", complete=True)`; near right: with `near=` the power '
-            "of ten nearest to the size of values; covers: the truth of the mean by the printed "
+            f"epsilon .5, {a.runs} releases a cell. Covers: the truth of the mean by the printed "
             'interval; silent: "ok" and a miss.'
         )
         name = "default-mean-few" + ("" if a.set == "columns" else "-hard")

@@ -34,7 +34,7 @@ from privmean.inference import clipped_intervals as default_intervals
 from privmean.inference.laplace_normal import (
     _LAPLACE,
     _WEIGHTS,
-    allowance_half_length,
+    allowance_half_lengths,
     find_root,
     quantile,
     survival,
@@ -63,12 +63,18 @@ def oracle_half(x: np.ndarray, epsilon: float, n: int) -> float:
     return best
 
 
+def allowed_half(tau: float, rho: float, alpha: float) -> float:
+    """The half length to add to one floored noisy allowance, beside one Laplace noise."""
+    one = np.array([tau]), np.array([rho]), alpha, np.ones((1, 1))
+    return float(allowance_half_lengths(*one)[0])
+
+
 @lru_cache(maxsize=4096)
 def least_half(step_tau: int, step_rho: int, alpha: float) -> float:
     """The least length beside `h + allowance` that keeps the coverage where the noisy allowance is
     not floored: in noise scales of the value."""
     tau, rho = 2.0 ** (step_tau / 16), 2.0 ** (step_rho / 16)
-    half = allowance_half_length(tau, rho, alpha)
+    half = allowed_half(tau, rho, alpha)
     w = (LEAST * max(rho, 1.0))[:, None]
     noisy = w + rho * _LAPLACE[None, :]
 
@@ -87,7 +93,7 @@ def not_floored(sums, level, design_effect, allowance=None):
     tau = math.sqrt(sampling_variance(sums, level, design_effect, allowance)) / unit
     steps = (math.ceil(16 * math.log2(x)) for x in (tau, allowance.scale / unit))
     least = least_half(*steps, alpha)
-    usual = allowance_half_length(tau, allowance.scale / unit, alpha)
+    usual = allowed_half(tau, allowance.scale / unit, alpha)
     half = max(least, usual + allowance.total / unit) * unit / sums.n
     below, above = sums.farther
     return sums.mean - half - below, sums.mean + half + above

@@ -35,7 +35,6 @@ from privmean.published.winsorized import AsPublished
 from report import publish, table
 
 FIGURES = Path(__file__).with_name("longitudinal_figures.json")
-OPERATOR = {1: 1.0, 10: 8.51, 100: 32.5}
 LEFT = {  # (records, persons): reference
     (1, 2000): 0.166, (10, 2000): 0.150, (100, 2000): 0.055,
     (1, 10000): 7.1e-3, (10, 10000): 6.6e-3, (100, 10000): 2.4e-3,

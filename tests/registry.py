@@ -94,12 +94,6 @@ def _heavy(order: Any, bound: Any, reach: float = 0.0, **settings: Any) -> Calla
 REGISTRY: tuple[Entry, ...] = (
     Entry("default", lambda _: DefaultMean(), dimensions=(1,), octaves=True),
     Entry(
-        "default, limits chosen",
-        lambda unit: DefaultMean(limits="selection", near=unit),
-        dimensions=(1,),
-        octaves=True,
-    ),
-    Entry(
         "default, interval first",
         lambda _: DefaultMean(target="mean"),
         dimensions=(1,),

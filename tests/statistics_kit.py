@@ -13,6 +13,8 @@ import numpy as np
 from scipy import stats
 
 from plans import planned  # noqa: F401 - of benchmarks/, which runs without the tests
+from privmean.inference.laplace_normal import allowance_half_lengths, quantile
+from privmean.inference.noise_sums import bounded_quantiles
 
 ALPHA = 1e-6
 Z = float(stats.norm.isf(ALPHA / 2))  # two-sided normal limit, 4.89
@@ -22,6 +24,23 @@ def drawn_sums(mechanism, boxes, sums, noise, *, max_records=None, far=None):
     """What `ClippedSums` gives for these exact sums, without people or a bill."""
     over = mechanism.over(boxes, max_records=max_records)
     return over.draw(over.exact(sums, far), noise)
+
+
+def half_length(tau: float, alpha: float) -> float:
+    """What Lap(1) + N(0, tau^2) exceeds in absolute value with probability alpha."""
+    return quantile(alpha / 2, (1.0,), tau)
+
+
+def allowance_half_length(tau: float, rho: float, alpha: float, scales=(1.0,)) -> float:
+    """The half length of one row of `allowance_half_lengths`."""
+    one = np.array([tau], float), np.array([rho], float), alpha, np.array([scales], float)
+    return float(allowance_half_lengths(*one)[0])
+
+
+def bounded_quantile(level: float, width: float, scales, sd: float) -> float:
+    """The quantile of one row of `bounded_quantiles`."""
+    one = np.array([width]), np.array([scales], dtype=float), np.array([sd])
+    return float(bounded_quantiles(level, *one)[0])
 
 
 def assert_mean(samples, expected: float, *, slack: float = 0.0) -> None:

@@ -49,7 +49,7 @@ def test_the_example_of_a_public_name_runs_and_shows_it(name, tmp_path, monkeypa
 def test_an_example_uses_the_name_or_what_gives_it():
     given = {
         "AuditReport": "audit", "CompareRelease": "compare", "CurveRelease": "curve",
-        "EffectRelease": "compare", "TwoArms": "Compare", "MultiValueRelease": "mean",
+        "EffectRelease": "compare", "MultiValueRelease": "mean",
         "GroupMeans": "Mean", "GroupRelease": "mean", "Guarantee": "mean", "Interval": "mean",
         "QuantileRelease": "quantile", "RegressionRelease": "regress", "Release": "mean",
         "StudyPlan": "Study", "StudyRelease": "Study", "VarianceSearch": "Variance",

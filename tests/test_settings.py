@@ -20,7 +20,6 @@ from statistics_kit import planned
 MOMENT = pm.BoundedMoment(order=3, bound=2, range=(0, 10))
 ESTIMATORS = [
     pm.DefaultMean(),
-    pm.DefaultMean(limits="selection"),
     pm.BoundedMean((0, 10)),
     pm.WinsorizedMean(pm.SubGaussian(sd=1)),
     pm.HeavyTailedMean(MOMENT),
@@ -29,7 +28,6 @@ ESTIMATORS = [
     pm.AnisotropicMean(),
     pm.AnisotropicMean(1.0),
     pm.GroupMeans(keys=(("a",), ("b",))),
-    pm.TwoArms(keys=(("a",), ("b",))),
     pm.PrivateScale(),
     pm.FixedDesign((0, 10), cells=5),
     VarianceSearch(0.1, 10),

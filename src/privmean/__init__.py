@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from privmean.central.groups.group_means import GroupMeans as GroupMeans
     from privmean.central.groups.group_release import GroupRelease as GroupRelease
     from privmean.central.groups.multi_value_release import MultiValueRelease as MultiValueRelease
-    from privmean.central.groups.two_arms import TwoArms as TwoArms
     from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
     from privmean.central.heavy_tailed import HeavyTailedMean as HeavyTailedMean
     from privmean.central.heavy_tailed import PureCover as PureCover
@@ -142,7 +141,6 @@ else:
         central.groups.group_means       GroupMeans
         central.groups.compare_release        CompareRelease
         central.groups.effect_release  EffectRelease
-        central.groups.two_arms            TwoArms
         questions.compare              Compare
         questions.quantile             Quantile
         models.quantile_release        QuantileRelease

@@ -74,7 +74,7 @@ def test_without_a_call_coverage_names_what_is_missing():
                 seen |= set(of_question(question))
     missing = {kind: left.split(", ") for kind, _, _, left in covered(seen)}
     assert {"mean.membership", "compare.membership"} <= set(missing["field"])
-    assert "SignedSum" in missing["mechanism"]
+    assert "GroupSums" in missing["mechanism"]
 
 
 @pytest.mark.parametrize("blind", ["no neighbor", "no comparison"])

@@ -13,7 +13,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.central import bound_pairs as limit_pairs
 from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms.curator import TrustedCurator
@@ -162,28 +161,6 @@ def test_no_change_of_a_person_costs_more_than_epsilon_and_some_cost_it(target, 
         assert any(back for _, back, *_ in seen)  # a step back from limits
 
 
-FEW = ("one side", "several rounds", "step back", "half missing", "nobody", "new start")
-
-
-@pytest.mark.parametrize("moved", [False, True])
-@pytest.mark.parametrize(("cap", "complete"), [(None, False), (None, True), (5, False)])
-@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
-def test_with_chosen_limits_too(relation, cap, complete, moved, monkeypatch):
-    if moved:  # limits are moved by another choice whatever is counted beyond
-        monkeypatch.setattr("privmean.central.default_bounds.LOST", -1.0)
-        monkeypatch.setattr("privmean.central.default_bounds.LOST_WITHIN", -1.0)
-    worst, asked = {}, set()
-    said = {"limits": "selection", "complete": complete}
-    for table in FEW:
-        for cost, statuses in losses(table, None, relation, cap, 0, **said):
-            assert cost <= 1, table
-            worst[table] = max(cost, worst.get(table, 0))
-            asked |= statuses
-    most = max(item for table, item in worst.items() if table != "nobody")
-    assert most > 1 - Fraction(1, 10**5)  # a limit may lie a step inside its grid
-    assert any(again for _, again, *_ in asked) or not moved
-
-
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("table", ["choices", "choices at once"])
 def test_back_from_what_was_chosen_too(relation, table, monkeypatch):
@@ -194,13 +171,6 @@ def test_back_from_what_was_chosen_too(relation, table, monkeypatch):
     assert max(cost for cost, _ in found) <= 1
     assert any(choice for _, statuses in found for *_, choice in statuses)
     assert any(back for _, statuses in found for _, back, *_ in statuses)
-
-
-def test_a_twin_whose_scores_count_a_person_twice_is_caught(monkeypatch):
-    fits = limit_pairs.fits
-    monkeypatch.setattr(limit_pairs, "fits", lambda cells, asked: 2 * fits(cells, asked))
-    found = [cost for cost, _ in losses("one side", None, REPLACE_ONE, None, 0, limits="selection")]
-    assert max(found) > 1
 
 
 def test_a_twin_that_counts_a_person_twice_in_a_part_is_caught(monkeypatch):

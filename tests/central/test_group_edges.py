@@ -12,7 +12,6 @@ import pytest
 import privmean as pm
 from privmean.central.groups.group_means import GroupMeans
 from privmean.central.groups.group_release import group_release
-from privmean.central.groups.two_arms import TwoArms
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.public_shape import shape_of
@@ -57,16 +56,15 @@ def test_nothing_raises_after_the_charge(kind, way):
     made = {
         "private keys": GroupMeans(None),
         "public groups": GroupMeans(pairs.keys, public_groups=True),
-        "arms": TwoArms((("a",), ("b",))),
+        "arms": GroupMeans(pairs.keys, public_groups=True, common=True),
     }.get(way, GroupMeans(pairs.keys))
     for seed in range(3):
         plan = made.plan(budget, shape_of(pairs, relation, None))
         release = plan.release(pairs, SimulatedNoise(seed))
-        if way != "arms":
-            keys = None if way == "private keys" else [key for (key,) in pairs.keys]
-            release = group_release(
-                release, term="x", by=["key"], keys=keys, contrasts=(), later=["a - b"], shrink=True
-            )
+        keys = None if way == "private keys" else [key for (key,) in pairs.keys]
+        release = group_release(
+            release, term="x", by=["key"], keys=keys, contrasts=(), later=["a - b"], shrink=True
+        )
         str(release)
         json.dumps(release.to_dict(), allow_nan=False)
         for row in release.rows():

@@ -93,9 +93,15 @@ def subjects() -> Iterator[tuple[str, Case]]:
                     yield " | ".join(words), _registered(entry, budget, relation)
 
 
+# calls that are gone, by the call they stood before: the others keep their turns
+RETIRED = {"saying hidden key": 1}
+
+
 def called() -> Iterator[tuple[str, Case]]:
     """Every audited call on a table of usual values, under terms that go round."""
-    for number, call in enumerate(call_list.CALLS):
+    number = -1
+    for call in call_list.CALLS:
+        number += 1 + RETIRED.get(call.name, 0)
         if (
             call.rows is None and call.name != "study, everything"
         ):  # the others have all of its questions

@@ -13,10 +13,10 @@ from privmean.errors import ArgumentError
 from privmean.inference.contrasts import contrast_line, contrasts_of
 from privmean.inference.group_table import GroupTable
 from privmean.inference.laplace_normal import survival
-from privmean.inference.noise_sums import bounded_quantile, sum_quantile, sum_tail
+from privmean.inference.noise_sums import sum_quantile, sum_tail
 from privmean.inference.ratios import ratio_line
 from privmean.inference.status import LOW_PRECISION
-from statistics_kit import assert_rate
+from statistics_kit import assert_rate, bounded_quantile
 
 
 def table(estimate, sampling=0.1, scale=0.05, **more):

@@ -10,13 +10,12 @@ import pytest
 from scipy import integrate, stats
 
 from privmean.inference.laplace_normal import (
-    allowance_half_length,
     gaussian_margin,
-    half_length,
     margin,
     quantile,
     survival,
 )
+from statistics_kit import allowance_half_length, half_length
 
 
 def by_quadrature(t: float, b: float, s: float) -> float:

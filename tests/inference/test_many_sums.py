@@ -13,7 +13,6 @@ import privmean as pm
 from privmean.central.groups import group_release
 from privmean.inference import group_table, mean_interval, noise_sums
 from privmean.inference.laplace_normal import (
-    allowance_half_length,
     allowance_half_lengths,
     allowance_miss,
     find_root,
@@ -23,12 +22,12 @@ from privmean.inference.laplace_normal import (
     survival,
 )
 from privmean.inference.noise_sums import (
-    bounded_quantile,
     bounded_quantiles,
     sum_quantile,
     sum_quantiles,
     sum_tail,
 )
+from statistics_kit import allowance_half_length, bounded_quantile
 
 TAILS = [0.45, 0.3, 0.025, 1e-4, 1e-6]
 

@@ -11,7 +11,6 @@ from scipy.special import ndtr
 import statistics_kit
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import ColumnIntervals
-from privmean.inference.laplace_normal import half_length
 from privmean.inference.mean_interval import (
     ClippingBiasBound,
     ClipUnits,
@@ -26,7 +25,9 @@ from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.status import MODIFIED_TARGET, OUTLIERS_CLIPPED
 
 TAUS = np.concatenate([[0.0], np.geomspace(0.02, 80, 90)])
-HALVES = {alpha: np.array([half_length(t, alpha) for t in TAUS]) for alpha in (0.1, 0.05)}
+HALVES = {
+    alpha: np.array([statistics_kit.half_length(t, alpha) for t in TAUS]) for alpha in (0.1, 0.05)
+}
 
 
 def simulated_coverage(epsilon, tau, theta, alpha, kappa, draws=200_000, seed=3):

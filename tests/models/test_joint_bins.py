@@ -85,7 +85,7 @@ def test_one_person_moves_the_release_by_at_most_its_loss(money, relation):
     assert worst > 0.3  # a person in every bin at a limit; counts have one sign
 
 
-def testlocal_lines_reproduce_lines_and_add_up_to_one():
+def test_local_lines_reproduce_lines_and_add_up_to_one():
     at = np.array(AT)
     for used in (np.ones(5, bool), np.array([True, False, True, True, False])):
         weights = local_lines(at, 1.0, used)

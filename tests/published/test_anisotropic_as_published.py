@@ -16,12 +16,12 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.published import AnisotropicAsPublished
-from privmean.published.constants import published_radius
-from privmean.published.variance_stage import (
+from privmean.published.anisotropic import (
     group_pairs,
     group_variances,
     groups_above,
     kth_largest,
+    published_radius,
     top_columns,
     variance_bins,
     variance_of,
@@ -55,10 +55,13 @@ def test_a_name_that_moved_says_where_to(name):
 def test_where_the_published_constants_are_not_proved_they_do_not_run():
     with pytest.raises(InfeasibleError, match="add-remove"):
         planned(AnisotropicAsPublished(1.0), BUDGET, persons=3000, dimension=2)
-    with pytest.raises(InfeasibleError, match="replace-one"):
+    with pytest.raises(ArgumentError, match="replace-one"):
         planned(AnisotropicAsPublished(), BUDGET, n_guess=3000, dimension=2, relation=ADD_REMOVE)
     with pytest.raises(InfeasibleError, match="delta"):
-        planned(AnisotropicAsPublished(1.0), Budget(epsilon=1.0), persons=3000, dimension=2)
+        planned(
+            AnisotropicAsPublished(1.0), Budget(epsilon=1.0), n_guess=3000, dimension=2,
+            relation=ADD_REMOVE,
+        )  # fmt: skip
 
 
 def test_the_published_radius():
@@ -81,14 +84,14 @@ def test_published_constants_run_and_cost_more():
         dimension=40,
         relation=ADD_REMOVE,
     )
-    assert published.noise_error > 7 * tight.noise_error
+    assert published.centre.expected_noise > 7 * tight.centre.expected_noise
     rng = np.random.default_rng(3)
     made = [
         published.release(people(rng.normal(size=(4000, 40)) * sigma + 3), SimulatedNoise(k))
         for k in range(3000, 3012)
     ]
     assert not any(release.failed for release in made)
-    scores = [(item.estimate - 3) / item.intervals.noise for item in made]
+    scores = [(item.estimate - 3) / item.diagnostics["noise_sd"] for item in made]
     statistics_kit.assert_variance(np.ravel(scores), 1.0)
 
 

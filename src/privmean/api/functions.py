@@ -504,7 +504,7 @@ def compare(
     Returns
     -------
     CompareRelease or EffectRelease
-        Effect, interval and p-value; private arms also give the two means.
+        Effect, interval and p-value; two arms also give their means.
 
     Raises
     ------

@@ -17,6 +17,7 @@ NAMES = {
     "Machine": "Resources",
     "Errors": "WorkingErrors",
     "Magnitudes": "PrivateScale",
+    "TwoArms": "Use pm.Compare(..., arms=..., membership='public')",
     "Anisotropic": "AnisotropicMean",
     "HeavyTailed": "HeavyTailedMean",
     "Winsorized": "WinsorizedMean",
@@ -32,6 +33,7 @@ _TABLE = "Use pm.Table(source, person=..., {}=...)"
 _RESOURCES = "Use pm.Table(source, person=..., resources=pm.Resources({}=...))"
 _REGRESSION = "Use pm.ask(table, pm.Regression(..., {}=...), ...)"
 _ENTROPY = "Releases use system entropy; in tests pass noise=pm.SimulatedNoise(1)"
+_FOUND = "Remove it: clipping bounds are found privately"
 _METHOD = "method=pm.{}"
 _BOUNDS = ("bounds=(lower, upper)", "within=(smallest, largest)", "Give limits in the assumption")
 _LEVEL = ("level=0.95",)
@@ -76,6 +78,8 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "residual_sd": ("assume=pm.WorkingErrors(residual_sd=...)",),
     "between_sd": ("assume=pm.WorkingErrors(residual_sd=..., between_sd=...)",),
     "coefficient_range": ("coefficient_bounds", "assume=(lower, upper)"),
+    "near": ("bounds=(lower, upper)", _FOUND),
+    "complete": (_FOUND,),
     "threshold": (_REGRESSION.format("threshold"),),
     "records": ("min_records", _REGRESSION.format("min_records")),
     "resolution": ("Use pm.ask(table, pm.Mean(..., resolution=...), ...)",),

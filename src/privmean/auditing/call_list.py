@@ -147,10 +147,6 @@ SPENT: Said = (("epsilon", 20.0), ("delta", 1e-6))
 COLUMNS = DefaultMean(target="mean")
 # what brings out a status that is rare: the question, the table and the budget
 SAYING: dict[str, tuple[str, Words, str, Said]] = {
-    "incomplete": (
-        "mean", {"values": "y", "method": DefaultMean(limits="selection", complete=True)}, "gaps",
-        (("epsilon", 20.0),),
-    ),
     "hidden key": ("mean", {"values": "y", "by": "g", "contrasts": ("a - z",)}, "constant", SPENT),
     "point mass": ("mean", {"values": "y"}, "constant", SPENT),
     "rare level": (

@@ -65,9 +65,6 @@ SUBJECTS: tuple[Subject, ...] = (
     # --- the mean -----------------------------------------------------------------------------
     Subject("default", DefaultMean(), dimensions=(1,)),
     Subject("default, interval first", DefaultMean(target="mean"), dimensions=(1,)),
-    Subject("default, limits chosen", DefaultMean(limits="selection"), dimensions=(1,)),
-    Subject("default, limits chosen, complete",
-        DefaultMean(limits="selection", near=8.0, complete=True), dimensions=(1,), weight=0.5),
     Subject("default, columns", DefaultMean(), (MIXED, ZCDP), REPLACED, (2, 5), 1200, weight=0.3),
     Subject("default, columns, interval first", DefaultMean(target="mean"), (MIXED,), REPLACED,
         (4,), 1200, weight=0.3),

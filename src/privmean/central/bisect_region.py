@@ -2,7 +2,7 @@
 histogram of what is left of the budget would show too little.
 
 Candidates are 2^l equal parts of the limits for l = 0, 1, ..., and the same parts moved by
-fractions of their length. Claim and proof: docs/proofs/default-mean.md, sections 3 and 8.
+fractions of their length. Claim and proof: docs/proofs/default-mean.md, section 3.
 """
 
 from __future__ import annotations

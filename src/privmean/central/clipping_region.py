@@ -20,8 +20,7 @@ class ClippingRegion:
 
     hidden, before: as in `Reach`. count_scale: noise of a count of the histogram behind
     the limits; seen: that histogram. nulls: the noisy numbers of people without a value, and their
-    scales. first: the first round's histogram, around 0, where a round moved the origin. chosen:
-    the first limits that were chosen, where another choice may move those here (`limits_again`).
+    scales. first: the first round's histogram, around 0, where a round moved the origin.
     away: the noisy number of people that rounds left behind and its scale, where it was asked for.
     typical: about the mean of what was seen (None: not known). within: where limits were chosen
     after a new start: the location before the last choice, if that is worth going back to.
@@ -40,7 +39,6 @@ class ClippingRegion:
     nulls: tuple[tuple[float, float], ...] = ()
     first: Histogram | None = field(default=None, repr=False, compare=False)
     seen: Histogram | None = field(default=None, repr=False, compare=False)
-    chosen: tuple[float, float] | None = None
     away: tuple[float, float] | None = None
     typical: float | None = None
     within: ClippingRegion | None = None

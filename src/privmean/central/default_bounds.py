@@ -16,7 +16,6 @@ from privmean.central.clipping_region import ClippingRegion
 from privmean.central.log_histogram import BEFORE, FOUND, Histogram, read_reach
 from privmean.central.point_mass import DIGITS, contains_code, is_narrow, is_one_cell
 from privmean.central.pure_budget import PureBudgetSpender
-from privmean.central.update_region import update_bounds
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
 
@@ -40,8 +39,6 @@ PARTS = 16  # a person beyond the farther limit counts this much, one beyond the
 LEFT_BEHIND = 1 / 64  # part of the people beyond the limits, less 3 noise scales
 AWAY = 32.0  # times the longer arm: ten half octaves, more than the window of a round misses by
 APART, CERTAIN = 0.25, 8.0  # part of those beyond that are away, and noise scales of their number
-LOST = 0.1  # part of the people that limits that were chosen may leave beyond
-LOST_WITHIN = 0.05  # and limits within those
 BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits
 
 # back from limits that were chosen after a new start to those before the choice
@@ -138,9 +135,6 @@ def widened(
         count = _counted(curator, column, place, "count outside bounds again", BACK, spender, few)
     first = place.lower, place.upper
     many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons
-    lost = LOST if place.chosen == first else LOST_WITHIN
-    if place.chosen and count.n - 2 * count.scale > lost * persons:
-        return _too_many(curator, column, place, place.chosen, count, spender, lean)
     if many and place.first is not None and not lean:
         found = step_back(curator, column, place, place.first, count, spender)
         if found.counts:
@@ -164,31 +158,12 @@ def counted_from(place: ClippingRegion) -> tuple[float, float]:
     interval's length: the same people, counted nearer by, are allowed the less.
     """
     lower, upper, origin = place.lower, place.upper, place.origin
-    if lower < origin < upper or place.chosen or not place.looks:
+    if lower < origin < upper or not place.looks:
         return lower, upper
     return (
         max(lower, origin + (lower - origin) / SNUG),
         min(upper, origin + (upper - origin) / SNUG),
     )
-
-
-def _too_many(
-    curator: Curator,
-    column: int,
-    place: ClippingRegion,
-    first: tuple[float, float],
-    count: OutsideCount,
-    spender: PureBudgetSpender,
-    lean: bool,
-) -> WidenedBounds:
-    """Limits that were chosen and leave too many beyond: moved by another choice, with a count of
-    their own."""
-    limits = update_bounds(curator, column, place.origin, first, count.limits, count.n, spender)
-    again = _beyond(curator, column, limits, "count outside bounds again", BACK, spender)
-    back = replace(place, lower=limits[0], upper=limits[1])
-    trust = LEAN_TRUST if lean else TRUST
-    made = first_step(back, again.n - trust * again.scale, spender.left)
-    return WidenedBounds(made, back, (again,), (count,))
 
 
 def _counted(

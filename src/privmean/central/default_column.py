@@ -36,12 +36,11 @@ from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.outlier_check import OutlierCheck, outlier_status
 from privmean.inference.ratio_with_missing import (
     FEWEST,
-    NOT_COMPLETE,
     TOO_FEW,
     RatioWithMissing,
     is_undetected,
 )
-from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, POINT_MASS
+from privmean.inference.status import FAILED, POINT_MASS
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
@@ -63,7 +62,7 @@ class Settings:
 
     check: part of what is left for the count beyond the limits (0: none). lean: whether people
     times epsilon are few. safety: factor on the outer edges. joint_tail: whether the last stage
-    releases the tail share with the value. complete: whether it is stated that all have a value.
+    releases the tail share with the value.
     """
 
     target: str | None
@@ -73,7 +72,6 @@ class Settings:
     lean: bool
     safety: float
     joint_tail: bool
-    complete: bool = False
 
     @classmethod
     def of(
@@ -206,12 +204,10 @@ def release_located(
         LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None, absent=at
     )
     (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
-    divided = RatioWithMissing.of(
-        found, persons, place.nulls, complete=settings.complete, absent_at=float(at)
-    )
-    nobody = not settings.complete and is_nearly_empty(divided.absent, persons, spender.total)
+    divided = RatioWithMissing.of(found, persons, place.nulls, absent_at=float(at))
+    nobody = is_nearly_empty(divided.absent, persons, spender.total)
     hardly = is_undetected(found) and divided.present < FEWEST * divided.absent.scale
-    if nobody or ((divided.missing or settings.complete) and hardly):
+    if nobody or (divided.missing and hardly):
         return course.nothing(FAILED, UNREADABLE if nobody else TOO_FEW)
     apart_at = apart.limits if apart else None
     return _found(course, wide, box, center, found, divided, jumps, apart_at)
@@ -382,6 +378,4 @@ def _found(
         words.append(missing_count_at(where))
     scarce = wide.place.scarce(sums.n)
     told = outlier_status(check, scarce, settings.target == LIMITED)
-    if settings.complete and divided.absent.believed:
-        told = ASSUMPTION_VIOLATED, NOT_COMPLETE
     return course.release(estimate, told, intervals, facts, tuple(words))

@@ -11,15 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from privmean import validate
-from privmean.central.choose_bounds_plan import FEWEST_COMPLETE, SelectedMeanPlan
 from privmean.central.default_plan import MOST_SPLIT, DefaultMeanPlan
 from privmean.central.find_region import FEWEST
 from privmean.central.pure_budget import require_epsilon
 from privmean.data.public_shape import PublicShape
-from privmean.errors import ArgumentError, InfeasibleError
+from privmean.errors import InfeasibleError
 from privmean.inference.clipped_intervals import MEAN
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.signatures import known_keywords
@@ -27,8 +26,6 @@ from privmean.signatures import known_keywords
 if TYPE_CHECKING:
     from privmean.central.default_vector import DefaultVectorPlan
 
-SELECTION = "selection"
-LEAST_NEAR = 2.0**-40
 MOST_COLUMNS = 3  # epsilon is split over columns up to here
 
 
@@ -48,14 +45,6 @@ class DefaultMean:
         center. 1 allows Pareto tails of index 2.
     design_effect : float, default 1.0
         Design effect of clustered people.
-    limits : {"selection"}, optional
-        Choose both clipping bounds by one private choice where n * epsilon is below 3000. For one
-        column without a target; experimental.
-    near : float, optional
-        Public guess of the size of values for "selection", low rather than high.
-    complete : bool, default False
-        For "selection": it is public that every person has a value. Needed if n * epsilon < 150.
-
     Raises
     ------
     ArgumentError
@@ -79,28 +68,8 @@ class DefaultMean:
     target: str | None = None
     excess_ratio: float = 1.0
     design_effect: float = 1.0
-    limits: str | None = None
-    near: float | None = None
-    complete: bool = False
 
     def __post_init__(self) -> None:
-        validate.choice("limits", self.limits, [None, SELECTION])
-        validate.flag("complete", self.complete)
-        if self.near is not None:
-            near = validate.positive("near", self.near)
-            if not LEAST_NEAR <= near <= 1 / LEAST_NEAR:
-                raise ArgumentError(
-                    "near", near, "must lie between 2^-40 and 2^40", "rescale the column"
-                )
-        for name in ("near", "complete"):
-            if self.limits is None and getattr(self, name):
-                raise ArgumentError(
-                    name, getattr(self, name), "requires limits", 'give limits="selection"'
-                )
-        if self.limits is not None and self.target is not None:
-            raise ArgumentError(
-                "target", self.target, "cannot be combined with limits", "remove one of them"
-            )
         validate.choice("target", self.target, [None, MEAN, "clipped"])
         validate.positive("excess_ratio", self.excess_ratio)
         validate.positive("design_effect", self.design_effect)
@@ -119,10 +88,6 @@ class DefaultMean:
         needs delta > 0 or rho. Raises InfeasibleError from public numbers only.
         """
         epsilon = budget.pure_epsilon() / shape.dimension
-        if self.limits is not None and shape.dimension > 1:
-            raise InfeasibleError(
-                "limits='selection' requires one column", "ask for the columns one by one"
-            )
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
             from privmean.central.default_vector import vector_plan
 
@@ -132,33 +97,27 @@ class DefaultMean:
 
     def alone(self, budget: Budget, shape: PublicShape, epsilon: Fraction) -> DefaultMeanPlan:
         """The plan that locates columns one by one, at `epsilon` per column."""
-        asked: dict[str, Any] = {
-            "budget": budget,
-            "shape": shape,
-            "epsilon": epsilon,
-            "excess": self.excess_ratio,
-            "design_effect": self.design_effect,
-        }
-        if self.limits is None:
-            return DefaultMeanPlan(target=self.target, **asked)
-        return SelectedMeanPlan(near=self.near or 1.0, complete=self.complete, **asked)
+        return DefaultMeanPlan(
+            budget=budget,
+            shape=shape,
+            epsilon=epsilon,
+            target=self.target,
+            excess=self.excess_ratio,
+            design_effect=self.design_effect,
+        )
 
     def check_alone(self, epsilon: Fraction, shape: PublicShape) -> None:
         """Raise InfeasibleError if columns cannot be located singly, at `epsilon` per column."""
         persons, dimension = shape.n, shape.dimension
         each = " per column" if dimension > 1 else ""
         require_epsilon(epsilon, each)
-        needed = self._fewest if dimension == 1 else MOST_SPLIT
+        needed = FEWEST if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:
             raise InfeasibleError(
                 f"n={persons} is too small at epsilon={float(epsilon):g}{each}",
                 f"provide at least {math.ceil(needed / epsilon)} people, "
                 f"epsilon={needed / persons * dimension:.3g}, or bounds",
             )
-
-    @property
-    def _fewest(self) -> float:
-        return FEWEST_COMPLETE if self.complete else FEWEST
 
     def _together(self, epsilon: Fraction, shape: PublicShape, relation: Relation) -> bool:
         if shape.dimension > MOST_COLUMNS:

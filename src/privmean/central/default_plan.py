@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.bisection import smallest_int
 from privmean.central.default_bounds import AGAIN, BACK
 from privmean.central.default_column import ColumnRelease, Settings, release_column
-from privmean.central.find_region import FEW, FEWEST, LEAN, RoundSchedule
+from privmean.central.find_region import FEW, LEAN, RoundSchedule
 from privmean.central.log_histogram import CELLS
 from privmean.central.pure_budget import PureBudgetSpender
 from privmean.data.public_shape import PublicShape
-from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import MEAN, BoxIntervals
 from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.status import release_status
@@ -155,15 +153,6 @@ class DefaultMeanPlan(DefaultPlan):
         sampling = math.sqrt(self.design_effect / count) * sd
         noise = math.sqrt(2) * scale
         return by_cause(sampling, noise)
-
-    def persons_needed(self, error: float, sd: float) -> int:
-        """The smallest number of people with predicted(sd) at most `error`."""
-        wanted = validate.positive("error", error)
-        first = math.ceil((FEWEST if self.shape.dimension == 1 else MOST_SPLIT) / self.epsilon)
-        found = smallest_int(lambda n: self.predicted(sd, n) <= wanted, first)
-        if found is None:
-            raise ArgumentError("error", error, "is not reached at any n", "give a larger error")
-        return found
 
     def describe(self) -> dict[str, Any]:
         facts: dict[str, Any] = {

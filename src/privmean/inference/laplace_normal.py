@@ -141,12 +141,6 @@ def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
     return found
 
 
-def half_length(tau: float, alpha: float) -> float:
-    """h(tau; 0, alpha): the half length, in Laplace scales, that Lap(1) + N(0, tau^2) exceeds in
-    absolute value with probability alpha. half_length(0, alpha) = ln(1/alpha)."""
-    return quantile(alpha / 2, (1.0,), tau)
-
-
 # --- with a floored noisy allowance ---------------------------------------------------------------
 # The end points are v +- (max(w + rho L, 0) + h), where w >= 0 is the true allowance, L the noise
 # of the released one in units of v's noise, and v's error is Lap(1) + N(0, tau^2). The worst case
@@ -181,14 +175,6 @@ def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Float
             part = _Allowed(tau[rows], rho[rows], [b[some] for b in moved])
             found[rows] = part.half_lengths(alpha)
     return found
-
-
-def allowance_half_length(
-    tau: float, rho: float, alpha: float, scales: tuple[float, ...] = (1.0,)
-) -> float:
-    """Return the half length of one row."""
-    one = np.array([tau], float), np.array([rho], float), alpha, np.array([scales], float)
-    return float(allowance_half_lengths(*one)[0])
 
 
 def allowance_miss(half: float, tau: float, rho: float, scales: Sequence[float] = (1.0,)) -> float:

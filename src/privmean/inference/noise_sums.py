@@ -56,19 +56,14 @@ def sum_tail(x: float, scales: Sequence[float], sd: float) -> float:
     return float(sums.tails(np.array([x / unit]), np.array([0]))[0])
 
 
-def bounded_quantile(level: float, width: float, scales: Sequence[float], sd: float) -> float:
-    """The q with P(X > q) + P(X > q + width) = 1 - level (X as above), at least 0: an estimate with
-    error X and a bias known to lie in a range of this width is held by the range with q on either
-    side at the level or more, whatever the bias (Imbens and Manski 2004). width: 0 gives the
-    two-sided quantile, infinity the one-sided one.
-    """
-    one = np.array([width]), np.array([scales], dtype=float), np.array([sd])
-    return float(bounded_quantiles(level, *one)[0])
-
-
 def bounded_quantiles(level: float, width: Floats, scales: Floats, sd: Floats) -> Floats:
-    """Return `bounded_quantile` of many sums at once: width and sd have shape (rows,), scales
-    (rows, k)."""
+    """Return per sum the q with P(X > q) + P(X > q + width) = 1 - level (X as above), at least 0.
+
+    An estimate with error X and a bias known to lie in a range of this width is held by the range
+    with q on either side at the level or more, whatever the bias (Imbens and Manski 2004). width
+    and sd have shape (rows,), scales (rows, k); width 0 gives the two-sided quantile, infinity the
+    one-sided one.
+    """
     outside, sums = 1 - level, _Sums(scales, sd)
     found = sums.quantiles(outside / 2)
     usable = np.isfinite(found) & (found > 0) & (width > 0)

@@ -17,10 +17,6 @@ MISSING_SDS = 5  # with Gaussian noise: deviations from which nulls count as see
 # noise scales (deviations) of the number of people with a value that it must reach: of nobody at
 # all, noise shows more in one release of a hundred
 FEWEST = 4.0
-NOT_COMPLETE = (
-    "People without a value are seen, against complete=True. They count at the middle of the "
-    "clipping bounds. Leave complete=True out."
-)
 TOO_FEW = "Too few people have a value. Add people or raise epsilon."
 
 
@@ -51,13 +47,11 @@ class RatioWithMissing:
         persons: int | None,
         earlier: Sequence[tuple[float, float]] = (),
         *,
-        complete: bool = False,
         absent_at: float = 0.0,
     ) -> RatioWithMissing:
         """persons: n under replace-one, where the weights count people. earlier: other noisy
         numbers of the people without a value, and their scales (Laplace noise only); given, those
-        who may have none are in the intervals too. complete: whether it is stated that all have
-        a value (replace-one, Laplace noise). absent_at: the z of people without one."""
+        who may have none are in the intervals too. absent_at: the z of people without one."""
         value_scale, square_scale, count_scale = column.noise
         present = column.weight
         if column.relation != REPLACE_ONE:
@@ -85,7 +79,7 @@ class RatioWithMissing:
             )
             return cls(sums, present, missing, column.extra, column.extra_noise)
         absent = MissingCount.pooled([*earlier, (persons - present, count_scale)])
-        gone = 0.0 if complete else absent.believed
+        gone = absent.believed
         sums = NoisySums(
             column.value - absent_at * gone,
             column.square - absent_at**2 * gone,
@@ -94,7 +88,7 @@ class RatioWithMissing:
             square_scale,
             "laplace",
             absent.scale if gone else 0.0,
-            undetected=absent.spared / persons if earlier and not complete else 0.0,
+            undetected=absent.spared / persons if earlier else 0.0,
             missing=absent_at,
         )
         present = persons - absent.number

@@ -14,8 +14,6 @@ import numpy as np
 
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
 
-Shares = tuple[Fraction, ...]
-
 
 def differences(exact: Iterable[int], other: Iterable[int]) -> list[int]:
     """Changes of whole numbers; answers that one of the two lacks count as 0 there."""

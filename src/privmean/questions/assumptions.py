@@ -25,7 +25,6 @@ CovarianceBound: TypeAlias = (
 Moment: TypeAlias = "BoundedMoment | HeavyTailedMean | PureCover"
 
 BOUNDS, CONCENTRATION, MOMENT, COVARIANCE = "bounds", "concentration", "moment", "covariance"
-WORDS = (BOUNDS, CONCENTRATION, MOMENT, COVARIANCE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from privmean import validate
 from privmean.central.bounded import BoundedMean
 from privmean.central.default_mean import DefaultMean
 from privmean.central.groups.group_means import GroupMeans
-from privmean.central.groups.two_arms import TwoArms
 from privmean.data.key_text import key_texts
 from privmean.data.pair_summaries import Difference, Pairs
 from privmean.errors import ArgumentError
@@ -19,7 +18,7 @@ from privmean.inference.at_bound import BOOLEAN, TypeBounds
 from privmean.inference.contrasts import contrasts_of
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, QuestionDefaults
-from privmean.questions.declared_bounds import booleans_of, limited, with_limits
+from privmean.questions.declared_bounds import booleans_of, with_limits
 from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
@@ -55,7 +54,8 @@ class Compare(QuestionDefaults):
     pair : list, optional
         The two groups; the first minus the second is released, for people with records in both.
     membership : {"private", "public"}, default "private"
-        Whether the arm of a person is private. Public arms have less noise.
+        Whether the arm of a person is private. Public arms have exact sizes, and less noise than
+        private arms under replace-one.
     resolution : float, default 2**-40
         Grid step: values are rounded to this power of two, in their unit.
 
@@ -179,17 +179,18 @@ class Compare(QuestionDefaults):
         if isinstance(asked, Difference):
             between = self._difference
             return DefaultMean() if between is None else BoundedMean(between)
-        if self._public:
-            one, two = self.keys
-            return TwoArms(((one,), (two,)))
-        return GroupMeans(asked.groups, common=True, bounds=self.limits)
+        return GroupMeans(asked.groups, public_groups=self._public, common=True, bounds=self.limits)
 
     def to_release(self, release: Release) -> Release:
         if self.by is not None:
+            from privmean.central.groups.effect_release import EffectRelease
+
             words = f"difference of mean {self.value} by {self.by}"
-            return self._effect(
-                replace(release, estimand=f"{words}, people weighted equally if in both groups")
+            release = replace(
+                release, estimand=f"{words}, people weighted equally if in both groups"
             )
+            known = {item.name: getattr(release, item.name) for item in fields(release)}
+            return EffectRelease(**known)
         from privmean.central.groups.compare_release import CompareRelease
         from privmean.central.groups.group_release import group_release
 
@@ -199,10 +200,6 @@ class Compare(QuestionDefaults):
         if self.baseline is not None:
             part = "" if self.baseline_slope == 1 else f"{self.baseline_slope:g} "
             term = f"{self.value} - {part}{self.baseline}"
-        if self._public:
-            found = limited(release, [self._difference])
-            words = f"difference of mean {term} by {self.arms}, people weighted equally"
-            return self._effect(replace(found, estimand=words, columns=(f"{term}: {text}",)))
         made = group_release(
             release, term=term, by=(str(self.arms),), keys=self.keys, contrasts=[effect],
             shrink=False,
@@ -212,9 +209,3 @@ class Compare(QuestionDefaults):
             return told
         advice = f"No effect is shown: too few people, or {self.arms} has other keys than "
         return replace(told, advice=f"{advice}{' and '.join(self.keys)}.")
-
-    def _effect(self, release: Release) -> Release:
-        from privmean.central.groups.effect_release import EffectRelease
-
-        known = {item.name: getattr(release, item.name) for item in fields(release)}
-        return EffectRelease(**known, by_arms=self.arms is not None)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from privmean.inference.at_bound import BOOLEAN
-from privmean.inference.effect_interval import EffectIntervals
 from privmean.inference.group_table import GroupTable
 from privmean.inference.interval import ByColumn, HasStdErrors, Interval, IntervalMaker
 
@@ -52,9 +51,7 @@ def limited(release: Release, limits: Limits) -> Release:
         return release
     pairs = tuple(WHOLE if pair is None else pair for pair in limits)
     low, high = np.array(pairs).T
-    made: IntervalMaker = LimitedIntervals(release.intervals, pairs)
-    if isinstance(release.intervals, EffectIntervals):
-        made = replace(release.intervals, bounds=pairs[0])
+    made = LimitedIntervals(release.intervals, pairs)
     return replace(release, estimate=np.clip(release.estimate, low, high), intervals=made)
 
 

@@ -253,7 +253,7 @@ class Mean:
             return ()
         method = self.method
         asked = method in ("auto", "default") or (
-            isinstance(method, DefaultMean) and method.target is None and method.limits is None
+            isinstance(method, DefaultMean) and method.target is None
         )
         return named if asked else ()
 
@@ -352,7 +352,7 @@ class Mean:
 
         method: Any = self.method
         target: str | None = None
-        if isinstance(method, DefaultMean) and method.limits is None:
+        if isinstance(method, DefaultMean):
             method, target = "default", method.target
         if method not in ("auto", "default") or target == "mean":
             raise ArgumentError(

@@ -1,7 +1,6 @@
 """The noise of the filtered mean: printed reference values, exact tails, an independent path."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,11 +21,7 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.stored_events import loss_from_dict
-from privmean.published.constants import (
-    PublishedConstants,
-    laplace_count,
-    laplace_gaussian_delta,
-)
+from privmean.published.anisotropic import published_constants
 
 # multiplier s and offset t of the tight Gaussian count at n_design = 1e5, both relations, and the
 # published constants
@@ -58,7 +53,6 @@ def agrees(value: float, printed: float) -> bool:
 
 def test_unit_values():
     assert gaussian_delta(0.2, 0.5) == pytest.approx(5.12536e-4, rel=1e-6)
-    assert laplace_gaussian_delta(0.1, 0.2, 0.5) == pytest.approx(1.113312e-3, rel=1e-6)
     assert gaussian_mu(1, 1e-6) == pytest.approx(0.236704, abs=5e-7)
     inner = inner_epsilon(1, ADD_REMOVE)
     behind = 1e-6 / delta_ratio(1, inner)
@@ -81,28 +75,9 @@ def test_calibration_at_two_thousand(relation, count_mu, offset, multiplier):
     assert agrees(made.multiplier, multiplier)
 
 
-def test_laplace_count():
-    inner = inner_epsilon(1, ADD_REMOVE)
-    behind = 1e-6 / delta_ratio(1, inner)
-    at = laplace_count(0.062538, inner, behind, 0.1)
-    assert agrees(at.offset, 266.39)
-    assert agrees(at.multiplier, 11.8726)
-
-
-def test_laplace_curve_against_a_grid():
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    total = pld.from_laplace_mechanism(10, value_discretization_interval=1e-4).compose(
-        pld.from_gaussian_mechanism(5, value_discretization_interval=1e-4)
-    )
-    assert laplace_gaussian_delta(0.1, 0.2, 0.5) == pytest.approx(
-        total.get_delta_for_epsilon(0.5), abs=1e-7
-    )
-
-
 @pytest.mark.parametrize(("delta", "epsilon", "s_p", "t_p", "s", "t", "s_swap"), TABLE)
 def test_table(delta, epsilon, s_p, t_p, s, t, s_swap):
-    published = PublishedConstants(epsilon, delta)
+    published = published_constants(Budget(epsilon, delta))
     assert agrees(published.multiplier, s_p)
     assert agrees(published.offset, t_p)
     made = calibrate(epsilon, delta, 10**5, ADD_REMOVE)
@@ -182,13 +157,6 @@ def test_epsilon_maps_are_inverse():
         for epsilon in (1e-4, 0.3, 1.0, 9.0):
             inner = inner_epsilon(epsilon, relation, 2.7)
             assert outer_epsilon(inner, relation, 2.7) == pytest.approx(epsilon, rel=1e-9)
-
-
-def test_published_constants_are_scaled_before_use():
-    published = PublishedConstants(1.0, 1e-6)
-    assert published.e == Fraction(1, 21)
-    assert 21 * float(published.e) == pytest.approx(1.0)
-    assert math.exp(10) * published.delta_in == pytest.approx(1e-6)
 
 
 def test_too_few_persons_is_refused_from_public_numbers():

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from privmean.inference.effect_interval import EffectIntervals
 from privmean.inference.status import MODIFIED_TARGET
 from privmean.plain_data import plain
 from privmean.release.release import Release
@@ -19,12 +18,7 @@ CHANCE = "Causal only if the arms were randomized."
 
 @dataclass(frozen=True, repr=False)
 class EffectRelease(Release):
-    """A release of one difference: of two public arms, or within the same people.
-
-    Attributes
-    ----------
-    by_arms : bool
-        Whether it compares two arms. Then it is causal only if the arms were randomized.
+    """A release of one difference within the same people.
 
     Examples
     --------
@@ -32,8 +26,6 @@ class EffectRelease(Release):
     release = pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0)
     release.effect, release.p_value
     """
-
-    by_arms: bool = False
 
     @property
     def effect(self) -> Row:
@@ -44,17 +36,12 @@ class EffectRelease(Release):
     def p_value(self) -> float:
         """For the null hypothesis of no effect: the smallest level at which an interval excludes 0.
 
-        For a pair it is the interval shown. For arms it is the interval for the difference of
-        clipped means, which is 0 if both arms have equal distributions; the interval shown is
-        wider. 1 if nothing is excluded; NaN without an effect; 1e-12 stands for all smaller numbers
-        of a pair.
+        1 if nothing is excluded; NaN without an effect; 1e-12 stands for all smaller numbers.
         """
         if math.isnan(self.effect.estimate):
             return math.nan
         if self.status == MODIFIED_TARGET or self._holds(LARGEST):
             return 1.0
-        if isinstance(self.intervals, EffectIntervals):
-            return self.intervals.p_value()
         low, high = SMALLEST, LARGEST  # 0 is inside at low, if anywhere, and outside at high
         if not self._holds(low):
             return SMALLEST
@@ -64,7 +51,7 @@ class EffectRelease(Release):
         return high
 
     def _holds(self, alpha: float) -> bool:
-        found = self.interval(1 - alpha, "clipped" if self.by_arms else None)
+        found = self.interval(1 - alpha)
         return not (found.lower[0] > 0 or found.upper[0] < 0)
 
     def facts(self) -> dict[str, Any]:
@@ -74,7 +61,7 @@ class EffectRelease(Release):
         return tuple(row.term.rpartition(": ")[2] for row in self.rows())
 
     def footer(self) -> tuple[str, ...]:
-        return (*super().footer(), *effect_lines(self.p_value, by_arms=self.by_arms))
+        return (*super().footer(), *effect_lines(self.p_value, by_arms=False))
 
 
 def effect_lines(p_value: float, *, by_arms: bool) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from privmean import validate
 from privmean.central.clipping_region import ClippingRegion
@@ -31,20 +32,30 @@ from privmean.central.groups.group_texts import (
     left_out_words,
     notes_of,
 )
-from privmean.central.groups.pairs_plan import ROSTER, PairsPlan
 from privmean.central.groups.predict_groups import GroupForecast, forecast_of, noise_of
 from privmean.central.groups.private_keys import run_private
-from privmean.central.groups.run_groups import FINAL, GroupEstimates, Strength, price, run_groups
+from privmean.central.groups.run_groups import (
+    FINAL,
+    GroupEstimates,
+    Strength,
+    enough,
+    price,
+    run_groups,
+)
 from privmean.central.log_histogram import ATOM_ONLY
 from privmean.central.pure_budget import PureBudgetSpender
 from privmean.data.grids import LOG_CELLS
+from privmean.data.group_pairs import pairs_of
 from privmean.data.key_text import label
 from privmean.data.person_table import Floats, PersonTable
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.group_table import GroupTable
 from privmean.inference.status import FAILED, POINT_MASS, SUPPRESSED, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
+from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
 from privmean.release.outcome import PERSONS, Outcome, by_cause
@@ -54,9 +65,14 @@ USUAL_PERSONS = 2000  # with which a kind of noise is chosen
 
 
 @dataclass(frozen=True)
-class GroupPlan(PairsPlan):
-    """The stages and their prices; see `GroupMeans`. labels: of public keys, as they are shown."""
+class GroupPlan(PlanBase):
+    """The stages and their prices; see `GroupMeans`. epsilon: what all stages cost together;
+    labels: of public keys, as they are shown."""
 
+    budget: Budget
+    shape: PublicShape
+    epsilon: Fraction
+    settings: GroupSettings
     labels: tuple[str, ...]
     simultaneous: bool = False
     estimator = "means by group"
@@ -78,11 +94,30 @@ class GroupPlan(PairsPlan):
             )  # fmt: skip
         keys = ("keys of the groups",) * self.settings.public_keys
         known = ("column names", *keys, "number of groups a person counts in")
-        return (*ROSTER, *known) if self.relation == REPLACE_ONE else known
+        return ("n", "roster of people", *known) if self.relation == REPLACE_ONE else known
 
     def check_table(self, people: PersonTable) -> None:
-        """Refuse people that are no pairs of these groups."""
-        self.pairs(people, "groups")
+        """Refuse people that are no pairs of these groups; where membership is public also too
+        few people in all, and a comparison with an empty group."""
+        found, settings = pairs_of(people), self.settings
+        other = settings.public_keys and found.keys != settings.keys
+        if other or found.weights != settings.weights:
+            raise ArgumentError(
+                "people",
+                len(found.keys),
+                "must be read for the same groups",
+                "plan for their keys",
+            )
+        if not settings.public_groups:
+            return
+        enough(found, settings, self.of_value)
+        if settings.common and not all(found.group_weights()):
+            raise InfeasibleError("a group has no people", "check the spelling of the keys")
+
+    @property
+    def of_value(self) -> Fraction:
+        """Of which the prices of one value are parts."""
+        return self.epsilon
 
     @property
     def located(self) -> ClippingRegion | None:
@@ -230,6 +265,14 @@ class GroupPlan(PairsPlan):
             "sampling": math.hypot(one.sampling, two.sampling),
             "privacy_noise": math.hypot(one.privacy_noise, two.privacy_noise),
         }
+
+    def power(self, effect: float, sizes: object, guess_sd: float, level: float = 0.95) -> float:
+        """The chance that an effect between the two groups of `difference` is told from 0, without
+        the allowance for tails."""
+        error = self.difference(guess_sd, sizes)["rmse"]
+        distance = abs(validate.number("effect", effect)) / error
+        limit = float(-ndtri((1 - validate.level("level", level)) / 2))
+        return float(ndtr(distance - limit) + ndtr(-distance - limit))
 
     def describe(self) -> dict[str, Any]:
         s = self.settings

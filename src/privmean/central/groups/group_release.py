@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from privmean.release.result_rows import Row
 
 KNOWN = 1e-5  # a deviation below it is that of a public number
-SAME = "assumes that people who are high in one group are not low in the other"
 WORST = "holds for any dependence within people"
 PARTS = "rest and overall: by noisy n, of groups that are neither at a bound nor suppressed."
 APART = "groups of different people"

@@ -78,15 +78,6 @@ def left_out_words(counted: float, noise: float, persons: int | None) -> str:
     )
 
 
-def arms_assumption(*, counted: bool, unseen: float) -> str:
-    """What the interval of a difference of public arms depends on. unseen: people who may be
-    missed."""
-    if not counted:
-        return joined((INDEPENDENT, NORMAL))
-    share = "neither arm has more than twice the overall share of outliers"
-    return joined((INDEPENDENT, share, no_undetected(unseen), OUTLIERS.format("an arm"), NORMAL))
-
-
 def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, str]:
     """What the intervals depend on, and that in a few words ("" where it is short itself)."""
     if found.reading is None:

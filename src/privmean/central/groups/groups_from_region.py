@@ -2,7 +2,7 @@
 
 A person is in one group. The look is at people's means over all their records, the table of means
 over those in the group: limits and tails are taken from the former. docs/proofs/groups.md,
-section 14.
+section 13.
 """
 
 from __future__ import annotations

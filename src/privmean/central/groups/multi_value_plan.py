@@ -2,7 +2,7 @@
 
 A pair of a person and a group belongs to the table if any of the values is usable there, so that
 weights and masses are shared, and the claims for one value hold for each (docs/proofs/groups.md,
-section 13).
+section 12).
 """
 
 from __future__ import annotations
