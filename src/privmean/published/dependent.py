@@ -193,10 +193,9 @@ class WinsorizedPlan(PublishedPlan):
                 None if box is None else ClippedMean(box, sums, self.averaged, always_n=True)
                 for box, sums in zip(boxes, noisy, strict=True)
             ]
-        failed = [item is None or item.empty for item in means]
         return self.outcome(
             np.array([math.nan if item is None else item.estimate for item in means]),
-            [FAILED if item else OK for item in failed],
+            [FAILED if item is None else OK for item in means],
         )
 
 
@@ -296,7 +295,8 @@ class VarianceAsPublished:
     center off by more than sqrt(2) largest deviations ends it at once).
 
     Guarantees: (epsilon, delta)-DP under replace-one, for any data. At most N rounds (spec 2.8,
-    1 and 2): as printed, constant data never end the bisection, and its bill is not bounded.
+    1 and 2): as printed, constant data never end the bisection, and its loss is not bounded. People
+    without a value count as people at the center.
     """
 
     smallest: float
@@ -353,9 +353,7 @@ class VariancePlan(PublishedPlan):
         """The estimate is a variance."""
         search = Search(curator, self.n, self.each)
         find = self._coinpress if self.settings.method == "coinpress" else self._bisection
-        variance = find(search)
-        statuses = (FAILED if search.empty else OK,)
-        return self.outcome(np.array([variance]), statuses, "variance between people")
+        return self.outcome(np.array([find(search)]), estimand="variance between people")
 
     def _coinpress(self, search: Search) -> float:
         """Algorithm 13: midpoint and second moment in turn, always N times."""
@@ -385,23 +383,20 @@ class VariancePlan(PublishedPlan):
         return sd**2
 
 
-@dataclass
+@dataclass(frozen=True)
 class Search:
-    """The private questions of a search. empty: whether the last midpoint saw nobody."""
+    """The private questions of a search."""
 
     curator: Curator
     n: int
     each: Fraction
-    empty: bool = False
 
     def midpoint(self, center: float, radius: float) -> float:
         """Algorithm 12: the clipped mean around `center`."""
         box = box_around(center, radius)
         step = ClippedSums("midpoint", REPLACE_ONE, 1, epsilon=self.each).over([box])
         (sums,) = self.curator.ask(step, step.exact(self.curator.people.interval_sums([box])))
-        mean = ClippedMean(box, sums, self.n, always_n=True)
-        self.empty = mean.empty
-        return mean.estimate
+        return ClippedMean(box, sums, self.n, always_n=True).estimate
 
     def second_moment(self, center: float, radius: float) -> float:
         """Algorithm 14: noisy sum of squared deviations clipped at `radius`, in units of radius^2:
@@ -435,12 +430,6 @@ def vote_radius_dependent(
 
     Source: Lemma 6.3, with the distribution function's bound of Bobkov and Gotze (2010); see
     docs/proofs/local-rounds.md.
-
-    Example:
-        >>> from privmean.local import vote_round
-        >>> votes = vote_round(-10, 10, 5, epsilon=2, persons=100_000)
-        >>> vote_radius_dependent(votes, 100_000, rho=1, density=0.4) < 0.2
-        True
     """
     failure = round_.beta if beta is None else validate.fraction("beta", beta)
     if round_.bins is None or len(round_.menu) > 1 or round_.coordinates > 1:
