@@ -19,7 +19,6 @@ import numpy as np
 
 from privmean import validate
 from privmean.bisection import bisect
-from privmean.central.clipped_mean import ClippedMean
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.collect_rows import collect_rows
@@ -31,7 +30,7 @@ from privmean.local.aggregators.item_law import item_law
 from privmean.local.exact_coins import signal
 from privmean.local.mechanisms import HADAMARD, SKETCH
 from privmean.local.round import Round
-from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.laplace_sums import JointLaplace
 from privmean.mechanisms.per_column import EachColumn
@@ -105,7 +104,7 @@ class WinsorizedAsPublished:
         """The plan; raises InfeasibleError if the budget has no delta. A small n is not refused."""
         require_delta(budget)
         n, d = shape.number(least=2), shape.dimension
-        tau = self.concentration.radius(n, d, self.gamma, jointly=True).tau
+        tau = self.concentration.radius(n, d, self.gamma / d).tau  # one gamma for all columns
         epsilon, delta = _per_column(budget, d)
         share = Fraction(self.share).limit_denominator(10**6)
         # halves are disjoint people: either step may use the whole of epsilon
@@ -180,7 +179,7 @@ class WinsorizedPlan(PublishedPlan):
             None if top is None else box_around(2 * half * top, radius)
             for top, half, radius in zip(tops, self.half, self.radius, strict=True)
         ]
-        means: list[ClippedMean | None] = [None] * self.dimension
+        estimate = np.full(self.dimension, np.nan)
         found = sum(box is not None for box in boxes)
         if found:
             # columns without a box are given noise on nothing: the joint release keeps its shape
@@ -189,20 +188,21 @@ class WinsorizedPlan(PublishedPlan):
                 billed=(self.sums.loss_of_one,) * found,
             )
             noisy = second.ask(over, over.exact(averaged.interval_sums(boxes)))
-            means = [
-                None if box is None else ClippedMean(box, sums, self.averaged, always_n=True)
-                for box, sums in zip(boxes, noisy, strict=True)
-            ]
-        return self.outcome(
-            np.array([math.nan if item is None else item.estimate for item in means]),
-            [FAILED if item is None else OK for item in means],
-        )
+            for j, box in enumerate(boxes):
+                if box is not None:
+                    estimate[j] = mean_within(box, noisy[j], self.averaged)
+        return self.outcome(estimate, [FAILED if box is None else OK for box in boxes])
 
 
 def box_around(center: float, radius: float) -> ClipInterval:
     """[center - radius, center + radius], as wide as doubles can hold around a far center."""
     radius = max(radius, abs(center) * 2.0**-40)
     return ClipInterval(center - radius, center + radius)
+
+
+def mean_within(box: ClipInterval, sums: ColumnSums, n: int) -> float:
+    """The noisy mean of n people, in the box."""
+    return box.middle + box.radius * min(1.0, max(-1.0, sums.value / n))
 
 
 # --- Corollary 4.11: one point of a Priestley-Chao curve -----------------------------------------
@@ -396,7 +396,7 @@ class Search:
         box = box_around(center, radius)
         step = ClippedSums("midpoint", REPLACE_ONE, 1, epsilon=self.each).over([box])
         (sums,) = self.curator.ask(step, step.exact(self.curator.people.interval_sums([box])))
-        return ClippedMean(box, sums, self.n, always_n=True).estimate
+        return mean_within(box, sums, self.n)
 
     def second_moment(self, center: float, radius: float) -> float:
         """Algorithm 14: noisy sum of squared deviations clipped at `radius`, in units of radius^2:
@@ -410,9 +410,10 @@ class Search:
 
     def inside(self, center: float, radius: float) -> float:
         """Algorithm 11: noisy number of people within `radius` of the center."""
-        count = self.curator.people.count_in_interval([box_around(center, radius)])
+        (exact,) = self.curator.people.interval_sums([box_around(center, radius)])
+        assert exact is not None
         step = JointLaplace((1,), (1,), self.each / 2, REPLACE_ONE, "coverage")
-        (noisy,) = self.curator.ask(step, [count])
+        (noisy,) = self.curator.ask(step, [exact.present - exact.above - exact.below])
         return noisy
 
 
