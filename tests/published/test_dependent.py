@@ -75,7 +75,7 @@ def test_split_halves_pay_the_larger_step_only(d):
     each = 1.0 if d == 1 else 1 / math.sqrt(8 * d * math.log(2 / 1e-6))
     assert float(made.events[0].pure) == pytest.approx(each)
     assert made.location.scale == made.sums.epsilon ** (-1) * 2
-    # the noise is that of the unsplit algorithm, on half of the persons
+    # the noise is that of the unsplit algorithm, on half of the people
     assert made.noise[0] == pytest.approx(math.sqrt(2) * 6 * tau(4000, d) / (2000 * each))
     rng = np.random.default_rng(3)
     values = 50 + 0.5 * rng.standard_normal((4000, d))
