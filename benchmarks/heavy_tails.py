@@ -19,7 +19,7 @@ from scipy import stats
 import report
 from heavy_data import LAWS, elliptical_t3, geometric, person_means, plus_minus
 from plans import planned
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover, RecordWeights
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, RecordWeights
 from privmean.central.heavy_tailed import clipping_bias as bias
 from privmean.central.heavy_tailed import clipping_radius as radii
 from privmean.central.heavy_tailed.clipping_rounds import Problem
@@ -30,6 +30,7 @@ from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.gdp import gaussian_mu
+from privmean.published import PureCover, ThreadedMean
 
 DELTA = 1e-6
 
@@ -110,7 +111,7 @@ def slopes(quick: bool) -> str:
 def vector_slopes(quick: bool) -> str:
     def error(order: float, m: float, n: float, d: int, epsilon: float) -> float:
         mu = gaussian_mu(epsilon, DELTA)
-        problem = Problem("gaussian", tails(order, m, d), d, "calibrated", mu, known_weights=0.0)
+        problem = Problem("gaussian", tails(order, m, d), d, mu, known_weights=0.0)
         return problem.choose(mu, int(n), 0.3 / math.sqrt(m)).private
 
     rows = []
@@ -160,7 +161,7 @@ def item_level(quick: bool) -> str:
 
 
 def ratios(
-    estimator: HeavyTailedMean,
+    estimator: HeavyTailedMean | PureCover | ThreadedMean,
     budget: Budget,
     samples: list[np.ndarray],
     mean: float = 0.0,
@@ -263,7 +264,6 @@ def composition(quick: bool) -> str:
                     budget = Budget(epsilon, DELTA)
                     settings = {
                         "one": {"rounds": 1, "private_radius": False},
-                        "disjoint": {"split": "disjoint"},
                         "together": {"private_radius": False},
                         "radius": {"private_radius": True},
                     }
@@ -277,6 +277,7 @@ def composition(quick: bool) -> str:
                             )[0]
                             for key, extra in settings.items()
                         }
+                        found["disjoint"] = ratios(ThreadedMean(moment), budget, samples, m=m)[0]
                     except InfeasibleError:
                         skipped += 1
                         continue

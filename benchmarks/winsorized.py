@@ -31,7 +31,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_events import Laplace
-from privmean.published.winsorized import AsPublished
+from privmean.published import WinsorizedAsPublished
 from report import publish, table
 
 SMALL = math.sqrt(2 * math.log(8))  # tau', the half width that holds 3/4 of the persons
@@ -84,7 +84,7 @@ def run(
 ) -> Cell:
     """`releases` fresh data sets, centres uniform over a bin (or on a bin edge)."""
     noise = SimulatedNoise(rng)
-    half = plan.facts.radii.half[0]
+    half = plan.half[0] if hasattr(plan, "half") else plan.facts.radii.half[0]
     squares, failures = [], 0
     for _ in range(releases):
         center = 21 * half if edge else 100 + rng.uniform(-half, half)
@@ -105,7 +105,7 @@ def run(
 
 
 def published(n: int, epsilon: float, **settings: object) -> object:
-    estimator = AsPublished(SubGaussian(1.0), **settings)
+    estimator = WinsorizedAsPublished(SubGaussian(1.0), **settings)
     return planned(estimator, Budget(epsilon=epsilon, delta=1 / n**2), persons=n)
 
 
@@ -449,7 +449,10 @@ def dimension_table(scale: float, rng: np.random.Generator) -> str:
     budget = Budget(epsilon=1.0, delta=1e-6)
     for (n, d), values in DIMENSIONS.items():
         row: list[object] = [n, d]
-        for estimator in (AsPublished(SubGaussian(1.0)), WinsorizedMean(SubGaussian(1.0))):
+        for estimator in (
+            WinsorizedAsPublished(SubGaussian(1.0)),
+            WinsorizedMean(SubGaussian(1.0)),
+        ):
             plan = planned(estimator, budget, persons=n, dimension=d)
             noise = SimulatedNoise(rng)
             total = []

@@ -18,7 +18,7 @@ from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.person_products import Products
 from privmean.data.person_table import PersonTable
@@ -115,17 +115,10 @@ REGISTRY: tuple[Entry, ...] = (
     ),
     Entry("bounded moment", _heavy((2, 4), (1.0, 1.4), reach=9.0)),
     Entry("bounded moment, whole line", _heavy(4, 1.4), (MIXED,), BOTH, (1, 3)),
-    Entry("one moment, certified", _heavy(2, 1.0, reach=9.0, mode="certified"), (PURE, ZCDP)),
     Entry(
-        "bounded moment, extras",
-        _heavy(4, 1.4, reach=9.0, private_radius=True, clipped_count=True),
+        "bounded moment, private radius",
+        _heavy(4, 1.4, reach=9.0, private_radius=True),
         (PURE, MIXED),
-        (REPLACE_ONE,),
-    ),
-    Entry(
-        "cover",
-        lambda unit: PureCover(BoundedMoment(4, 1.4 * unit, range=(-9 * unit, 9 * unit)), work=4e6),
-        (PURE,),
         (REPLACE_ONE,),
     ),
     Entry(

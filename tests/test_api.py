@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.published import AsPublished
+from privmean.published import WinsorizedAsPublished
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_settings_reach_the_method(persons):
     [
         pm.DefaultMean(target="clipped"),
         pm.WinsorizedMean(pm.SubGaussian(sd=2.0)),
-        AsPublished(pm.SubGaussian(sd=2.0)),
+        WinsorizedAsPublished(pm.SubGaussian(sd=2.0)),
         pm.HeavyTailedMean(pm.BoundedMoment(3, 3.0)),
         pm.BoundedMean((0, 20)),
         pm.AnisotropicMean(4.0),

@@ -52,7 +52,7 @@ def test_an_example_uses_the_name_or_what_gives_it():
         "EffectRelease": "compare", "MultiValueRelease": "mean",
         "GroupMeans": "Mean", "GroupRelease": "mean", "Guarantee": "mean", "Interval": "mean",
         "QuantileRelease": "quantile", "RegressionRelease": "regress", "Release": "mean",
-        "StudyPlan": "Study", "StudyRelease": "Study", "VarianceSearch": "Variance",
+        "StudyPlan": "Study", "StudyRelease": "Study",
             "VarianceRelease": "variance",
         "Verification": "verify",
     }  # fmt: skip

@@ -13,7 +13,6 @@ from privmean.central.concentration import Bounded
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
 from privmean.models.private_scale import PrivateScale
-from privmean.models.variance_search import VarianceSearch
 from privmean.privacy.budget import ADD_REMOVE
 from statistics_kit import planned
 
@@ -37,7 +36,6 @@ MADE = {
     "recenter": [lambda: pm.WinsorizedMean(Bounded(0, 1), recenter=0.0)],
     "fallback": [lambda: pm.WinsorizedMean(Bounded(0, 1), fallback=0.5)],
     "excess_ratio": [lambda: PrivateScale(excess_ratio=2.0)],
-    "center": [lambda: VarianceSearch(0.1, 10.0, center=3.0)],
 }
 
 

@@ -17,7 +17,6 @@ ASSUMED = {
     "winsorized": ("sub-gaussian sd=2", pm.SubGaussian(sd=2)),
     "bounded": ("0,10", (0.0, 10.0)),
     "heavy-tailed": ("bounded-moment order=3 bound=2 range=0,10", MOMENT),
-    "cover": ("bounded-moment order=3 bound=2 range=0,10", MOMENT),
     "anisotropic": ("covariance 1", pm.Covariance(1.0)),
 }
 SETTINGS = {
@@ -25,7 +24,6 @@ SETTINGS = {
     "winsorized": "failure=0.02",
     "bounded": "design_effect=1.5",
     "heavy-tailed": "beta=0.02",
-    "cover": "beta=0.05",
     "anisotropic": "beta=0.06",
     "magnitudes": "smallest=0.001",
 }
@@ -61,7 +59,6 @@ def test_every_estimator_of_the_reference_is_one_of_a_mean():
         "BoundedMean": pm.BoundedMean((0, 10)),
         "WinsorizedMean": pm.WinsorizedMean(pm.SubGaussian(sd=2)),
         "HeavyTailedMean": pm.HeavyTailedMean(MOMENT),
-        "PureCover": pm.PureCover(MOMENT),
         "AnisotropicMean": pm.AnisotropicMean(1.0),
         "PrivateScale": pm.PrivateScale(),
     }

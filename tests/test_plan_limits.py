@@ -20,10 +20,10 @@ from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.choose_vector_method import Cheapest
 from privmean.central.concentration import LogSobolev
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.models.pair_variance import PairVariance
 from privmean.models.private_scale import PrivateScale
-from privmean.models.variance_search import VarianceSearch
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from privmean.published import AnisotropicAsPublished
+from privmean.published import AnisotropicAsPublished, PureCover, ThreadedMean
 from statistics_kit import planned
 
 ODD = (1e-3, 0.05, 0.3, 0.7123, 1.0, 1.649, 3.0, 8.1, 25.0, 100.0)
@@ -68,17 +68,14 @@ def heavy(g, d):
         between_sd=pick(g, 0.0, 0.3),
         range=pick(g, None, (-10, 10), (0, 1e6)),
     )
-    split = pick(g, "together", "together", "disjoint")
-    extra = split == "together" and pick(g, False, True)
+    if pick(g, False, False, False, True):
+        return pick(g, PureCover, ThreadedMean)(moment, beta=pick(g, 0.01, 0.3))
     return pm.HeavyTailedMean(
         moment,
-        mode=pick(g, "calibrated", "certified"),
-        split=split,
         law=pick(g, "auto", "gaussian", "laplace", "k-norm"),
         rounds=pick(g, None, 1, 3),
         start=pick(g, "auto", "histogram"),
-        private_radius=pick(g, None, False, True) if extra else None,
-        clipped_count=extra and pick(g, False, True),
+        private_radius=pick(g, None, None, False, True),
         beta=pick(g, 0.01, 0.3),
     )
 
@@ -106,9 +103,7 @@ def made(g, d):
         lambda g, d: Cheapest(),
         lambda g, d: pm.DefaultMean(target=pick(g, None, "mean", "clipped")),
         lambda g, d: pm.BoundedMean((-1.0, pick(g, -0.999, 3.0, 1e100))),
-        lambda g, d: VarianceSearch(
-            1e-3, 1e3, method=pick(g, "pair scale", "coinpress"), center=pick(g, None, 0.0)
-        ),
+        lambda g, d: PairVariance(1e-3, 1e3),
         lambda g, d: PrivateScale(),
     )
     while True:

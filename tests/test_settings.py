@@ -14,7 +14,7 @@ import pytest
 import privmean as pm
 from cli_runner import shell
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.models.variance_search import VarianceSearch
+from privmean.models.pair_variance import PairVariance
 from statistics_kit import planned
 
 MOMENT = pm.BoundedMoment(order=3, bound=2, range=(0, 10))
@@ -24,14 +24,12 @@ ESTIMATORS = [
     pm.WinsorizedMean(pm.SubGaussian(sd=1)),
     pm.HeavyTailedMean(MOMENT),
     pm.HeavyTailedMean(MOMENT, law="gaussian"),
-    pm.PureCover(MOMENT),
     pm.AnisotropicMean(),
     pm.AnisotropicMean(1.0),
     pm.GroupMeans(keys=(("a",), ("b",))),
     pm.PrivateScale(),
     pm.FixedDesign((0, 10), cells=5),
-    VarianceSearch(0.1, 10),
-    VarianceSearch(0.1, 10, method="coinpress", center=0.0),
+    PairVariance(0.1, 10),
 ]
 ASSUMPTIONS = [
     pm.SubGaussian(sd=1),
@@ -117,9 +115,8 @@ def questions(assumption):
 @pytest.mark.parametrize(
     ("estimator", "flags"),
     [
-        (pm.HeavyTailedMean(MOMENT), ("wide_buckets", "clipped_count", "private_radius")),
+        (pm.HeavyTailedMean(MOMENT), ("wide_buckets", "private_radius")),
         (pm.DefaultMean(), ("complete",)),
-        (pm.PureCover(MOMENT), ("proof",)),
         (pm.GroupMeans(keys=(("a",),)), ("simultaneous", "public_groups", "common")),
     ],
 )

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from privmean.central.groups.multi_value_release import MultiValueRelease as MultiValueRelease
     from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
     from privmean.central.heavy_tailed import HeavyTailedMean as HeavyTailedMean
-    from privmean.central.heavy_tailed import PureCover as PureCover
     from privmean.central.heavy_tailed import RecordWeights as RecordWeights
     from privmean.central.winsorized import WinsorizedMean as WinsorizedMean
     from privmean.data.groups import group_sizes as group_sizes
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     from privmean.models.random_effects import RandomEffects as RandomEffects
     from privmean.models.regression_release import RegressionRelease as RegressionRelease
     from privmean.models.variance_release import VarianceRelease as VarianceRelease
-    from privmean.models.variance_search import VarianceSearch as VarianceSearch
     from privmean.noise.simulated import SimulatedNoise as SimulatedNoise
     from privmean.privacy.budget import Budget as Budget
     from privmean.privacy.guarantee import Guarantee as Guarantee
@@ -107,7 +105,6 @@ else:
         questions.assumptions          Covariance
         questions.working_errors               WorkingErrors
         models.random_effects          RandomEffects
-        models.variance_search                VarianceSearch
         models.regression_release      RegressionRelease
         models.curve_release           CurveRelease
         central.concentration          Bounded SubGaussian LogSobolev BetweenWithin BoundedWithin
@@ -119,7 +116,7 @@ else:
         release.signing                        sign
         central.default_mean           DefaultMean
         central.winsorized             WinsorizedMean
-        central.heavy_tailed           BoundedMoment HeavyTailedMean PureCover RecordWeights
+        central.heavy_tailed           BoundedMoment HeavyTailedMean RecordWeights
         central.anisotropic.anisotropic_mean  AnisotropicMean
         central.anisotropic.spectrum   person_covariance
         central.bounded                BoundedMean

@@ -164,6 +164,8 @@ def choice(name: str, value: T, allowed: Iterable[T]) -> T:
         words = ", ".join(repr(item) for item in options)
         new = renamed_value(name, value)
         remedy = f"use {name}={new!r}" if new in options else f"choose one of {words}"
+        if new and " " in new:  # a sentence
+            remedy = new
         raise ArgumentError(name, value, "is not one of the choices", remedy)
     return value
 

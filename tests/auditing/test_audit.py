@@ -17,12 +17,11 @@ from privmean.auditing.audit_local import audit_local
 from privmean.auditing.findings import Findings
 from privmean.auditing.subjects import SUBJECTS
 from privmean.central.concentration import SubGaussian
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
+from privmean.central.heavy_tailed import BoundedMoment
 from privmean.cli.app import run as command
-from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, SchemaError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.published.winsorized import AsPublished
+from privmean.published import ThreadedMean, WinsorizedAsPublished
 from registry import REGISTRY
 
 RNG = np.random.default_rng(3)
@@ -253,8 +252,8 @@ def test_every_question_can_be_audited_on_a_table(asked):
 
 
 HALVES = {
-    "as published": AsPublished(SubGaussian(1.0), splitting=True),
-    "blocks of the roster": HeavyTailedMean(BoundedMoment(4, 1.4, range=(-9, 9)), split="disjoint"),
+    "halves as published": WinsorizedAsPublished(SubGaussian(1.0), splitting=True),
+    "blocks as published": ThreadedMean(BoundedMoment(4, 1.4, range=(-9, 9))),
 }
 TERMS = {"epsilon": 6.0, "delta": 1e-6, "neighbors": "replace-one"}
 
@@ -263,14 +262,11 @@ TERMS = {"epsilon": 6.0, "delta": 1e-6, "neighbors": "replace-one"}
 def test_one_person_in_two_parts_that_are_billed_as_disjoint_is_found(halves, monkeypatch):
     """A twin whose curator lets every person into each part."""
     assert pm.audit(HALVES[halves], runs=60, **TERMS).violations == 0
-    parallel, split = TrustedCurator.parallel, ArrayPersonTable.split
-    if halves == "as published":
-        twin = lambda self, name, people, **more: parallel(  # noqa: E731
-            self, name, [self.people] * len(people), **more
-        )
-        monkeypatch.setattr(TrustedCurator, "parallel", twin)
-    else:  # each stage takes its own block of everybody
-        monkeypatch.setattr(ArrayPersonTable, "split", lambda self, index, _: split(self, 0, 1))
+    parallel = TrustedCurator.parallel
+    twin = lambda self, name, people, **more: parallel(  # noqa: E731
+        self, name, [self.people] * len(people), **more
+    )
+    monkeypatch.setattr(TrustedCurator, "parallel", twin)
     report = pm.audit(HALVES[halves], runs=60, **TERMS)
     words = {item.what for item in report.findings.violations}
     assert "one person is in two parts that are billed as disjoint" in words

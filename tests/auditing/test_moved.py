@@ -11,7 +11,6 @@ import pytest
 from privmean.auditing.measure_loss import troubles
 from privmean.auditing.operands import paid
 from privmean.auditing.transcript import Recording, Transcript
-from privmean.central.heavy_tailed.private_radius import ClippedCount
 from privmean.data.person_table import ClipInterval, IntervalSums, L2BallSums
 from privmean.mechanisms.below_threshold import FirstBelow
 from privmean.mechanisms.clipped_row_tails import TailRows
@@ -82,8 +81,6 @@ ADDED = {
     ),
     "weights": (WeightSum("gaussian", 0.4, ADD_REMOVE), 9 * UNIT, 8 * UNIT),
     "weights, pure": (WeightSum("k-norm", E, ADD_REMOVE), 9 * UNIT, 8 * UNIT),
-    "clipped people": (ClippedCount("laplace", E, REPLACE_ONE), 9, 8),
-    "clipped persons, Gaussian": (ClippedCount("gaussian", 0.3, REPLACE_ONE), 9, 8),
     "choice": (Choice("c", E, REPLACE_ONE, 4, ""), as_counts(3, 4, 5), as_counts(5, 4, 3)),
     "fullest bin": (NoisyArgmax.of(E, REPLACE_ONE), as_counts(3, 4, 5), as_counts(2, 4, 6)),
     "columns": (

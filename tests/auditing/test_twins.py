@@ -14,7 +14,6 @@ TRIED = {
     "SumsOver, laplace": "bounded",
     "StableHistogram": "sub-Gaussian",
     "NoisyArgmax": "bounded moment",
-    "JointLaplace": "variance, bisection",
     "PowerSums": "variance, nothing given",
 }
 

@@ -29,8 +29,6 @@ def test_normal_values_stay_inside(n, gamma):
     assert 2 * stats.norm.sf(radii.half[0] / 2.5) < 0.25
     assert radii.tau[0] == pytest.approx(2.5 * math.sqrt(2 * math.log(2 * n / gamma)))
     assert radii.half[0] == pytest.approx(2.039 * 2.5, rel=1e-3)
-    jointly = SubGaussian(2.5).radius(n, 4, gamma, jointly=True)
-    assert jointly.tau[0] == pytest.approx(2.5 * math.sqrt(2 * math.log(8 * n / gamma)))
 
 
 @pytest.mark.parametrize("tail", [1e-7, 1e-3, 0.02])

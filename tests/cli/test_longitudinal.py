@@ -61,7 +61,8 @@ def test_variance(table, capsys):
     assert run(["variance", table, *arguments, "--epsilon", "3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert 0.05 < found["estimate"][0] < 1.0  # 1/5, within two octaves
-    more = ["--method", "coinpress", "--center", "0", "--neighbors", "add-remove"]
+    arguments = ["--person", "who", "--value", "x"]
+    more = ["--neighbors", "add-remove"]
     assert run(["variance", table, *arguments, "--epsilon", "9", *more]) == 2
     assert "--n-guess" in capsys.readouterr().err
     more += ["--n-guess", "600", "--json"]

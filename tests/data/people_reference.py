@@ -203,13 +203,6 @@ def norm_counts(rows, edges):
     return counts
 
 
-def count_in_interval(rows, boxes):
-    return sum(
-        all(v is not None and b.lower <= v <= b.upper for v, b in zip(row, boxes, strict=True))
-        for row in rows
-    )
-
-
 def count_in_ball(rows, center, radius):
     inside = 0
     for row in rows:

@@ -137,7 +137,6 @@ def answers(people):
         "tails in units": [opened.clipped_row_sums(cut) for cut in CUTS],
         "shells in units": units.norm_counts(SHELLS).tolist(),
         "one in units": people.standardized([None, UNITS[0]]).norm_counts(SHELLS).tolist(),
-        "in box": people.count_in_interval([x, ClipInterval(-1.0, 1.0)]),
         "in ball": people.count_in_ball((0.0, 0.1), 4.0),
         "part": part.size(),
         "part boxes": part.interval_sums([x, y]),
@@ -195,7 +194,6 @@ def expected(rows, cap=None, resolution=2.0**-40):
         "one in units": reference.norm_counts(
             [[reference.in_units(v[1], UNITS[0])] for v in values], SHELLS
         ),
-        "in box": reference.count_in_interval(values, [x, ClipInterval(-1.0, 1.0)]),
         "in ball": reference.count_in_ball(values, (0.0, 0.1), 4.0),
         "part": len(part),
         "part boxes": boxes(part, [x, y]),

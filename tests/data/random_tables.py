@@ -328,7 +328,6 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
     high = low + rng.randint(0, 90)
     boxes = [numbers.box() if rng.random() < 0.8 else None for _ in range(width)]
     ends = numbers.interval()
-    limits = [numbers.box() for _ in range(width)]
     return [
         Question(
             "log_counts",
@@ -372,11 +371,6 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
                 sum(v is not None and v < ends[0] for v in column),
                 sum(v is not None and v > ends[1] for v in column),
             ),
-        ),
-        Question(
-            "count_in_interval",
-            lambda p: p.count_in_interval(limits),
-            lambda: reference.count_in_interval(values, limits),
         ),
         *_rows(found, width, numbers, rng),
     ]

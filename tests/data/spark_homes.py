@@ -53,7 +53,7 @@ MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; no table here has so few person
 RUN = ("provenance", "run", "parent_run", "digest")  # of a record: what only this run has
 QUESTIONS = (
     "size", "log_counts", "uniform_counts", "pair_counts", "interval_sums", "ball_sums",
-    "count_in_interval", "count_in_ball", "count_outside", "norm_counts", "missing",
+    "count_in_ball", "count_outside", "norm_counts", "missing",
     "clipped_row_sums",
 )  # fmt: skip
 

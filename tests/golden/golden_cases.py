@@ -44,8 +44,7 @@ from privmean.mechanisms.curator import AccountingCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.pipeline import execute
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.published import AsPublished
-from registry import ANY, MIXED, PURE, REGISTRY
+from registry import ANY, MIXED, REGISTRY
 
 Case = Callable[[], dict[str, Any]]
 PERSONS = 600
@@ -176,7 +175,6 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
     effects = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0)
     grouped = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0, range=near)
     weighted = pm.HeavyTailedMean(moment, weights=pm.RecordWeights(max_records=6, critical=4.0))
-    published = AsPublished(pm.SubGaussian(sd=1.2))
     edges = (0.0, 2.0, 4.0, 8.0)
     found: dict[str, tuple[Any, tuple[Budget, ...]]] = {}
     for name, item in assumed.items():
@@ -195,8 +193,6 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
         "mean, related, bounds": (pm.Mean(("x",), assume=(0, 8), clustering=4.0), (MIXED,)),
         "mean, random effects": (pm.Mean(("x",), clustering=effects), (MIXED,)),
         "mean, random effects, range": (pm.Mean(("x",), clustering=grouped), ANY),
-        "mean, as published": (pm.Mean(("x",), method=published), (MIXED,)),
-        "mean, cover": (pm.Mean(("x",), method=pm.PureCover(moment, work=4e6)), (PURE,)),
     }
     formula = "y ~ a + b"
     errors = pm.WorkingErrors(0.5, 1.0, coefficient_bounds=near)
@@ -215,7 +211,6 @@ def assumptions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
         "quantile": (pm.Quantile("x", (0.1, 0.5, 0.9)), ANY),
         "quantile, bounds": (pm.Quantile("x", (0.25, 0.75), bounds=(0, 8)), ANY),
         "variance": (pm.Variance("x", (0.01, 100.0)), ANY),
-        "variance, CoinPress": (pm.Variance("x", (0.1, 10.0), "coinpress", 3.0), ANY),
     }
     return found
 

@@ -29,7 +29,6 @@ from privmean.local.aggregators.scalar_law import scalar_law
 from privmean.local.choose_mechanism import TOLERANCE, variance_of
 from privmean.local.lower_bounds import mean_radius, mean_rmse, share_radius, vector_rmse
 from privmean.local.round_plan import choice_of
-from privmean.local.vote_radii import vote_radius_dependent
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_rate_at_most
 
@@ -342,28 +341,3 @@ def test_who_has_other_epsilons_has_another_limit():
     assert lower_bound(round_, [(1, 1000)]).rmse < few.rmse
     with pytest.raises(ArgumentError):
         lower_bound(round_, [])
-
-
-# -- dependent persons
-
-
-def test_votes_of_dependent_persons_stay_within_their_radius():
-    n, phi = 40_000, 0.9
-    votes = vote_round(-9, 9, 5, epsilon=4, persons=n)
-    rho, density = (1 + phi) / (1 - phi), 0.4
-    limit = vote_radius_dependent(votes, n, rho=rho, density=density)
-    assert limit < 0.4
-    assert vote_radius_dependent(votes, n, rho=1, density=density) < limit
-    from scipy import stats
-    from scipy.signal import lfilter
-
-    edges = np.linspace(-9, 9, 6)
-    truth = np.diff(stats.norm.cdf([-np.inf, *edges[1:-1], np.inf]))
-    dice = np.random.default_rng(1)
-    for k in range(5):
-        shocks = dice.standard_normal(n) * math.sqrt(1 - phi**2)
-        x = lfilter([1.0], [1.0, -phi], shocks)
-        raw = estimate(tally_many(votes, x, epsilon=4.0, noise=SimulatedNoise(k))).raw
-        assert abs(raw - truth).max() <= limit
-    with pytest.raises(ArgumentError):
-        vote_radius_dependent(mean_round(0, 1, epsilon=1, persons=9), 9, rho=1, density=1)

@@ -12,7 +12,6 @@ from privmean.mechanisms.exponential import TopChoices
 from privmean.mechanisms.lattice_sums import LatticeSums
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
-from privmean.mechanisms.noisy_person_count import PersonsCount
 from privmean.mechanisms.noisy_quantile import Counting, NoisyQuantile
 from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.mechanisms.weighted_sums import WeightedSums
@@ -44,7 +43,6 @@ CASES = {  # mechanism, exact, one person replaced, two persons replaced
     "hits": (HitsAbove("h", ONE, 2, "", 2.0), np.array([4, 1]), np.array([3, 2]),
              np.array([2, 3])),
     "bin": (LikeliestBin(ONE, 1e-6), {1: 5, 2: 1}, {1: 4, 2: 1, 3: 1}, {1: 3, 2: 1, 3: 2}),
-    "count": (PersonsCount("laplace", ONE, "add-remove"), 7, 8, 9),
     "block": (BLOCK, [np.array([0, 0, 0])], [np.array([6, 8, 0])], [np.array([12, 16, 0])]),
     "weighted": (SUMS, SUMS.exact(FLAT), SUMS.exact(np.array([-1.0, 1.0, 0.0])),
                  SUMS.exact(np.array([-1.0, -1.0, 0.0]))),

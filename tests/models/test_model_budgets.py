@@ -30,9 +30,6 @@ EFFECTS = pm.RandomEffects(0.5, 1.0, 10, (40,) * 10, range=(-50, 50))
 BINS = {"time": "t", "person": "who", "bins": [0, 2, 4]}
 MODELS = {
     "variance": lambda **given: pm.variance(VALUES, within=(0.01, 100.0), **given),
-    "coinpress": lambda **given: pm.variance(
-        VALUES, within=(0.01, 100.0), method="coinpress", center=5.0, **given
-    ),
     "regression": lambda **given: pm.regress(
         TABLE, "y ~ x", effect="per_person", person="who", **given
     ),

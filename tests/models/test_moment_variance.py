@@ -215,7 +215,7 @@ def test_the_question_gives_the_deviation_too():
     [
         ({"method": "moment", "within": (1, 2)}, "within"),
         ({"center": 3.0}, "center"),
-        ({"method": "coinpress"}, "within"),
+        ({"method": "pair scale"}, "within"),
         ({"method": "jackknife"}, "method"),
         ({"within": (1, 2), "clustering": 2.0}, "clustering"),
         ({"clustering": 0.0}, "clustering"),

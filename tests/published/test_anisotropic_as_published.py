@@ -44,7 +44,7 @@ def found_in(histogram, values):
     return variance_of(histogram.draw(variance_bins(values), SimulatedNoise(1)))
 
 
-@pytest.mark.parametrize("name", ["AsPublished", "VarianceAsPublished"])
+@pytest.mark.parametrize("name", ["VarianceAsPublished", "PureCover"])
 def test_a_name_that_moved_says_where_to(name):
     with pytest.raises(AttributeError, match=f"privmean.published.{name}"):
         getattr(pm, name)

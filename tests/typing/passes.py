@@ -45,7 +45,6 @@ one = pm.mean(values, epsilon=1.0, covariance=1.0, delta=1e-6, method="anisotrop
 one = pm.mean(values, epsilon=1.0, method=pm.DefaultMean(target="mean"))
 one = pm.mean(values, epsilon=1.0, method=pm.WinsorizedMean(pm.SubGaussian(1.0), range=(-9, 9)))
 one = pm.mean(values, epsilon=1.0, method=pm.HeavyTailedMean(pm.BoundedMoment(2, 1.0)))
-one = pm.mean(values, epsilon=1.0, method=pm.PureCover(pm.BoundedMoment(2, 1.0, range=(0, 9))))
 one = pm.mean(values, epsilon=1.0, method=pm.BoundedMean((0, 9)))
 one = pm.mean(values, epsilon=1.0, method=pm.AnisotropicMean(1.0))
 effects = pm.RandomEffects(group_sd=0.1, within_sd=1.0, records=5, group="school")
@@ -62,7 +61,7 @@ fit: pm.RegressionRelease = pm.regress(
     epsilon=1.0,
 )
 line: pm.CurveRelease = pm.curve(table, "y", time="year", bins=[0, 1, 2], epsilon=1.0)
-one = pm.variance(table, "y", within=(0.01, 10.0), method="coinpress", center=3.0, rho=0.5)
+one = pm.variance(table, "y", within=(0.01, 10.0), method="pair scale", rho=0.5)
 fit = pm.ask(
     table,
     pm.Regression("y ~ a", effect="per_person", threshold=0.05, method=pm.PrivateScale()),

@@ -406,7 +406,6 @@ def variance(
     within: tuple[float, float] | None = None,
     person: Person | None = None,
     method: Method = "auto",
-    center: float | None = None,
     clustering: float = 1.0,
     **terms: Unpack[CallOptions],
 ) -> VarianceRelease:
@@ -422,10 +421,8 @@ def variance(
         Public smallest and largest standard deviation, in the unit of the value.
     person : str or array, optional
         Column that identifies people; required unless `source` says it.
-    method : {"auto", "moment", "pair scale", "coinpress"}, default "auto"
-        "moment" requires nothing public; the others require `within`.
-    center : float, optional
-        Public rough center, for "coinpress".
+    method : {"auto", "moment", "pair scale"}, default "auto"
+        "moment" requires nothing public; "pair scale" requires `within`.
     clustering : float, default 1.0
         Design effect of clustered people.
     epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
@@ -454,7 +451,7 @@ def variance(
     from privmean.questions.variance import Variance
 
     said = check_options(terms, variance)
-    question = Variance(value, within, method, center, clustering=clustering)
+    question = Variance(value, within, method, clustering=clustering)
     return run_question(source_of(source, person, {}), question, said)
 
 

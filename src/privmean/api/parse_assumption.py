@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from privmean.errors import ArgumentError
+from privmean.signatures import keyword_hint, renamed_value
 
 ASSUMPTIONS = {
     "sub-gaussian": "privmean.central.concentration:SubGaussian",
@@ -31,7 +32,6 @@ ESTIMATORS = {
     "winsorized": "privmean.central.winsorized:WinsorizedMean",
     "bounded": "privmean.central.bounded:BoundedMean",
     "heavy-tailed": "privmean.central.heavy_tailed:HeavyTailedMean",
-    "cover": "privmean.central.heavy_tailed:PureCover",
     "anisotropic": "privmean.central.anisotropic.anisotropic_mean:AnisotropicMean",
     "magnitudes": "privmean.models.private_scale:PrivateScale",
 }
@@ -39,7 +39,6 @@ EXAMPLES = {  # of what estimators need that depend on something
     "winsorized": "sub-gaussian sd=2",
     "bounded": "0,10",
     "heavy-tailed": "bounded-moment order=3 bound=60 range=-100,100",
-    "cover": "bounded-moment order=3 bound=60 range=-100,100",
 }
 PARTS = {
     "weights": "privmean.central.heavy_tailed.record_weights:RecordWeights"
@@ -117,6 +116,7 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
         near = get_close_matches(kind, kinds, n=1)
         known = ", ".join([*kinds, *others])
         remedy = f"did you mean {near[0]}?" if near else f"give one of {known}"
+        remedy = renamed_value("method", kind) or remedy
         raise ArgumentError(name, text, "is not a known kind", remedy)
     module, _, attribute = kinds[kind].partition(":")
     made: Callable[..., Any] = getattr(import_module(module), attribute)
@@ -128,6 +128,7 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
         if not equals or key not in known_fields:
             near = get_close_matches(key, known_fields, n=1)
             remedy = f"did you mean {near[0]}=?" if near else f"set {', '.join(known_fields)}"
+            remedy = keyword_hint(key, value, (), remedy)
             raise ArgumentError(name, word, f"is not a setting of {kind}", remedy)
         if key in settings:
             raise ArgumentError(name, text, f"must set {key} once", "set it once")

@@ -23,8 +23,10 @@ NAMES = {
     "Winsorized": "WinsorizedMean",
     "MeanStreams": "GroupMeanStream",
     "ValuesRelease": "MultiValueRelease",
-    "AsPublished": "Use privmean.published.AsPublished",
+    "AsPublished": "Use privmean.published.WinsorizedAsPublished",
     "VarianceAsPublished": "Use privmean.published.VarianceAsPublished",
+    "VarianceSearch": "Use privmean.published.VarianceAsPublished",
+    "PureCover": "Use privmean.published.PureCover",
     "plan_mean": "Use pm.plan(pm.Mean(...), ...)",
     "random_effects_mean": "Use pm.mean(..., clustering=pm.RandomEffects(...))",
 }
@@ -37,6 +39,8 @@ _FOUND = "Remove it: clipping bounds are found privately"
 _METHOD = "method=pm.{}"
 _BOUNDS = ("bounds=(lower, upper)", "within=(smallest, largest)", "Give limits in the assumption")
 _LEVEL = ("level=0.95",)
+_PUBLISHED = "Use pm.mean(..., method=privmean.published.{})"
+_SEARCH = _PUBLISHED.format("VarianceAsPublished(smallest, largest, center)")
 
 # keywords of functions and classes: old or usual -> new, new=form, or a sentence
 KEYWORDS: dict[str, tuple[str, ...]] = {
@@ -85,6 +89,10 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "resolution": ("Use pm.ask(table, pm.Mean(..., resolution=...), ...)",),
     "smallest": ("within=(smallest, largest)", *_BOUNDS),
     "largest": ("within=(smallest, largest)", *_BOUNDS),
+    "center": (_SEARCH,),
+    "split": (_PUBLISHED.format("ThreadedMean(moment)"),),
+    "mode": ("Remove it: bias bounds are calibrated",),
+    "clipped_count": ("Use private_radius=True, or remove it",),
     # usual elsewhere
     "range": ("coefficient_bounds", *_BOUNDS),
     "lower": _BOUNDS,
@@ -122,13 +130,16 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "rng": (_ENTROPY,),
 }
 
-# values of arguments: (argument, old) -> new
+# values of arguments: (argument, old) -> new, or a sentence
 VALUES = {
     ("estimand", "persons"): "people",
     ("weights", "persons"): "people",
     ("effect", "own"): "per_person",
     ("rule", "mode"): "most_frequent",
     ("group_rule", "mode"): "most_frequent",
+    ("method", "cover"): _PUBLISHED.format("PureCover(moment)"),
+    ("method", "coinpress"): _SEARCH,
+    ("method", "bisection"): _SEARCH,
 }
 
 _ASSUME = "--assume 'between-within between_sd=1 within_sd=2 records=5'"
@@ -156,6 +167,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--sizes": ("--group-sizes",),
     "--persons-a-period": ("--n-per-period",),
     "--null-word": ("--na-value",),
+    "--center": (_SEARCH,),
     # given elsewhere
     "--between-sd": (_ASSUME,),
     "--within-sd": (_ASSUME,),

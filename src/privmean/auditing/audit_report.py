@@ -19,7 +19,7 @@ NOT_AUDITED = (
     ("PrivUnit reports", "idealised: places within a cap are drawn with doubles"),
     ("a stream's private clipping region and intervals", "exact laws of their counts in tests"),
     ("fixed designs (a response, not a person)", "their sums and noise are tested by themselves"),
-    ("forms as published (`privmean.published`)", "accounting and neighbors in tests"),
+    ("forms as published (`privmean.published`)", "replays and accounting in tests"),
     ("the law of the noise", "exact laws at small scales, lattices at large ones, in tests"),
     ("from a file to one row a person", "neighbors of records at the engines' boundary, in tests"),
     ("running times, memory, logs of engines", "outside the model of every proof here"),

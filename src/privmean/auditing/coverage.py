@@ -21,7 +21,6 @@ from privmean.privacy.budget import NEIGHBORS
 Seen = set[tuple[str, str]]
 # what no tape can have, with the reason
 APART: dict[tuple[str, str], str] = {
-    ("mechanism", "PersonsCount"): "only its kind ClippedCount is asked",
     ("mechanism", "PublishedHistogram"): "of privmean.published, which no other room may import",
 }
 

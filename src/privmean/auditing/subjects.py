@@ -14,14 +14,13 @@ from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover, RecordWeights
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, RecordWeights
 from privmean.central.winsorized import WinsorizedMean
 from privmean.models.joint_bins import JointBins
 from privmean.models.moment_variance import MomentVariance
 from privmean.models.private_scale import PrivateScale
 from privmean.models.quantiles import Quantiles
 from privmean.models.random_effects import RandomEffects
-from privmean.models.variance_search import VarianceSearch
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.questions.regression import Regression
 from privmean.questions.working_errors import WorkingErrors
@@ -81,15 +80,11 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("bounded moment", HeavyTailedMean(MOMENT)),
     Subject("bounded moment, whole line", HeavyTailedMean(BoundedMoment(4, 1.4)), (MIXED,),
         dimensions=(1, 3, 8)),
-    Subject("one moment, certified",
-        HeavyTailedMean(BoundedMoment(2, 1.0, range=NEAR), mode="certified"), (PURE, ZCDP)),
-    Subject("bounded moment, extras",
-        HeavyTailedMean(MOMENT, private_radius=True, clipped_count=True), (PURE, MIXED), REPLACED,
-        weight=0.3),
+    Subject("bounded moment, private radius",
+        HeavyTailedMean(MOMENT, private_radius=True), (PURE, MIXED), REPLACED, weight=0.3),
     Subject("bounded moment, weights by records",
         HeavyTailedMean(BoundedMoment(4, 1.4, range=NEAR, records=2),
         weights=RecordWeights(max_records=5)), max_records=5, dimensions=(2,), weight=0.3),
-    Subject("cover", PureCover(MOMENT, work=1e6), (PURE,), REPLACED, weight=0.1),
     Subject("anisotropic", AnisotropicMean(1.0), (MIXED,), dimensions=(1, 2, 5), weight=0.1),
     Subject("anisotropic, filtered mean alone", AnisotropicMean(1.0, method="average"), (LARGE,),
         weight=0.1),
@@ -109,10 +104,6 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("difference of two curves", JointBins(NEAR, (0.5, 1.5), 0.0, True), dimensions=(4,),
         weight=0.3),
     Subject("variance, nothing given", MomentVariance(), GENEROUS, dimensions=(1,)),
-    Subject("variance, coinpress", VarianceSearch(0.01, 100.0, "coinpress", 3.0), dimensions=(1,)),
-    Subject("variance, bisection", VarianceSearch(0.01, 100.0, "bisection", 3.0), dimensions=(1,)),
-    Subject("variance, above its range", VarianceSearch(1e-4, 0.01, "bisection", 3.0),
-        dimensions=(1,)),
 )  # fmt: skip
 
 

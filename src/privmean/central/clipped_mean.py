@@ -57,7 +57,7 @@ class ClippedMean:
 
     persons: n where it is public and the weights count people, so that n may be divided by; the
     noisy weight is used instead if `by_records`, under add-remove, or if it shows that people
-    without a value are among the n (unless `always_n`). found: whether the box was; there is no
+    without a value are among the n. found: whether the box was; there is no
     estimate if noise chose it.
     """
 
@@ -65,7 +65,6 @@ class ClippedMean:
     sums: ColumnSums
     n: int | None
     by_records: bool = False
-    always_n: bool = False
     found: bool = True
 
     @property
@@ -73,7 +72,7 @@ class ClippedMean:
         """Whether the estimate divides by the public number of people."""
         if self.n is None or self.by_records:
             return False
-        return self.always_n or not self._missing(self.n)
+        return not self._missing(self.n)
 
     def _missing(self, persons: int) -> bool:
         """Whether the noisy weight shows that some of so many people have no value."""

@@ -50,13 +50,11 @@ class Concentration(Protocol):
         """The assumption in words, as printed with a release."""
         ...
 
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
+    def radius(self, n: int, dimension: int = 1, gamma: float = 0.05) -> Radii:
         """The radii of `dimension` columns for n people.
 
         n: public number of people (a public design number under add-remove). gamma: the chance
-        that anything is clipped in a column, or in any column if `jointly`.
+        that anything is clipped in a column.
         """
         ...
 
@@ -75,11 +73,9 @@ class FromDeviations:
         """Radii that a person leaves with probability at most factor * exp(-log)."""
         return gaussian_radii(self.deviations(dimension), log)
 
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
+    def radius(self, n: int, dimension: int = 1, gamma: float = 0.05) -> Radii:
         """The radii of `dimension` columns for n people; see `Concentration`."""
-        return self.radii(dimension, log_term(n, dimension, gamma, jointly, self.factor))
+        return self.radii(dimension, log_term(n, gamma, self.factor))
 
 
 def clipped_at(concentration: Concentration, dimension: int, tail: float) -> Radii:
@@ -131,11 +127,11 @@ def spread(name: str, value: PerColumn, dimension: int) -> tuple[float, ...]:
     return value
 
 
-def log_term(n: int, dimension: int, gamma: float, jointly: bool, factor: int = 2) -> float:
-    """ln(factor d n/gamma), d = 1 unless the columns share one gamma."""
+def log_term(n: int, gamma: float, factor: int) -> float:
+    """ln(factor n/gamma)."""
     validate.whole("n", n, least=1)
     validate.fraction("gamma", gamma)
-    return math.log(factor * n * (dimension if jointly else 1) / gamma)
+    return math.log(factor * n / gamma)
 
 
 def gaussian_radii(sds: tuple[float, ...], log: float) -> Radii:

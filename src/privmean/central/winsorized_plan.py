@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import PublicFacts, Stages
-from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.inference.assumptions import dependence
 from privmean.inference.ratio_with_missing import TOO_FEW
 from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status
-from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.pipeline import PlanBase
@@ -123,17 +121,17 @@ class WinsorizedPlan(PlanBase):
         return result
 
     def run(self, curator: Curator) -> Outcome:
-        people, (first, second) = curator.people, self._parts(curator)
-        run = Run(self.facts, self.stages, self.ranges, self.limits, self.fallback, self.mean_of)
-        units = run.units(first)
-        centers, found = run.locate(first, units)
-        last = run.clip(second, centers, units)
+        people = curator.people
+        run = Run(self.facts, self.stages, self.ranges, self.limits, self.fallback)
+        units = run.units(curator)
+        centers, found = run.locate(curator, units)
+        last = run.clip(curator, centers, units)
         relation = self.facts.relation
         means = ClippedMeans(
             tuple(last),
             None if relation != REPLACE_ONE else self.facts.n,
             self.facts.design_effect,
-            self._target(),
+            "mean" if self.limits is None else "mean within bounds",
             self.concentration.words,
             self.limits,
             tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
@@ -163,15 +161,6 @@ class WinsorizedPlan(PlanBase):
             estimand=estimand_of(people.max_records),
         )
 
-    def _parts(self, curator: Curator) -> tuple[Curator, Curator]:
-        """Who holds the people that give the location, and those that give the mean."""
-        return curator, curator
-
-    def mean_of(self, people: PersonTable, box: ClipInterval, sums: ColumnSums) -> ClippedMean:
-        """What the noisy sums of one column say."""
-        public = self.facts.n if self.facts.relation == REPLACE_ONE else None
-        return ClippedMean(box, sums, public, by_records=people.max_records is not None)
-
     # --- words ------------------------------------------------------------------------------------
     @property
     def limits(self) -> tuple[tuple[float, float], ...] | None:
@@ -180,9 +169,6 @@ class WinsorizedPlan(PlanBase):
         if isinstance(concentration, Bounded):
             return concentration.limits(self.facts.columns)
         return None
-
-    def _target(self) -> str:
-        return "mean within bounds" if self.limits is not None else "mean"
 
     @property
     def public(self) -> tuple[str, ...]:

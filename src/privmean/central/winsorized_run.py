@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmean.central.clipped_mean import ClippedMean, seen
 from privmean.central.winsorized_stages import PublicFacts, Stages
-from privmean.data.person_table import ClipInterval, PersonTable
-from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
+from privmean.data.person_table import ClipInterval
+from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.per_column import EachColumn
 from privmean.mechanisms.stable_histogram import top_bin
+from privmean.privacy.budget import REPLACE_ONE
 
 Centers = list[float | None]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One release under way: the public numbers of its plan, and how the sums of one column are
-    read (`mean_of`)."""
+    """One release under way: the public numbers of its plan."""
 
     facts: PublicFacts
     stages: Stages
     ranges: tuple[tuple[float, float], ...] | None
     limits: tuple[tuple[float, float], ...] | None
     fallback: float | tuple[float, ...] | None
-    mean_of: Callable[[PersonTable, ClipInterval, ColumnSums], ClippedMean]
 
     @property
     def _times(self) -> int:
@@ -125,8 +124,10 @@ class Run:
             billed=(step.loss_of_one,) * here if step.epsilon is not None else None,
         )
         noisy = curator.ask(over, over.exact(people.interval_sums(boxes)))
+        known = self.facts.n if self.facts.relation == REPLACE_ONE else None
+        by_records = people.max_records is not None
         return [
-            None if box is None else self.mean_of(people, box, sums)
+            None if box is None else ClippedMean(box, sums, known, by_records=by_records)
             for box, sums in zip(boxes, noisy, strict=True)
         ]
 

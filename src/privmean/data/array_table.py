@@ -239,14 +239,6 @@ class ArrayPersonTable(CachedPersonTable):
             standardize(rows[chosen], units, values[:, start : start + rows.shape[1]])
         return ArrayPersonTable(values.T, tuple(self.columns[j] for j, _ in asked))
 
-    def count_in_interval(self, boxes: Sequence[ClipInterval]) -> int:
-        inside = np.ones(self.size(), dtype=bool)
-        for j, box in enumerate(boxes):
-            x = self._column(j)
-            with np.errstate(invalid="ignore"):
-                inside &= (x >= box.lower) & (x <= box.upper)
-        return int(np.count_nonzero(inside))
-
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
         square = np.zeros(self.size())
         unit = unit_of(radius)

@@ -287,13 +287,6 @@ class EnginePersonTable(KeptByEngine):
         names = tuple(self.columns[j] for j, _ in asked)
         return EnginePersonTable(frame, names, None, self.home, {"size": self.size()})
 
-    def count_in_interval(self, boxes: Sequence[ClipInterval]) -> int:
-        frame = self.frame
-        for j, box in enumerate(boxes):
-            x = nw.col(f"v{j}")
-            frame = frame.filter((x >= box.lower) & (x <= box.upper))
-        return int(fetch(frame.select(nw.len()))[0][0])
-
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
         names, unit = value_names(len(self.columns)), unit_of(radius)
         frame = self.frame.select(

@@ -247,10 +247,6 @@ class PersonTable(Protocol):
         """The same people, each column in units of its own (None leaves a column out)."""
         ...
 
-    def count_in_interval(self, boxes: Sequence[ClipInterval]) -> int:
-        """People whose every column lies within its box, limits included (a null does not)."""
-        ...
-
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
         """People without nulls whose row lies within the ball (norm added as in `Ball`)."""
         ...

@@ -9,10 +9,6 @@ from __future__ import annotations
 import math
 
 from privmean import validate
-from privmean.errors import ArgumentError
-from privmean.local.exact_coins import signal
-from privmean.local.mechanisms import HADAMARD, SKETCH
-from privmean.local.round import Round
 
 
 def _limit(persons: int, gamma: float, dimension: int) -> float:
@@ -123,61 +119,3 @@ def tau_bounded_records(
     return validate.nonnegative("between", between) * math.sqrt(2 * limit) + (
         high - low
     ) * math.sqrt(limit / (2 * records))
-
-
-def vote_radius_dependent(
-    round_: Round, reports: int, *, rho: float, density: float, beta: float | None = None
-) -> float:
-    """How far all shares of a vote may be off at once when people depend on each other.
-
-    round_: a vote of one level and one coordinate (equal weights). rho: the log-Sobolev constant
-    of the law of all values together (of Gaussian ones the largest eigenvalue of their covariance;
-    of independent ones the largest of a person). density: a bound on the density of a value. The
-    shares are those of the average of the people's laws. Holds with probability 1 - beta, at
-    least. Unlike the radius of an estimate it does not need independent people.
-
-    Source: Roth and Avella-Medina (2025), Lemma 6.3, with the distribution function's bound of
-    Bobkov and Gotze (2010); see docs/proofs/local-rounds.md.
-
-    Example:
-        >>> from privmean.local import vote_round
-        >>> from privmean.local.vote_radii import vote_radius_dependent
-        >>> votes = vote_round(-10, 10, 5, epsilon=2, persons=100_000)
-        >>> vote_radius_dependent(votes, 100_000, rho=1, density=0.4) < 0.2
-        True
-    """
-    failure = round_.beta if beta is None else validate.fraction("beta", beta)
-    if round_.bins is None or len(round_.menu) > 1 or round_.coordinates > 1:
-        raise ArgumentError(
-            "round_", round_.mechanism, "must be a vote of one level", "use vote_round"
-        )
-    n = validate.whole("reports", reports, least=1)
-    scale = validate.positive("rho", rho) * validate.positive("density", density) ** 2
-    return 2 * _distribution_radius(n, scale, failure / 2) + _noise_radius(round_, n, failure / 2)
-
-
-def _distribution_radius(persons: int, scale: float, beta: float) -> float:
-    """The r at which (4/r) exp(-(2/27) n r^3/(rho M^2)) is beta; scale: rho M^2."""
-
-    def excess(r: float) -> float:
-        return math.log(4 / r) - 2 / 27 * persons * r**3 / scale - math.log(beta)
-
-    low, high = 1e-9, 1.0
-    if excess(high) > 0:
-        return 1.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return high
-
-
-def _noise_radius(round_: Round, reports: int, beta: float) -> float:
-    """Given the values the reports are independent: Hoeffding over all bins."""
-    assert round_.items is not None
-    if round_.mechanism in (HADAMARD, SKETCH):
-        width = 2 / signal(round_.menu[0])
-    else:
-        from privmean.local.aggregators.item_law import item_law
-
-        width = item_law(round_, 0).reach
-    return width * math.sqrt(math.log(2 * round_.items / beta) / (2 * reports))

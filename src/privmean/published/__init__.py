@@ -1,15 +1,33 @@
-"""The algorithms exactly as published, for study: what the papers print, with its constants.
+"""The seed papers' own algorithms, as printed, one module per paper.
 
-WARNING: they are here to be compared with. Each is private (where the printed form is not, the
-corrected one runs and the release says so), and each is worse in every respect than the estimator
-of its kind: `WinsorizedMean`, `Variance`, `AnisotropicMean`. Releases carry "for study" in their
-names. Nothing else in privmean imports this room.
+WARNING: they are here to be compared with. Each is private: where the printed form is not, the
+corrected one runs, and its docstring says so. Each takes people and a budget, and gives an estimate
+with its guarantee; privmean's own estimator of its kind is better. Releases carry "for study" in
+their names. Nothing else in privmean imports this package.
 """
 
 from __future__ import annotations
 
-from privmean.published.anisotropic import AnisotropicAsPublished
-from privmean.published.variance import VarianceAsPublished
-from privmean.published.winsorized import AsPublished
+from typing import TYPE_CHECKING
 
-__all__ = ["AnisotropicAsPublished", "AsPublished", "VarianceAsPublished"]
+from privmean.lazy_imports import names
+
+if TYPE_CHECKING:
+    from privmean.published.anisotropic import AnisotropicAsPublished as AnisotropicAsPublished
+    from privmean.published.dependent import PriestleyChao as PriestleyChao
+    from privmean.published.dependent import VarianceAsPublished as VarianceAsPublished
+    from privmean.published.dependent import WinsorizedAsPublished as WinsorizedAsPublished
+    from privmean.published.dependent import vote_radius_dependent as vote_radius_dependent
+    from privmean.published.person_level import PureCover as PureCover
+    from privmean.published.person_level import ThreadedMean as ThreadedMean
+
+__getattr__, __dir__, __all__ = names(
+    __name__,
+    """
+        anisotropic     AnisotropicAsPublished
+        dependent       PriestleyChao VarianceAsPublished WinsorizedAsPublished
+        dependent       vote_radius_dependent
+        person_level    PureCover ThreadedMean
+    """,
+    renamed="privmean.api.renamed_arguments",
+)

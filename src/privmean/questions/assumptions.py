@@ -14,7 +14,7 @@ from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
     from privmean.central.clipping_radii import Concentration
-    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover
+    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
     from privmean.models.random_effects import RandomEffects
 
 Pair: TypeAlias = tuple[float, float]
@@ -22,7 +22,7 @@ Bounds: TypeAlias = Pair | list[float] | list[int] | Sequence[Pair] | npt.NDArra
 CovarianceBound: TypeAlias = (
     float | Sequence[float] | Sequence[Sequence[float]] | npt.NDArray[np.float64]
 )
-Moment: TypeAlias = "BoundedMoment | HeavyTailedMean | PureCover"
+Moment: TypeAlias = "BoundedMoment | HeavyTailedMean"
 
 BOUNDS, CONCENTRATION, MOMENT, COVARIANCE = "bounds", "concentration", "moment", "covariance"
 
@@ -84,9 +84,9 @@ def kind_of(assume: object) -> str:
     if callable(getattr(assume, "radius", None)) and not isinstance(assume, type):
         return CONCENTRATION
     # last: their module loads much that the others do without
-    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, PureCover
+    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
 
-    if isinstance(assume, BoundedMoment | HeavyTailedMean | PureCover):
+    if isinstance(assume, BoundedMoment | HeavyTailedMean):
         return MOMENT
     raise ArgumentError(
         "assume",

@@ -29,7 +29,6 @@ Named = Literal[
     "winsorized",
     "bounded",
     "heavy-tailed",
-    "cover",
     "anisotropic",
     "magnitudes",
 ]
@@ -40,7 +39,6 @@ OF = {
     MOMENT: "heavy-tailed",
     COVARIANCE: "anisotropic",
 }
-ALSO = {MOMENT: ("cover",)}  # further methods that an assumption allows
 
 
 def chosen(method: object, assume: object, clustering: Related, *, by_records: bool) -> Estimator:
@@ -79,7 +77,7 @@ def _kind(method: str, assume: object) -> str:
     said = None if assume is None else kind_of(assume)
     named = None if said is None else OF[said]
     kind = method if method != "auto" else (named or "default")
-    if said is not None and kind != named and kind not in ALSO.get(said, ()):
+    if said is not None and kind != named:
         raise ArgumentError(
             "method",
             method,
@@ -121,12 +119,10 @@ def _made(kind: str, given: Any, clustering: Related, by_records: bool) -> Estim
         return BoundedMean(given, design_effect=effect)
     if effect != 1.0:
         raise ArgumentError("clustering", effect, f"is not used by method={kind!r}", "remove it")
-    if kind in ("heavy-tailed", "cover"):
-        from privmean.central.heavy_tailed import HeavyTailedMean, PureCover
+    if kind == "heavy-tailed":
+        from privmean.central.heavy_tailed import HeavyTailedMean
 
-        if isinstance(given, HeavyTailedMean | PureCover):
-            return given
-        return HeavyTailedMean(given) if kind == "heavy-tailed" else PureCover(given)
+        return given if isinstance(given, HeavyTailedMean) else HeavyTailedMean(given)
     from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 
     return AnisotropicMean() if given is None else AnisotropicMean(given.bound, scales=given.scales)

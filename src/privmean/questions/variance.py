@@ -9,9 +9,8 @@ from privmean import validate
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
 from privmean.models.moment_variance import MomentVariance
+from privmean.models.pair_variance import PairVariance
 from privmean.models.variance_release import VarianceRelease
-from privmean.models.variance_search import Method as Search
-from privmean.models.variance_search import VarianceSearch
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import booleans_of, limited, with_limits
 from privmean.release.release import Release
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from privmean.data.table import Table
     from privmean.privacy.budget import Budget
 
-Method = Literal["auto", "moment", "pair scale", "coinpress"]
+Method = Literal["auto", "moment", "pair scale"]
 
 
 @known_keywords
@@ -35,11 +34,9 @@ class Variance(QuestionDefaults):
         The column. Default: the only column of an array.
     within : (float, float), optional
         Public smallest and largest standard deviation, in the unit of the value.
-    method : {"auto", "moment", "pair scale", "coinpress"}, default "auto"
-        "moment" requires nothing public; the others require `within`. "auto" is "pair scale" if
+    method : {"auto", "moment", "pair scale"}, default "auto"
+        "moment" requires nothing public; "pair scale" requires `within`. "auto" is "pair scale" if
         `within` is given, otherwise "moment".
-    center : float, optional
-        Public rough center, for "coinpress".
     resolution : float, default 2**-40
         Grid step: values are rounded to this power of two, in their unit.
     clustering : float, default 1.0
@@ -58,8 +55,8 @@ class Variance(QuestionDefaults):
     Notes
     -----
     The intervals of "moment" need only a finite variance of the squares, and count outliers. Those
-    of the other methods assume nearly normal values. To clip at this scale, use
-    `SubGaussian(sd=safety * sqrt(estimate))` with a safety of 1.1 (pair scale) to 1.5.
+    of "pair scale" assume nearly normal values. To clip at this scale, use
+    `SubGaussian(sd=1.1 * sqrt(estimate))`.
 
     Examples
     --------
@@ -73,8 +70,7 @@ class Variance(QuestionDefaults):
     within: Annotated[
         tuple[float, float] | None, "Give public bounds of the standard deviation."
     ] = None
-    method: Annotated[Method, "Choose 'moment', 'pair scale' or 'coinpress'."] = "auto"
-    center: Annotated[float | None, "Give a public rough center, for coinpress."] = None
+    method: Annotated[Method, "Choose 'moment' or 'pair scale'."] = "auto"
     resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
     clustering: Annotated[float, "Give the design effect of clustered people."] = 1.0
 
@@ -95,7 +91,7 @@ class Variance(QuestionDefaults):
 
     def estimator(
         self, columns: int, max_records: int | None, budget: Budget
-    ) -> VarianceSearch | MomentVariance:
+    ) -> PairVariance | MomentVariance:
         if max_records is not None:
             raise ArgumentError(
                 "estimand", "records", "has no variance between people",
@@ -103,30 +99,14 @@ class Variance(QuestionDefaults):
             )  # fmt: skip
         return self._chosen()
 
-    def _chosen(self) -> VarianceSearch | MomentVariance:
-        said: object = self.method
-        if isinstance(said, str) and said == "bisection":
-            raise ArgumentError(
-                "method",
-                self.method,
-                "is only for studies: its intervals require normal values",
-                "use 'moment', 'pair scale' or 'coinpress'",
-            )
+    def _chosen(self) -> PairVariance | MomentVariance:
         validate.choice("method", self.method, get_args(Method))
-        search: Search | None
-        if self.method == "auto":
-            search = None if self.within is None else "pair scale"
-        elif self.method == "moment":
-            search = None
-        else:
-            search = self.method
-        if search is None:
-            for name in ("within", "center"):
-                if getattr(self, name) is not None:
-                    raise ArgumentError(
-                        name, getattr(self, name), "is not used by method='moment'",
-                        "remove it, or give within and another method",
-                    )  # fmt: skip
+        if self.method == "moment" or (self.method == "auto" and self.within is None):
+            if self.within is not None:
+                raise ArgumentError(
+                    "within", self.within, "is not used by method='moment'",
+                    "remove it, or use method='pair scale'",
+                )  # fmt: skip
             return MomentVariance(self.clustering)
         if self.clustering != 1.0:
             raise ArgumentError(
@@ -139,7 +119,7 @@ class Variance(QuestionDefaults):
                 "within", self.within, "must be a pair", "use within=(smallest, largest)"
             ) from None
         try:
-            return VarianceSearch(smallest, largest, search, self.center)
+            return PairVariance(smallest, largest)
         except ArgumentError as error:
             if error.argument not in ("smallest", "largest"):
                 raise

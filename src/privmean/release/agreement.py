@@ -43,7 +43,7 @@ Problems = Iterator[str]
 MOST_PERSONS = 2**53
 BOUNDED = "bounded mean"
 POOLED = ("one-step GEE", "one regression for all persons")  # the latter until 0.2
-# whose intervals end with the public range, where their estimates do not
+# whose intervals end with the public range, where their estimates do not (all until 0.2)
 OPEN = ("exponential mechanism over a cover", "variance by bisection", "variance by coinpress")
 ENDS = (("lower", "upper", "interval"), ("noise_lower", "noise_upper", "noise_interval"))
 # parts that some check compares, wholly or in part, and those that hold words alone

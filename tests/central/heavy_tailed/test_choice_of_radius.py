@@ -120,7 +120,6 @@ def test_rho_gives_intervals_about_as_short_as_a_smaller_pure_budget(law):
     [
         (pm.Budget(epsilon=1.0), REPLACE_ONE, {"law": "laplace"}),
         (MIXED, ADD_REMOVE, {}),
-        (MIXED, REPLACE_ONE, {"split": "disjoint"}),
         (MIXED, REPLACE_ONE, {"private_radius": False}),
     ],
 )

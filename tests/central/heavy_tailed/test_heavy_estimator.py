@@ -13,7 +13,6 @@ import pytest
 from privmean.central.heavy_tailed import (
     BoundedMoment,
     HeavyTailedMean,
-    PureCover,
     RecordWeights,
 )
 from privmean.central.heavy_tailed.moment_intervals import highest_mean, noise_quantile
@@ -25,7 +24,6 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.parallel_composition import Parallel
 from privmean.privacy.privacy_events import Gaussian
 from statistics_kit import assert_rate_at_least, planned
 
@@ -36,11 +34,8 @@ FREE = BoundedMoment(4, 1.316, 10)
 CASES = {
     "one column, pure": (HeavyTailedMean(RANGED), PURE, 1, 1000),
     "one column, whole line": (HeavyTailedMean(FREE), WITH_DELTA, 1, 1000),
-    "one column, certified": (HeavyTailedMean(RANGED, mode="certified"), PURE, 1, 1000),
     "one column, zCDP": (HeavyTailedMean(RANGED), ZCDP, 1, 1000),
-    "one column, extras": (
-        HeavyTailedMean(RANGED, private_radius=True, clipped_count=True), PURE, 1, 2000,
-    ),
+    "one column, private radius": (HeavyTailedMean(RANGED, private_radius=True), PURE, 1, 2000),
     "few columns, pure": (HeavyTailedMean(RANGED), PURE, 4, 3000),
     "few columns, Laplace": (HeavyTailedMean(RANGED, law="laplace"), PURE, 4, 3000),
     "columns, Gaussian": (
@@ -49,12 +44,9 @@ CASES = {
     "columns, Gaussian, radius chosen": (HeavyTailedMean(FREE, law="gaussian"), WITH_DELTA, 6,
     3000),
     "columns, zCDP": (HeavyTailedMean(RANGED), ZCDP, 6, 2000),
-    "columns, extras": (
-        HeavyTailedMean(RANGED, law="gaussian", private_radius=True, clipped_count=True),
-        WITH_DELTA, 6, 4000,
+    "columns, private radius": (
+        HeavyTailedMean(RANGED, law="gaussian", private_radius=True), WITH_DELTA, 6, 4000,
     ),
-    "columns, pure extras": (HeavyTailedMean(RANGED, clipped_count=True), PURE, 3, 3000),
-    "columns, disjoint": (HeavyTailedMean(FREE, split="disjoint"), WITH_DELTA, 6, 6000),
     "columns, from afar": (HeavyTailedMean(RANGED, start="public"), WITH_DELTA, 20, 4000),
     "weights": (HeavyTailedMean(RANGED, weights=RecordWeights(12, 4.0)), PURE, 2, 3000),
     "weights, Gaussian": (
@@ -65,7 +57,7 @@ BOTH = [
     (name, relation)
     for name, (estimator, *_) in CASES.items()
     for relation in (REPLACE_ONE, ADD_REMOVE)
-    if relation == REPLACE_ONE or not (estimator.private_radius or estimator.split == "disjoint")
+    if relation == REPLACE_ONE or not estimator.private_radius
 ]
 
 
@@ -115,18 +107,6 @@ def test_the_budget_is_used_up(name):
         assert mu == pytest.approx(left, rel=1e-6)
 
 
-def test_disjoint_parts_cost_the_dearest():
-    plan, _, _, n = plan_of("columns, disjoint")
-    (loss,) = plan.events
-    assert isinstance(loss, Parallel)
-    assert max(loss.mu, 0) <= gaussian_mu(1.0, 1e-6)
-    sizes = [item.n for item in plan.schedule.rounds]
-    residues = [r for part, _ in plan.parts for r in part]
-    assert sorted(residues) == list(range(24))
-    modulus = plan.parts[0][1]
-    assert sum(sizes) + sum(len(range(r, n, modulus)) for r in plan.parts[0][0]) == n
-
-
 @pytest.mark.parametrize("name", ["one column, pure", "few columns, pure", "columns, Gaussian"])
 def test_exact_noise_makes_a_secure_release(name):
     plan, _, d, n = plan_of(name)
@@ -137,9 +117,8 @@ def test_exact_noise_makes_a_secure_release(name):
 
 
 def test_plans_read_no_data():
-    for estimator in (HeavyTailedMean, PureCover):
-        parameters = set(inspect.signature(estimator.plan).parameters)
-        assert parameters == {"self", "budget", "shape"}
+    parameters = set(inspect.signature(HeavyTailedMean.plan).parameters)
+    assert parameters == {"self", "budget", "shape"}
 
 
 @pytest.mark.parametrize("name", ["one column, pure", "few columns, pure", "columns, Gaussian"])
@@ -222,14 +201,11 @@ def test_too_few_persons_are_refused_with_the_number_that_would_do():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"mode": "proved"},
-        {"split": "thirds"},
         {"law": "cauchy"},
         {"rounds": 0},
         {"start": "public"},
         {"beta": 1.0},
-        {"split": "disjoint", "private_radius": True},
-        {"weights": RecordWeights(3), "clipped_count": True},
+        {"weights": RecordWeights(3), "private_radius": True},
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings):
@@ -245,8 +221,9 @@ def test_calls_that_cannot_be_are_refused():
         planned(estimator, PURE)
     with pytest.raises(ArgumentError):
         planned(estimator, PURE, persons=100, relation=ADD_REMOVE)
+    radius = HeavyTailedMean(RANGED, private_radius=True)
     with pytest.raises(ArgumentError):
-        planned(HeavyTailedMean(RANGED, split="disjoint"), PURE, n_guess=100, relation=ADD_REMOVE)
+        planned(radius, PURE, n_guess=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError):
         planned(
             HeavyTailedMean(BoundedMoment(2, 1, range=[(0, 1), (0, 1)])),
@@ -269,11 +246,10 @@ def test_the_law_is_the_cheapest_of_those_allowed():
     )
 
 
-@pytest.mark.parametrize("mode", ["calibrated", "certified"])
-def test_interval_covers_what_the_assumption_allows(mode):
+def test_interval_covers_what_the_assumption_allows():
     runs, n, level, inside = 100, 600, 0.9, 0
     moment = BoundedMoment(2.5, 1.35, 4, range=(-50, 50))
-    plan = planned(HeavyTailedMean(moment, mode=mode), PURE, persons=n)
+    plan = planned(HeavyTailedMean(moment), PURE, persons=n)
     rng = np.random.default_rng(11)
     for run in range(runs):
         x = (rng.standard_t(3, (n, 4)) / math.sqrt(3)).mean(axis=1, keepdims=True)

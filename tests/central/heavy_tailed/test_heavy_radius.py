@@ -1,4 +1,4 @@
-"""The private radius: exact loss of the search, and what it buys; the paid count of clipped."""
+"""The private radius: exact loss of the search, and what it buys."""
 
 import math
 from fractions import Fraction
@@ -6,9 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
 from privmean.central.heavy_tailed.private_radius import (
-    ClippedCount,
     RadiusSearch,
     search_ball,
     search_one_column,
@@ -91,25 +89,3 @@ def test_searches_are_capped_and_skipped_by_public_rules():
     ball = search_ball(10.0, 25.0, 5000, Fraction(1, 5), 300.0)
     assert ball.outside == 300
     assert max(ball.candidates) < 25.0
-
-
-def test_the_certificate_holds_for_a_known_law():
-    moment = BoundedMoment(4, 1.316, 10).tails(1)
-    count = ClippedCount("laplace", Fraction(1, 5), "replace-one")
-    report = count.report(30.0, 5000, moment, 0.1, 0.01)
-    assert 30 / 5000 < report["clipped share, at most"] < 0.02
-    radius = 0.6  # P(|Y| > radius) for Y normal of deviation 0.316 is .058; bias of one side
-    assert report["clipping bias, at most"] > 0
-    everybody = count.report(1e9, 5000, moment, 0.1, 0.01)
-    assert everybody["clipped share, at most"] == 1.0
-    assert radius > 0
-
-
-def test_counts_are_paid():
-    assert ClippedCount("laplace", Fraction(1, 5), "replace-one").events[0].pure == Fraction(1, 5)
-    assert ClippedCount("gaussian", 0.05, "replace-one").events[0].mu == pytest.approx(0.05)
-    drawn = [
-        ClippedCount("gaussian", 0.05, "replace-one").draw(40, SimulatedNoise(j))
-        for j in range(500)
-    ]
-    assert np.mean(drawn) == pytest.approx(40, abs=5 * 20 / math.sqrt(500))

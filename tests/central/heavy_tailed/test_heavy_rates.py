@@ -52,7 +52,7 @@ def test_error_falls_with_the_records_and_bends_at_the_crossover(order, first, l
 
 def planned(order, records, persons, d, epsilon):
     mu = gaussian_mu(epsilon, 1e-6)
-    problem = Problem("gaussian", tails(order, records, d), d, "calibrated", mu, known_weights=0.0)
+    problem = Problem("gaussian", tails(order, records, d), d, mu, known_weights=0.0)
     return problem.choose(mu, persons, 0.3 / math.sqrt(records)).private
 
 

@@ -2,7 +2,6 @@
 
 from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
 from privmean.central.heavy_tailed.heavy_tailed_mean import HeavyTailedMean
-from privmean.central.heavy_tailed.pure_cover import PureCover
 from privmean.central.heavy_tailed.record_weights import RecordWeights
 
-__all__ = ["BoundedMoment", "HeavyTailedMean", "PureCover", "RecordWeights"]
+__all__ = ["BoundedMoment", "HeavyTailedMean", "RecordWeights"]

@@ -12,25 +12,21 @@ from privmean.central.heavy_tailed.clipping_rounds import (
     MOST_ROUNDS,
     Problem,
     Schedule,
-    block_size,
-    residues,
     strength,
 )
 from privmean.central.heavy_tailed.coarse_center import Coarse
 from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers
 from privmean.central.heavy_tailed.heavy_tailed_settings import (
     COARSE_SHARE,
-    COUNT_SHARE,
     SEARCH_SHARE,
-    THRESHOLD_SHARE,
     Settings,
 )
 from privmean.central.heavy_tailed.high_dimension import ThreadedPlan
-from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
+from privmean.central.heavy_tailed.private_radius import RadiusSearch
 from privmean.mechanisms.weighted_rows import EXTRA, Law, WeightSum
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
-from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Threshold
+from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
 
 FROM_AFAR = 8  # rounds that a start from a wide public range may take
 LATTICE = 2.0**20
@@ -41,13 +37,12 @@ HAIR = 1 - 1e-12  # strengths in floating point stay this far below what was cal
 @dataclass(frozen=True)
 class _RoundBudget:
     """What a budget leaves for the rounds of one law. total: mu, or epsilon as a float; exact: the
-    same epsilon; weight, search, count: what was bought besides."""
+    same epsilon; weight, search: what was bought besides."""
 
     total: float
     exact: Fraction
     weight: WeightSum | None
     search: RadiusSearch | None
-    count: ClippedCount | None
 
 
 def threaded_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[ThreadedPlan]:
@@ -70,7 +65,6 @@ def threaded_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[T
                     weights=settings.weights,
                     first_weight=purse.weight,
                     search=_aimed(purse.search, schedule, common, purse),
-                    count=purse.count,
                 )
 
 
@@ -84,9 +78,7 @@ def _problem(
         known = purse.weight.scale * (1.0 if law == "gaussian" else math.sqrt(2))
     if settings.weights is not None:
         change *= settings.weights.noise_factor(common.moment)
-    return Problem(
-        law, common.tails, common.dimension, common.mode, purse.total, change, known, common.beta
-    )
+    return Problem(law, common.tails, common.dimension, purse.total, change, known, common.beta)
 
 
 def _purse(
@@ -105,23 +97,17 @@ def _purse(
             return None
         mu = _calibrated(budget, (*coarse.events, *(search.events if search else ())), common)
         weight = WeightSum(law, mu * math.sqrt(EXTRA) * HAIR, common.relation) if paid else None
-        counted = ClippedCount(law, mu * math.sqrt(COUNT_SHARE) * HAIR, common.relation)
-        share = EXTRA * paid + COUNT_SHARE * settings.clipped_count
-        left = mu * math.sqrt(1 - share) * HAIR
+        left = mu * math.sqrt(1 - EXTRA * paid) * HAIR
         if left <= 0:
             return None
-        count = counted if settings.clipped_count else None
-        return _RoundBudget(left, Fraction(0), weight, search, count)
+        return _RoundBudget(left, Fraction(0), weight, search)
     whole = budget.pure_epsilon()
     if coarse.pure > Fraction(COARSE_SHARE) * whole:
         return None
     rest = whole - coarse.pure - (search.epsilon if search else 0)
     weight = WeightSum(law, EXTRA * rest, common.relation) if paid else None
-    count = (
-        ClippedCount(law, COUNT_SHARE * rest, common.relation) if settings.clipped_count else None
-    )
-    exact = rest * (1 - EXTRA * paid - COUNT_SHARE * settings.clipped_count)
-    return _RoundBudget(float(exact), exact, weight, search, count)
+    exact = rest * (1 - EXTRA * paid)
+    return _RoundBudget(float(exact), exact, weight, search)
 
 
 def _calibrated(
@@ -156,43 +142,3 @@ def _aimed(
     return private_radius.search_ball(
         common.bulk, last.choice.radius, common.n, search.epsilon, hidden
     )
-
-
-# --- disjoint parts -------------------------------------------------------------------------------
-BLOCKS = (
-    (2, 22), (4, 20), (8, 16),
-    (1, 4, 19), (2, 4, 18), (4, 4, 16), (6, 4, 14), (8, 4, 12), (2, 8, 14), (6, 6, 12),
-    (1, 1, 4, 18), (2, 2, 5, 15), (4, 2, 5, 13), (6, 2, 4, 12), (8, 2, 4, 10), (6, 6, 6, 6),
-)  # fmt: skip
-
-
-def disjoint_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[ThreadedPlan]:
-    """Plans whose stages have disjoint people and the full budget each (replace-one only)."""
-    for law in settings.laws(common.budget, common.dimension):
-        exact = common.budget.pure_epsilon()
-        total = _full(law, common) if law == "gaussian" else float(exact)
-        problem = Problem(law, common.tails, common.dimension, common.mode, total, beta=common.beta)
-        for weights in BLOCKS:
-            if settings.rounds is not None and len(weights) != settings.rounds + 1:
-                continue
-            modulus, blocks = sum(weights), residues(weights)
-            sizes = [block_size(block, modulus, common.n) for block in blocks]
-            for coarse in settings.starts(law, common, sizes[0]):
-                cost = coarse.mu if law == "gaussian" else float(coarse.pure)
-                schedule = problem.disjoint(coarse.offset, sizes[1:])
-                if cost <= total and schedule is not None:
-                    each = total if law == "gaussian" else exact
-                    yield ThreadedPlan(
-                        common,
-                        coarse,
-                        schedule,
-                        (each,) * len(schedule.rounds),
-                        parts=tuple((block, modulus) for block in blocks),
-                    )
-
-
-def _full(law: Law, common: HeavyTailedNumbers) -> float:
-    """mu of one part, with room for the thresholds' delta."""
-    delta = THRESHOLD_SHARE * common.budget.delta
-    threshold = (Threshold("thresholds", delta, 1.0),) if delta else ()
-    return _calibrated(common.budget, threshold, common)

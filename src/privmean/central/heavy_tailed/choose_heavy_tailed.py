@@ -11,19 +11,17 @@ from functools import lru_cache
 from privmean.central.choose_vector_method import WORTH, instead
 from privmean.central.heavy_tailed import clipping_radius as radii
 from privmean.central.heavy_tailed import private_radius
-from privmean.central.heavy_tailed.allocate_rounds import disjoint_plans, threaded_plans
+from privmean.central.heavy_tailed.allocate_rounds import threaded_plans
 from privmean.central.heavy_tailed.clipping_rounds import Round, Schedule
 from privmean.central.heavy_tailed.coarse_center import Coarse
 from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers
 from privmean.central.heavy_tailed.heavy_tailed_settings import (
     COARSE_SHARE,
-    COUNT_SHARE,
     SEARCH_SHARE,
     Settings,
 )
 from privmean.central.heavy_tailed.high_dimension import ThreadedPlan
 from privmean.central.heavy_tailed.one_dimension import OneDimensionPlan, noise_at_one
-from privmean.central.heavy_tailed.private_radius import ClippedCount
 from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget
 
@@ -36,9 +34,7 @@ MOST = 1.08  # what a private radius may make of the error of values that fill t
 def plan(settings: Settings, common: HeavyTailedNumbers) -> Plan | None:
     """The plan of the smallest planned error, or None if nothing useful is feasible."""
     found: list[Plan] = []
-    if settings.split == "disjoint":
-        found += disjoint_plans(settings, common)
-    elif one_sum(settings, common.budget, common.dimension):
+    if one_sum(settings, common.budget, common.dimension):
         found += column_plans(settings, common)
     else:
         found += threaded_plans(settings, common)
@@ -55,7 +51,7 @@ def with_search(settings: Settings, found: Plan) -> Plan:
     """
     if not isinstance(found, ThreadedPlan) or found.schedule.law != "gaussian":
         return found
-    if found.common.relation != REPLACE_ONE or settings.weights is not None or found.parts:
+    if found.common.relation != REPLACE_ONE or settings.weights is not None:
         return found
     other = plan(replace(settings, private_radius=True, law="gaussian"), found.common)
     if not isinstance(other, ThreadedPlan) or other.search is None:
@@ -100,8 +96,7 @@ def compared(found: Plan, nothing: float | None) -> Plan:
 def one_sum(settings: Settings, budget: Budget, dimension: int) -> bool:
     """Whether one column is released as one clipped sum with Laplace noise."""
     laplace = not budget.is_zcdp and settings.law in ("auto", "laplace")
-    alone = settings.split == "together" and settings.weights is None
-    return dimension == 1 and laplace and alone
+    return dimension == 1 and laplace and settings.weights is None
 
 
 def _why(plan: Plan) -> str:
@@ -126,15 +121,10 @@ def column_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[One
     """Pure sums for one column, one plan a coarse form."""
     epsilon = common.budget.pure_epsilon()
     share = SEARCH_SHARE * epsilon if settings.private_radius else Fraction(0)
-    count = (
-        ClippedCount("laplace", COUNT_SHARE * epsilon, common.relation)
-        if settings.clipped_count
-        else None
-    )
     for coarse in settings.starts("laplace", common, common.n):
         if coarse.pure > Fraction(COARSE_SHARE) * epsilon:
             continue
-        rest = epsilon - coarse.pure - (0 if count is None else COUNT_SHARE * epsilon)
+        rest = epsilon - coarse.pure
         choice = _column_choice(common, coarse, rest - share)
         search = None
         if settings.private_radius:
@@ -143,7 +133,7 @@ def column_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[One
                 choice = _column_choice(common, coarse, rest)
         left = rest if search is None else rest - share
         one = Schedule("laplace", (Round(Fraction(1), common.n, coarse.offset, choice),))
-        yield OneDimensionPlan(common, coarse, one, left, search=search, count=count)
+        yield OneDimensionPlan(common, coarse, one, left, search=search)
 
 
 def _column_choice(common: HeavyTailedNumbers, coarse: Coarse, epsilon: Fraction) -> radii.Choice:
@@ -152,5 +142,4 @@ def _column_choice(common: HeavyTailedNumbers, coarse: Coarse, epsilon: Fraction
         persons=common.n,
         noise=noise_at_one(epsilon, common.n, common.relation),
         offset=coarse.offset,
-        mode=common.mode,
     )

@@ -1,9 +1,8 @@
 """Bounds on the bias of clipping, for one coordinate and for a ball.
 
-Two kinds: *calibrated* bounds describe the worst law (one large record) and are attained by it, but
-are proved only for order 2 or one record a person; *certified* bounds are proved for every law
-that satisfies the assumption and are a small factor larger. Both are functions of public numbers.
-The derivations are in docs/proofs/heavy-tails-bias.md.
+The bounds describe the worst law (one large record) and are attained by it. They are proved only
+for order 2 or one record a person. They are functions of public numbers; the derivations are in
+docs/proofs/heavy-tails-bias.md.
 
 Source: Agarwal et al. (2024), Corollaries 3.7 and 3.13 and Theorem 4.2 (rates); Michel (1976),
 Nagaev (1979), Rio (2009) for the tails behind the constants.
@@ -14,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +22,10 @@ from scipy.special import ndtr
 from privmean.central.heavy_tailed.bounded_moment import Tail
 
 Floats = npt.NDArray[np.float64]
-Mode = Literal["calibrated", "certified"]
 
 JUMPS = np.geomspace(1e-3, 1e6, 300)[:, None]  # candidate jump sizes, in radii
 MIDPOINTS = (np.arange(64) + 0.5) / 64
-ORDERS = 17  # orders between 2 and k tried by the certified bounds
+ORDERS = 17  # orders between 2 and k tried by the bounds of moments
 
 
 def jump_constant(order: float) -> float:
@@ -42,9 +39,7 @@ def normal_excess(z: Floats) -> Floats:
     return np.asarray(np.maximum(result, 0.0))
 
 
-def one_dimension(
-    tails: Sequence[Tail], radius: npt.ArrayLike, offset: float, mode: Mode = "calibrated"
-) -> Floats:
+def one_dimension(tails: Sequence[Tail], radius: npt.ArrayLike, offset: float) -> Floats:
     """Bound on |E clip(Y) - E Y| when Y is clipped to center -+ radius, |center - mean| <= offset.
 
     Infinite where radius <= offset. Shape as `radius`.
@@ -54,14 +49,10 @@ def one_dimension(
     safe = np.maximum(reach, floor)
     best = np.full(np.shape(reach), np.inf)
     for tail in tails:
-        if mode == "calibrated":
-            bound = jump_constant(tail.order) * tail.jump * (safe / tail.jump) ** (1 - tail.order)
-            if tail.order > 2:
-                bound = bound + tail.spread * normal_excess(safe / tail.spread)
-            bound = np.minimum(bound, _moment_excess(tail, safe))
-        else:
-            bound = np.minimum(_moment_excess(tail, safe), _tail_excess(tail, safe))
-        best = np.minimum(best, bound)
+        bound = jump_constant(tail.order) * tail.jump * (safe / tail.jump) ** (1 - tail.order)
+        if tail.order > 2:
+            bound = bound + tail.spread * normal_excess(safe / tail.spread)
+        best = np.minimum(best, np.minimum(bound, _moment_excess(tail, safe)))
     return np.where(reach > 0, np.minimum(best, _largest(tails)), np.inf)
 
 
@@ -89,29 +80,6 @@ def _moment_excess(tail: Tail, reach: Floats) -> Floats:
     return best
 
 
-def _tail_excess(tail: Tail, reach: Floats) -> Floats:
-    """The integral over t > reach of min(Cantelli, Nagaev), both one-sided tail bounds."""
-    k = tail.order
-    if k <= 2:
-        return np.full(np.shape(reach), np.inf)
-    span = np.geomspace(1.0, 1e4, 500)
-    t = np.multiply.outer(np.atleast_1d(reach), span)
-    cantelli = 1 / (1 + (t / tail.spread) ** 2)
-    with np.errstate(under="ignore"):
-        jumps = ((1 + 2 / k) * tail.jump / t) ** k
-        bulk = np.exp(-2 * (t / tail.spread) ** 2 / ((k + 2) ** 2 * math.exp(k)))
-    bound = np.minimum(cantelli, jumps + bulk)
-    # both bounds fall with t, so left end points overestimate the integral
-    steps = np.diff(t, axis=1)
-    integral = np.sum(bound[:, :-1] * steps, axis=1)
-    last = t[:, -1]
-    rest = ((1 + 2 / k) * tail.jump / last) ** k * last / (k - 1)
-    rate = 2 / (tail.spread**2 * (k + 2) ** 2 * math.exp(k))
-    with np.errstate(under="ignore"):
-        rest = rest + np.exp(-rate * last * last) / (2 * rate * last)
-    return np.asarray(integral + rest).reshape(np.shape(reach))
-
-
 def of_share(tails: Sequence[Tail], share: float, offset: float) -> float:
     """Bound on the bias of clipping, in any direction, where at most a `share` of the population is
     clipped and the center is within `offset` (Hoelder, at every order up to the assumed one)."""
@@ -123,20 +91,17 @@ def of_share(tails: Sequence[Tail], share: float, offset: float) -> float:
     return float(min(bounds))
 
 
-def ball(
-    tails: Sequence[Tail], radius: npt.ArrayLike, offset: float, mode: Mode = "calibrated"
-) -> Floats:
+def ball(tails: Sequence[Tail], radius: npt.ArrayLike, offset: float) -> Floats:
     """Bound on the l2 bias of clipping to a ball of `radius` whose center is within `offset`.
 
-    The calibrated bound is the bias of one large record in the worst direction plus the pull of
-    the ball on the bulk; it also holds for a radius below the offset (then it is of its order).
+    The bias of one large record in the worst direction plus the pull of the ball on the bulk; it
+    also holds for a radius below the offset (then it is of its order).
     """
     rho = np.atleast_1d(np.asarray(radius, dtype=float))
     best = np.full(rho.shape, np.inf)
     for tail in tails:
-        if mode == "calibrated":
-            best = np.minimum(best, _ball_calibrated(tail, rho, offset))
-        best = np.minimum(best, _ball_certified(tail, rho, offset))
+        best = np.minimum(best, _ball_of_jump(tail, rho, offset))
+        best = np.minimum(best, _ball_of_moments(tail, rho, offset))
     return best.reshape(np.shape(radius))
 
 
@@ -158,7 +123,7 @@ def usual(tail: Tail, radius: float, offset: float) -> float:
     return offset * float(np.maximum(0.0, 1 - radius / around).mean())
 
 
-def _ball_calibrated(tail: Tail, rho: Floats, offset: float) -> Floats:
+def _ball_of_jump(tail: Tail, rho: Floats, offset: float) -> Floats:
     d = tail.dimension
     bulk = bulk_squares(tail)
     around = offset**2 + bulk.mean()
@@ -175,7 +140,7 @@ def _ball_calibrated(tail: Tail, rho: Floats, offset: float) -> Floats:
     return np.asarray(jump + offset * pull)
 
 
-def _ball_certified(tail: Tail, rho: Floats, offset: float) -> Floats:
+def _ball_of_moments(tail: Tail, rho: Floats, offset: float) -> Floats:
     reach = np.maximum(rho - offset, 1e-3 * tail.spread)
     best = np.full(rho.shape, np.inf)
     for q in _orders(tail):

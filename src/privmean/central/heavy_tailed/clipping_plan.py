@@ -9,20 +9,19 @@ from typing import Any
 from privmean.central.heavy_tailed.clipping_rounds import Round, Schedule
 from privmean.central.heavy_tailed.coarse_center import Coarse
 from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers, HeavyTailedPlan
-from privmean.central.heavy_tailed.private_radius import ClippedCount, Outside, RadiusSearch
+from privmean.central.heavy_tailed.private_radius import Outside, RadiusSearch
 from privmean.privacy.privacy_events import PrivacyEvent
 
 
 @dataclass(frozen=True)
 class ClippingPlan(HeavyTailedPlan):
-    """schedule: of the sums. search: for a private radius of the last sum, count: of the people
-    that it clips, where these are bought. nothing: predicted error of giving nothing."""
+    """schedule: of the sums. search: for a private radius of the last sum, where it is bought.
+    nothing: predicted error of giving nothing."""
 
     common: HeavyTailedNumbers
     coarse: Coarse
     schedule: Schedule
     search: RadiusSearch | None = field(default=None, kw_only=True)
-    count: ClippedCount | None = field(default=None, kw_only=True)
     rationale: str = field(default="", kw_only=True)
     nothing: float | None = field(default=None, kw_only=True)
 
@@ -49,10 +48,6 @@ class ClippingPlan(HeavyTailedPlan):
     def searched(self) -> tuple[PrivacyEvent, ...]:
         return () if self.search is None else self.search.events
 
-    @property
-    def counted(self) -> tuple[PrivacyEvent, ...]:
-        return () if self.count is None else self.count.events
-
     def told(self) -> dict[str, Any]:
         """What `describe` says of the last sum."""
         return {
@@ -69,10 +64,3 @@ class ClippingPlan(HeavyTailedPlan):
         if found is None or self.search is None:
             return None
         return Outside(self.search, self.common.n, self.common.tails, self.last.offset)
-
-    def report(self, beyond: float, weight: float) -> dict[str, Any]:
-        """What the noisy number of clipped people says."""
-        assert self.count is not None
-        return self.count.report(
-            beyond, round(weight), self.common.tails, self.last.offset, self.common.beta
-        )

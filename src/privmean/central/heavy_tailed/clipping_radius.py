@@ -14,7 +14,6 @@ import numpy as np
 
 from privmean.central.heavy_tailed import clipping_bias as bias
 from privmean.central.heavy_tailed.bounded_moment import Tail
-from privmean.central.heavy_tailed.clipping_bias import Mode
 from privmean.mechanisms.weighted_rows import Law
 
 
@@ -67,7 +66,6 @@ def one_dimension(
     persons: int,
     noise: float,
     offset: float,
-    mode: Mode = "calibrated",
 ) -> Choice:
     """The best radius for one coordinate, given the rms noise of the mean at radius 1.
 
@@ -76,7 +74,7 @@ def one_dimension(
     spread = min(tail.spread for tail in tails)
     top = max(100.0 * spread, 4 * min(_balanced(tail, noise) for tail in tails))
     grid = offset + np.geomspace(1e-3 * spread, top, 600)
-    bound = bias.one_dimension(tails, grid, offset, mode)
+    bound = bias.one_dimension(tails, grid, offset)
     best = int(np.argmin(bound**2 + (noise * grid) ** 2))
     radius = short(float(grid[best]))
     return Choice(radius, float(bound[best]), noise * radius, spread / math.sqrt(persons))
@@ -95,7 +93,6 @@ def ball(
     persons: int,
     noise: float,
     offset: float,
-    mode: Mode = "calibrated",
     divisor: float = 0.0,
 ) -> Choice:
     """The best radius of a ball whose center is within `offset` of the mean.
@@ -104,9 +101,8 @@ def ball(
     moves the answer by that part of its distance from the center.
     """
     size = min(tail.size for tail in tails)
-    low = max(0.2 * math.hypot(offset, size), offset if mode == "certified" else 0.0)
-    grid = np.geomspace(low * 1.001, 100 * math.hypot(offset, size), 60)
-    bound = bias.ball(tails, grid, offset, mode)
+    grid = np.geomspace(0.2 * math.hypot(offset, size) * 1.001, 100 * math.hypot(offset, size), 60)
+    bound = bias.ball(tails, grid, offset)
     best = int(np.argmin(bound**2 + (noise * grid) ** 2))
     radius = short(float(grid[best]))
     return Choice(

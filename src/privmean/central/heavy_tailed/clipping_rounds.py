@@ -1,9 +1,9 @@
 """Threaded clip-and-noise: rounds of clipping around an ever better center.
 
 A ball whose center is off by more than radius/sqrt(d) biases the mean by its offset, so one round
-cannot start from a coarse center. Each round clips all people (or its own disjoint part of them)
-around the last round's answer; two or three rounds reach the floor. Radii, budget shares and the
-number of rounds come from explicit error bounds and public numbers only.
+cannot start from a coarse center. Each round clips all people around the last round's answer; two
+or three rounds reach the floor. Radii, budget shares and the number of rounds come from explicit
+error bounds and public numbers only.
 
 Source: Agarwal et al. (2024), Algorithm 3 and Theorem 4.3 (the idea and its rate); shares and
 radii are optimised numerically here (docs/proofs/heavy-tails-threaded.md).
@@ -21,7 +21,6 @@ from scipy import stats
 
 from privmean.central.heavy_tailed import clipping_radius as radii
 from privmean.central.heavy_tailed.bounded_moment import Tail
-from privmean.central.heavy_tailed.clipping_bias import Mode
 from privmean.central.heavy_tailed.clipping_radius import Choice
 from privmean.mechanisms.weighted_rows import Law
 
@@ -93,17 +92,16 @@ def sampling_quantile(dimension: float, tail: float) -> float:
 class Problem:
     """What planning needs to know, all of it public.
 
-    total: mu (Gaussian) or epsilon (pure laws) for all rounds together, or for each round when the
-    rounds use disjoint parts of the people. change: how far one person moves a clipped sum, in
-    radii of the ball (2 under replace-one). known_weights: standard deviation of the sum of weights
-    known before the first round, in people; None if every round's own is all there is. beta:
-    probability that some round's center is farther from the mean than planned.
+    total: mu (Gaussian) or epsilon (pure laws) for all rounds together. change: how far one person
+    moves a clipped sum, in radii of the ball (2 under replace-one). known_weights: standard
+    deviation of the sum of weights known before the first round, in people; None if every round's
+    own is all there is. beta: probability that some round's center is farther from the mean than
+    planned.
     """
 
     law: Law
     tails: tuple[Tail, ...]
     dimension: int
-    mode: Mode
     total: float
     change: float = 2.0
     known_weights: float | None = None
@@ -116,7 +114,6 @@ class Problem:
             persons=persons,
             noise=radii.noise_unit(self.law, self.dimension, power, persons, self.change),
             offset=offset,
-            mode=self.mode,
             divisor=self._weights(power) / persons,
         )
 
@@ -160,10 +157,6 @@ class Problem:
             ],
         )
 
-    def disjoint(self, offset: float, sizes: Sequence[int]) -> Schedule | None:
-        """Each round has its own people and the whole budget."""
-        return self.schedule(offset, [(Fraction(1), self.total, size) for size in sizes])
-
     def best(
         self, offset: float, persons: int, *, rounds: int | None = None, most: int = MOST_ROUNDS
     ) -> Schedule | None:
@@ -180,21 +173,3 @@ def _smallest(
 ) -> Schedule | None:
     found = [item for item in map(plan, candidates) if item is not None]
     return min(found, key=lambda item: item.error, default=None)
-
-
-# --- public parts of the people ------------------------------------------------------------------
-PARTS = 24  # residues of the roster position among which disjoint blocks are dealt
-
-
-def residues(weights: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Blocks of residues modulo sum(weights), one block of `weight` residues each."""
-    blocks, start = [], 0
-    for weight in weights:
-        blocks.append(tuple(range(start, start + weight)))
-        start += weight
-    return tuple(blocks)
-
-
-def block_size(block: Sequence[int], modulus: int, persons: int) -> int:
-    """People at roster positions congruent to a residue of `block`."""
-    return sum(len(range(residue, persons, modulus)) for residue in block)

@@ -20,11 +20,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from privmean.data.person_table import PersonTable
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.mechanisms.per_column import EachColumn
@@ -35,15 +36,6 @@ from privmean.mechanisms.stable_histogram import (
 )
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
-
-
-class Histograms(Protocol):
-    """The one question the coarse step asks of people."""
-
-    def uniform_counts(
-        self, column: int, half_width: float, origin: float = 0.0
-    ) -> dict[int, int]: ...
-
 
 Form = Literal["selection", "stable", "gaussian", "gaussian stable", "public"]
 Ranges = tuple[tuple[float, float], ...]
@@ -120,7 +112,7 @@ class Coarse:
     def _gaussian(self) -> GaussianArgmax:
         return GaussianArgmax.of(self.mu, self.dimension, self.relation, name="coarse center")
 
-    def find(self, curator: Curator, people: Histograms) -> tuple[float, ...] | None:
+    def find(self, curator: Curator, people: PersonTable) -> tuple[float, ...] | None:
         """The coarse center of `people`, the curator's own or a part of them; None if some column
         has no bucket above its threshold (Gaussian counts: above what noise by itself may have)."""
         if self.form == "public":
@@ -130,7 +122,7 @@ class Coarse:
         known = tuple(center for center in centers if center is not None)
         return known if len(known) == self.dimension else None
 
-    def _columns(self, curator: Curator, people: Histograms) -> list[float | None]:
+    def _columns(self, curator: Curator, people: PersonTable) -> list[float | None]:
         half, columns = self.width / 2, range(self.dimension)
         if self.ranges is None:
             counts = [people.uniform_counts(j, half) for j in columns]

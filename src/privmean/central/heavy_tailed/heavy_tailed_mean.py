@@ -16,7 +16,6 @@ from privmean.central.choose_vector_method import predicted_with_nothing
 from privmean.central.heavy_tailed import choose_heavy_tailed as planning
 from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
 from privmean.central.heavy_tailed.choose_heavy_tailed import Plan
-from privmean.central.heavy_tailed.clipping_bias import Mode
 from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers
 from privmean.central.heavy_tailed.heavy_tailed_settings import Settings
 from privmean.central.heavy_tailed.record_weights import RecordWeights
@@ -24,12 +23,14 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.signatures import known_keywords
 
 LARGEST_SEARCH = 2**36
 MOST_SAID = 32  # rounds: plans choose 8 at most, and planning takes longer than in proportion
 CLOSE = 0.03  # a number of people that would do is this close to the smallest
 
 
+@known_keywords
 @dataclass(frozen=True)
 class HeavyTailedMean:
     """Mean of people's values under `BoundedMoment`.
@@ -38,12 +39,6 @@ class HeavyTailedMean:
     ----------
     moment : BoundedMoment
         What accuracy and intervals assume.
-    mode : {"calibrated", "certified"}, default "calibrated"
-        Radii and intervals from the bias of the worst known law, or from a bound proved for every
-        law (two to three times the error).
-    split : {"together", "disjoint"}, default "together"
-        All people in every round, with composition, or a public part of the people per stage at the
-        full budget.
     law : {"auto", "gaussian", "laplace", "k-norm"}, default "auto"
         Noise of the sums; "auto" has the smallest predicted error that the budget allows.
     rounds : int, optional
@@ -55,8 +50,6 @@ class HeavyTailedMean:
     private_radius : bool, optional
         Spend 15% of epsilon on a smaller radius: a smaller error and longer intervals. Default:
         only in Gaussian rounds under replace-one, if shorter intervals are predicted.
-    clipped_count : bool, default False
-        Spend 5% of epsilon on a noisy count of clipped people.
     beta : float, default 0.01
         Failure probability that the plan allows the coarse step.
     weights : RecordWeights, optional
@@ -85,14 +78,11 @@ class HeavyTailedMean:
     """
 
     moment: BoundedMoment
-    mode: Mode = "calibrated"
-    split: Literal["together", "disjoint"] = "together"
     law: Literal["auto", "gaussian", "laplace", "k-norm"] = "auto"
     rounds: int | None = None
     start: Literal["auto", "histogram", "public"] = "auto"
     wide_buckets: bool = False
     private_radius: bool | None = None
-    clipped_count: bool = False
     beta: float = 0.01
     weights: RecordWeights | None = None
 
@@ -104,13 +94,10 @@ class HeavyTailedMean:
                 "is not a moment assumption",
                 "give BoundedMoment(order=..., bound=...)",
             )
-        validate.choice("mode", self.mode, ["calibrated", "certified"])
-        validate.choice("split", self.split, ["together", "disjoint"])
         validate.choice("law", self.law, ["auto", "gaussian", "laplace", "k-norm"])
         validate.choice("start", self.start, ["auto", "histogram", "public"])
         validate.fraction("beta", self.beta)
-        for name in ("wide_buckets", "clipped_count"):
-            validate.flag(name, getattr(self, name))
+        validate.flag("wide_buckets", self.wide_buckets)
         if self.private_radius is not None:
             validate.flag("private_radius", self.private_radius)
         if self.weights is not None:
@@ -128,13 +115,9 @@ class HeavyTailedMean:
             raise ArgumentError(
                 "start", self.start, "requires a public range", "give BoundedMoment(..., range=...)"
             )
-        extras = bool(self.private_radius) or self.clipped_count
-        if (self.split == "disjoint" and (extras or self.weights)) or (self.weights and extras):
+        if self.private_radius and self.weights is not None:
             raise ArgumentError(
-                "private_radius" if self.private_radius else "clipped_count",
-                extras,
-                'cannot be combined with split="disjoint" or weights',
-                "remove one of them",
+                "private_radius", True, "cannot be combined with weights", "remove one of them"
             )
 
     @property
@@ -148,13 +131,12 @@ class HeavyTailedMean:
         Raises InfeasibleError, naming the number of people that would do.
         """
         relation, n, d = budget.neighbors, shape.number(), shape.dimension
-        if relation != REPLACE_ONE and (self.split == "disjoint" or self.private_radius):
+        if relation != REPLACE_ONE and self.private_radius:
             raise ArgumentError(
                 "neighbors",
                 relation,
-                "cannot be combined with disjoint parts or a private radius, which "
-                "require a public roster",
-                'use neighbors="replace-one", or remove them',
+                "cannot be combined with a private radius, which requires a public roster",
+                'use neighbors="replace-one", or remove private_radius',
             )
         self.moment.ranges(d)
         if self.rounds not in (None, 1) and planning.one_sum(self._settings, budget, d):
@@ -177,20 +159,18 @@ class HeavyTailedMean:
     ) -> Plan | None:
         """The plan without a choice of the radius, or None where it is infeasible."""
         common = HeavyTailedNumbers(
-            budget, relation, persons, dimension, self.moment, self.mode, float(self.beta)
+            budget, relation, persons, dimension, self.moment, float(self.beta)
         )
         return planning.plan(self._settings, common)
 
     @property
     def _settings(self) -> Settings:
         return Settings(
-            self.split,
             self.law,
             self.rounds,
             self.start,
             self.wide_buckets,
             self.private_radius,
-            self.clipped_count,
             self.weights,
         )
 

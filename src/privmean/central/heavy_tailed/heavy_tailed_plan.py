@@ -11,7 +11,6 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.heavy_tailed.bounded_moment import BoundedMoment, Tail
-from privmean.central.heavy_tailed.clipping_bias import Mode
 from privmean.central.heavy_tailed.noise_boxes import NoInterval
 from privmean.data.public_shape import PublicShape
 from privmean.inference.interval import Floats
@@ -35,7 +34,6 @@ class HeavyTailedNumbers:
     n: int
     dimension: int
     moment: BoundedMoment
-    mode: Mode
     beta: float
 
     @property
@@ -64,7 +62,7 @@ class HeavyTailedNumbers:
         return {
             number: self.n,
             "columns": self.dimension,
-            "bias bounds": self.mode,
+            "bias bounds": "calibrated",
             "beta": self.beta,
         }
 
@@ -114,4 +112,4 @@ class HeavyTailedPlan(PlanBase):
 
 
 def assumption_of(common: HeavyTailedNumbers) -> str:
-    return f"people are independent; {common.moment.describe()}; {common.mode} bias bounds"
+    return f"people are independent; {common.moment.describe()}; calibrated bias bounds"

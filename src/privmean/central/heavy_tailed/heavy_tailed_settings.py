@@ -17,7 +17,6 @@ from privmean.privacy.budget import Budget
 
 COARSE_SHARE = 0.6  # a coarse step that needs more than this share of the budget is refused
 SEARCH_SHARE = Fraction(15, 100)
-COUNT_SHARE = Fraction(5, 100)
 THRESHOLD_SHARE = 0.25  # of delta, for the thresholds of Gaussian histograms
 
 
@@ -25,13 +24,11 @@ THRESHOLD_SHARE = 0.25  # of delta, for the thresholds of Gaussian histograms
 class Settings:
     """The settings of `HeavyTailedMean` that planning reads."""
 
-    split: Literal["together", "disjoint"]
     law: Literal["auto", "gaussian", "laplace", "k-norm"]
     rounds: int | None
     start: Literal["auto", "histogram", "public"]
     wide_buckets: bool
     private_radius: bool | None
-    clipped_count: bool
     weights: RecordWeights | None
 
     def laws(self, budget: Budget, dimension: int) -> tuple[Law, ...]:

@@ -1,7 +1,6 @@
 """The estimator for several columns: coarse center, then threaded rounds of clip-and-noise.
 
-All people take part in every round and the losses compose (the default), or every stage has its
-own public part of the people at the full budget ("disjoint").
+All people take part in every round, and the losses compose.
 
 Source: Agarwal et al. (2024), Algorithms 2-4 and Theorem 4.3; docs/proofs/heavy-tails-threaded.md.
 """
@@ -9,7 +8,7 @@ Source: Agarwal et al. (2024), Algorithms 2-4 and Theorem 4.3; docs/proofs/heavy
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +19,6 @@ import numpy as np
 from privmean.central.heavy_tailed import clipping_bias as bias
 from privmean.central.heavy_tailed.bounded_moment import Tail
 from privmean.central.heavy_tailed.clipping_plan import ClippingPlan
-from privmean.central.heavy_tailed.coarse_center import Histograms
 from privmean.central.heavy_tailed.heavy_tailed_plan import assumption_of
 from privmean.central.heavy_tailed.moment_intervals import Coordinates
 from privmean.central.heavy_tailed.private_radius import Outside
@@ -37,27 +35,22 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.parallel_composition import Parallel
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import PERSONS, Outcome
 
 LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
-PARTS = "disjoint parts of the people"
-Part = tuple[tuple[int, ...], int]  # residues of roster positions, and their modulus
 
 
 @dataclass(frozen=True)
 class ThreadedPlan(ClippingPlan):
     """Everything decided before data are read: start, rounds, radii, noise, and the accounting.
 
-    strengths: mu (Gaussian law) or epsilon of each round. parts: the people that the coarse step
-    and each round read; empty when all people take part everywhere. weights: by number of records,
+    strengths: mu (Gaussian law) or epsilon of each round. weights: by number of records,
     or None for people weighted equally. first_weight: bought where the rounds' own sums of weights
     are not free.
     """
 
     strengths: tuple[float | Fraction, ...]
-    parts: tuple[Part, ...] = ()
     weights: RecordWeights | None = None
     first_weight: WeightSum | None = None
 
@@ -135,18 +128,13 @@ class ThreadedPlan(ClippingPlan):
     def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case accounting."""
         rounds = [self.step(i).events for i in range(len(self.strengths))]
-        if self.parts:
-            branches = tuple(item for item in (self.coarse.events, *rounds) if item)
-            return (Parallel(PARTS, branches, neighbors=REPLACE_ONE),)
         first = () if self.first_weight is None else self.first_weight.events
         flat = tuple(loss for item in rounds for loss in item)
-        return (*self.coarse.events, *first, *self.searched, *flat, *self.counted)
+        return (*self.coarse.events, *first, *self.searched, *flat)
 
     @property
     def shares(self) -> dict[str, float]:
         """Shares of epsilon (pure laws) or of mu^2 (Gaussian law)."""
-        if self.parts:
-            return {"every part": 1.0}
         gaussian = self.schedule.law == "gaussian"
 
         def cost(losses: Iterable[PrivacyEvent]) -> float:
@@ -159,7 +147,6 @@ class ThreadedPlan(ClippingPlan):
         }
         for i in range(len(self.strengths)):
             parts[f"round {i + 1}"] = self.step(i).events
-        parts["clipped people"] = self.counted
         total = cost(self.events)
         return {name: cost(losses) / total for name, losses in parts.items() if losses}
 
@@ -172,7 +159,6 @@ class ThreadedPlan(ClippingPlan):
             "people per round": tuple(item.n for item in self.schedule.rounds),
             "noise law": self.schedule.law,
             **self.told(),
-            "disjoint parts": bool(self.parts),
             "private radius": self.search is not None,
             "record cap": None if self.weights is None else self.weights.max_records,
         }
@@ -189,15 +175,12 @@ class ThreadedPlan(ClippingPlan):
         if self.weights is not None:
             people = counted(people, size_is_public=self.common.relation == REPLACE_ONE)
             records = records_of(people, self.weights.max_records)
-        stages: tuple[Curator, ...] = (curator,) * (1 + len(self.strengths))
-        if self.parts:  # every stage asks about people of its own
-            stages = curator.parallel(PARTS, [people] * len(stages))
-        center = self.coarse.find(stages[0], self._first(people))
+        center = self.coarse.find(curator, people)
         if center is None:
             return self.common.failed(self.shares)
         pooled, precision = 0.0, 0.0
         if self.first_weight is not None:
-            _, exact, _ = self._totals(people, records, self.step(0), center, 0)
+            _, exact = self._totals(people, records, self.step(0), center)
             precision = self.first_weight.scale**-2
             pooled = precision * curator.ask(self.first_weight, exact)
         diagnostics: dict[str, Any] = {}
@@ -211,20 +194,13 @@ class ThreadedPlan(ClippingPlan):
                 outside = self.outside(found)
                 diagnostics["private radius"] = radius
             step, around = self.step(index, radius), center
-            total, exact, present = self._totals(people, records, step, around, index + 1)
-            moved, persons = stages[index + 1].ask(step, (total, exact))
-            if self.parts:
-                pooled, precision = 0.0, 0.0  # other people than in the round before
+            moved, persons = curator.ask(step, self._totals(people, records, step, around))
             pooled += step.scales[1] ** -2 * persons
             precision += step.scales[1] ** -2
             weight = max(pooled / precision, 1.0)
             center = tuple((np.array(around) + moved / weight).tolist())
         if pooled / precision < max(1.0, FEWEST * precision**-0.5):
             return self.common.failed(self.shares, TOO_FEW)
-        if self.count is not None:
-            # a person with a null in some columns only counts as clipped
-            inside = people.count_in_ball(around, step.radii[-1])
-            diagnostics |= self.report(curator.ask(self.count, present - inside), weight)
         return Outcome(
             self.common.within(np.array(center)),
             self._intervals(step, around, center, moved, weight, precision**-0.5, outside),
@@ -237,35 +213,18 @@ class ThreadedPlan(ClippingPlan):
             else "mean, people weighted by a public function of their records",
         )
 
-    def _first(self, people: PersonTable) -> Histograms:
-        if not self.parts:
-            return people
-        residues, modulus = self.parts[0]
-        return Union(tuple(people.split(residue, modulus) for residue in residues))
-
     def _totals(
         self,
         people: PersonTable,
         records: Integers | None,
         step: JointSums,
         center: tuple[float, ...],
-        stage: int,
-    ) -> tuple[list[int], int, int]:
-        """Exact weighted sum, exact sum of weights, and people with a value, of one stage."""
+    ) -> tuple[Sequence[int], int]:
+        """Exact weighted sum and exact sum of weights."""
         if records is not None:
-            total, weight = totals(people, records, step, center)
-            return total, weight, 0
-        groups: list[PersonTable] = [people]
-        if self.parts:
-            residues, modulus = self.parts[stage]
-            groups = [people.split(residue, modulus) for residue in residues]
-        sums = [group.ball_sums(step.ball(center, 1)) for group in groups]
-        present = sum(item.present for item in sums)
-        return (
-            [sum(z) for z in zip(*(item.z for item in sums), strict=True)],
-            present * UNIT,
-            present,
-        )
+            return totals(people, records, step, center)
+        sums = people.ball_sums(step.ball(center, 1))
+        return sums.z, sums.present * UNIT
 
     def _intervals(
         self,
@@ -293,7 +252,7 @@ class ThreadedPlan(ClippingPlan):
                 w / UNIT * common.moment.spread(m) ** 2 for m, w in enumerate(step.weights) if w
             )
         for m, tail in tails.items():
-            bound = bias.ball(tail, [step.radii[m]], self.last.offset, common.mode)
+            bound = bias.ball(tail, [step.radii[m]], self.last.offset)
             allowance = max(allowance, float(bound[0]))
         return Coordinates(
             center,
@@ -307,17 +266,3 @@ class ThreadedPlan(ClippingPlan):
             common.moment.ranges(common.dimension),
             outside,
         )
-
-
-@dataclass(frozen=True)
-class Union:
-    """Several disjoint parts of the people, as far as the coarse step asks about them."""
-
-    groups: tuple[PersonTable, ...]
-
-    def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
-        total: dict[int, int] = {}
-        for group in self.groups:
-            for index, count in group.uniform_counts(column, half_width, origin).items():
-                total[index] = total.get(index, 0) + count
-        return total

@@ -19,7 +19,6 @@ from scipy.special import ndtr, ndtri
 from privmean import validate
 from privmean.central.heavy_tailed import clipping_bias as bias
 from privmean.central.heavy_tailed.bounded_moment import Tail
-from privmean.central.heavy_tailed.clipping_bias import Mode
 from privmean.central.heavy_tailed.noise_boxes import MEAN, noise_box
 from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.data.person_table import ClipInterval
@@ -41,9 +40,7 @@ ADVICE = (
 PAID = 0.1  # of what may be wrong, for a bound on the people beyond a private radius
 
 
-def highest_mean(
-    tails: Sequence[Tail], limit_above: float, clipped: float, mode: Mode = "calibrated"
-) -> float:
+def highest_mean(tails: Sequence[Tail], limit_above: float, clipped: float) -> float:
     """The largest mean t whose excess over `limit_above` allows a clipped mean of `clipped`.
 
     E clip(Y) >= t - E(Y - limit)+, and with x = limit - t the excess is at most
@@ -56,7 +53,7 @@ def highest_mean(
     spread = min(tail.spread for tail in tails)
     top = clipped + spread**2 / (4 * gap)  # solves t - (sqrt(sd^2 + x^2) - x)/2 = clipped
     grid = np.linspace(clipped, top, 301)
-    excess = bias.one_dimension(tails, limit_above - grid, 0.0, mode)
+    excess = bias.one_dimension(tails, limit_above - grid, 0.0)
     allowed = np.flatnonzero(grid - excess <= clipped)
     last = int(allowed[-1]) if len(allowed) else 0
     return float(grid[min(last + 1, len(grid) - 1)])
@@ -86,7 +83,6 @@ class OneColumn:
     weight: float
     box: ClipInterval
     tails: tuple[Tail, ...]
-    mode: Mode
     assumption: str
     bounds: tuple[float, float] | None = None
     outside: Outside | None = None
@@ -111,8 +107,8 @@ class OneColumn:
         }
         status = OK
         if wanted == MEAN:
-            upper = highest_mean(self.tails, self.box.upper, center + half, self.mode)
-            lower = -highest_mean(self.tails, -self.box.lower, half - center, self.mode)
+            upper = highest_mean(self.tails, self.box.upper, center + half)
+            lower = -highest_mean(self.tails, -self.box.lower, half - center)
             if self.outside is not None:  # both hold at once
                 reach = half + self.outside.bias(PAID * (1 - level))
                 lower, upper = max(lower, center - reach), min(upper, center + reach)

@@ -1,13 +1,11 @@
-"""Boxes that ask little: of privacy noise only, of a cover, and of a failed release."""
+"""Boxes that ask little: of privacy noise only, and of a failed release."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from privmean import validate
 from privmean.inference.interval import Interval
-from privmean.inference.mean_interval import limit, no_interval
+from privmean.inference.mean_interval import no_interval
 from privmean.inference.status import FAILED
 
 MEAN = "mean"
@@ -26,49 +24,6 @@ def noise_box(
         assumption=assumption,
         half_widths={"noise": (half,) * len(estimate)},
     )
-
-
-@dataclass(frozen=True)
-class CoverBox:
-    """Intervals for a point chosen from a cover (no closed form of its noise: conservative).
-
-    resolution: 2 radius/(n epsilon); reach: 4 alpha, within which the accuracy theorem places the
-    mean. The noise interval says how far a choice can be from the best point of this sample.
-    """
-
-    estimate: tuple[float, ...]
-    resolution: float
-    spacing: float
-    deviation: float
-    reach: float
-    assumption: str
-    ranges: tuple[tuple[float, float], ...] | None
-
-    def interval(self, level: float, target: str | None) -> Interval:
-        validate.choice("target", target or MEAN, [MEAN])
-        d = len(self.estimate)
-        bounds = self.ranges or ((-math.inf, math.inf),) * d
-        ends = [
-            limit(x - self.reach, x + self.reach, bounds[j]) for j, x in enumerate(self.estimate)
-        ]
-        return Interval(
-            tuple(low for low, _ in ends),
-            tuple(high for _, high in ends),
-            level,
-            assumption=f"{self.assumption}; within 4 alpha of the mean by the plan",
-            half_widths={"reach of the test": (self.reach,) * d},
-        )
-
-    def noise_interval(self, level: float) -> Interval:
-        d = len(self.estimate)
-        half = self.resolution * (d + math.log(1 / (1 - level))) + self.spacing
-        return noise_box(
-            self.estimate,
-            half,
-            level,
-            "best point of the cover for these people",
-            "rule of thumb: scores fall by n/radius a unit of distance",
-        )
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class OneDimensionPlan(ClippingPlan):
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case accounting."""
-        return (*self.coarse.events, *self.searched, *self.sums.events, *self.counted)
+        return (*self.coarse.events, *self.searched, *self.sums.events)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -73,7 +73,6 @@ class OneDimensionPlan(ClippingPlan):
             "coarse center": self.coarse.pure,
             "private radius": Fraction(0) if self.search is None else self.search.epsilon,
             "clipped sum": self.epsilon,
-            "clipped people": Fraction(0 if self.count is None else self.count.strength),
         }
         return {name: float(part / total) for name, part in parts.items() if part}
 
@@ -99,8 +98,6 @@ class OneDimensionPlan(ClippingPlan):
         weight = self._divisor(sums)
         if weight != self.common.n and is_undetected(sums):
             return self.common.failed(self.shares, TOO_FEW)
-        if self.count is not None:
-            diagnostics |= self.report(curator.ask(self.count, exact.above + exact.below), weight)
         share = min(max(sums.value / weight, -1.0), 1.0)
         return Outcome(
             self.common.within(np.array([box.middle + box.radius * share])),
@@ -110,7 +107,6 @@ class OneDimensionPlan(ClippingPlan):
                 weight,
                 box,
                 self.common.tails,
-                self.common.mode,
                 assumption_of(self.common),
                 self._bounds(),
                 outside,

@@ -1,8 +1,8 @@
-"""Two bought diagnostics of clipping: a private radius, and a noisy count of clipped people.
+"""A private radius, which helps when the moment bound is pessimistic.
 
-The private radius helps when the moment bound is pessimistic: the search goes from small radii
-upwards and stops where few people remain outside, never beyond the planned radius. It is one run
-of the sparse vector technique on counts that all move the same way, so it is charged once.
+The search goes from small radii upwards and stops where few people remain outside, never beyond the
+planned radius. It is one run of the sparse vector technique on counts that all move the same way,
+so it is charged once.
 
 Proof: docs/proofs/heavy-tails-radius.md.
 """
@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scipy import stats
-from scipy.special import ndtri
 
 from privmean.central.heavy_tailed import clipping_bias as bias
 from privmean.central.heavy_tailed.bounded_moment import Tail
 from privmean.mechanisms.below_threshold import FirstBelow
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_person_count import PersonsCount
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import PrivacyEvent
 
@@ -122,36 +120,3 @@ class Outside:
     def bias(self, alpha: float) -> float:
         """A bound on the bias of clipping in any direction, wrong with chance `alpha` at most."""
         return bias.of_share(self.tails, self.share(alpha), self.offset)
-
-
-@dataclass(frozen=True)
-class ClippedCount(PersonsCount):
-    """A noisy count of the people that the last round clipped. strength: mu or epsilon.
-
-    **Guarantees.** mu-GDP or epsilon-DP; paid for on top of the clipped sum, because a change of
-    one person can move both.
-    """
-
-    name: str = "clipped people"
-
-    def report(
-        self, counted: float, persons: int, tails: Sequence[Tail], offset: float, beta: float
-    ) -> dict[str, float]:
-        """What the noisy count says: upper bounds on the clipped share and on the clipping bias.
-
-        With confidence 1 - 2 beta, and the center within `offset` of the mean, the bias is at most
-        r q^(1 - 1/k) + offset q, with r the k-th moment root of a value and q the upper bound on
-        the probability of being clipped.
-        """
-        scale = 1 / float(self.strength)
-        width = -scale * (float(ndtri(beta)) if self.law == "gaussian" else math.log(beta))
-        most = min(float(persons), max(0.0, counted + width))
-        share = 1.0
-        if most < persons:
-            share = float(stats.beta.ppf(1 - beta, most + 1, persons - most))
-        bound = bias.of_share(tails, share, offset)
-        return {
-            "clipped people (noisy count)": counted,
-            "clipped share, at most": share,
-            "clipping bias, at most": bound,
-        }

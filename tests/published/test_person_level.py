@@ -1,4 +1,4 @@
-"""Scores of the exponential mechanism: sensitivity one, exact greedy cost, directions, releases."""
+"""Agarwal et al. (2024): scores of sensitivity one, directions, blocks of people, refusals."""
 
 import itertools
 import math
@@ -7,13 +7,21 @@ import numpy as np
 import pytest
 
 from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
-from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, costs, directions, scores
-from privmean.central.heavy_tailed.pure_cover import PureCover
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
+from privmean.privacy.gdp import gaussian_mu
+from privmean.privacy.parallel_composition import Parallel
+from privmean.published.person_level import (
+    RADIUS_BITS,
+    PureCover,
+    ThreadedMean,
+    costs,
+    directions,
+    scores,
+)
 from statistics_kit import planned
 
 P = 1 << RADIUS_BITS
@@ -115,9 +123,6 @@ def test_release_is_pure_and_close(d, n):
     assert release.guarantee.delta == 0
     assert release.guarantee.verify()
     assert np.linalg.norm(release.estimate - 0.4) < 4 * plan.accuracy
-    lower, upper = np.array(release.interval().lower), np.array(release.interval().upper)
-    assert ((lower <= 0.4) & (upper >= 0.4)).all()
-    assert sum(release.shares.values()) == pytest.approx(1.0)
 
 
 def test_exact_noise_and_nulls():
@@ -144,3 +149,38 @@ def test_what_cannot_work_is_refused_before_data():
         planned(PureCover(MOMENT), pure, persons=None, dimension=1, relation=ADD_REMOVE)
     proved = planned(PureCover(MOMENT, proof=True), pure, persons=4000, dimension=1)
     assert proved.radius >= 8 * proved.accuracy
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+WITH_DELTA = Budget(epsilon=1.0, delta=1e-6)
+
+
+def test_every_person_is_in_one_block_at_the_whole_budget():
+    plan = planned(ThreadedMean(MOMENT), WITH_DELTA, persons=6001, dimension=6)
+    (loss,) = plan.events
+    assert isinstance(loss, Parallel)
+    # the calibration leaves a quarter of delta to thresholds
+    assert gaussian_mu(1.0, 0.7e-6) < loss.mu <= gaussian_mu(1.0, 1e-6)
+    assert len(range(0, 6001, 3)) + sum(plan.sizes) == 6001
+    assert len(plan.sizes) == len(plan.rounds) == ThreadedMean(MOMENT).layers(6) + 1
+    zcdp = planned(ThreadedMean(MOMENT), Budget(rho=0.5), persons=6001, dimension=6)
+    assert zcdp.events[0].rho == pytest.approx(0.5, rel=1e-6)
+
+
+def test_layers_grow_with_the_double_logarithm_of_the_columns():
+    found = [ThreadedMean(MOMENT).layers(d) for d in (1, 4, 16, 10_000)]
+    assert found == sorted(found)
+    assert found[0] == found[1] == 1
+    assert found[-1] <= 3
+
+
+def test_blocks_that_cannot_be_are_refused():
+    for budget in (Budget(epsilon=1.0), Budget(epsilon=1.0, delta=0.0)):
+        with pytest.raises(InfeasibleError, match="delta"):
+            planned(ThreadedMean(MOMENT), budget, persons=6000, dimension=2)
+    with pytest.raises(InfeasibleError, match="too small"):
+        planned(ThreadedMean(MOMENT), WITH_DELTA, persons=60, dimension=2)
+    with pytest.raises(ArgumentError, match="relation"):
+        planned(ThreadedMean(MOMENT), WITH_DELTA, n_guess=6000, relation=ADD_REMOVE)
+    with pytest.raises(ArgumentError, match="moment"):
+        ThreadedMean(2.0)
