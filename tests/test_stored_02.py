@@ -10,9 +10,11 @@ import pytest
 
 import privmean as pm
 from cli_runner import shell
+from privmean.api.renamed_arguments import VALUES
 from privmean.inference.status import OLD_STATUSES
-from privmean.local import Client, Ledger, Round
+from privmean.local import Client, Ledger, ReportError, Round
 from privmean.local.collector.store import Offer, Store
+from privmean.local.reports import decode, decode_json
 from privmean.local.vectorized import randomize_many
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams.buffered_toeplitz import Buffered
@@ -213,3 +215,20 @@ def test_an_old_key_is_not_read_in_place_of_one_of_today():
     assert pm.Release.from_dict(made | {"persons": 7}).n == made["n"] == 400
     two = made | {"guarantee": made["guarantee"] | {"relation": "add-remove"}}
     assert pm.Release.from_dict(two).guarantee.neighbors == "replace-one"
+
+
+def test_rounds_and_reports_of_retired_mechanisms_are_refused_with_what_to_use():
+    for kept in json.loads((STORED / "retired_rounds.json").read_text()):
+        name = kept["round"]["mechanism"]
+        said = VALUES["mechanism", name]
+        with pytest.raises(pm.ArgumentError, match=f"mechanism='{name}'") as refused:
+            Round.from_dict(kept["round"])
+        assert said in str(refused.value)
+        for read, report in (
+            (decode, bytes.fromhex(kept["report"])),
+            (decode_json, json.dumps({"version": 1, "mechanism": name, "round": "00" * 8,
+                                      "nonce": "00" * 16, "level": 0, "payload": "00"})),
+        ):  # fmt: skip
+            with pytest.raises(ReportError, match="retired mechanism") as refused:
+                read(report)
+            assert said in str(refused.value)

@@ -54,6 +54,9 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "persons": ("n",),
     "error": ("target_error",),
     "sizes": ("group_sizes",),
+    # retired
+    "caps": ("Use mechanism='closest'",),
+    "grid_bits": ("Leave it out: only the retired mechanism 'laplace' used it",),
     # given elsewhere
     "target": (_METHOD.format("DefaultMean(target=...)"),),
     "excess": ("excess_ratio", _METHOD.format("DefaultMean(excess_ratio=...)")),
@@ -125,6 +128,16 @@ VALUES = {
     ("effect", "own"): "per_person",
     ("rule", "mode"): "most_frequent",
     ("group_rule", "mode"): "most_frequent",
+    # retired; a name or a sentence
+    ("mechanism", "laplace"): "Use mechanism='auto', or privmean.published.laplace_mean",
+    ("mechanism", "ball"): "Use mechanism='ball-bit', or privmean.published.ball_mean",
+    ("mechanism", "priv-unit"): "Use mechanism='closest'",
+    ("mechanism", "unary"): "Use mechanism='subset'",
+    (
+        "mechanism",
+        "histogram",
+    ): "Use mechanism='subset', or privmean.published.split_clients_as_printed",
+    ("weights", "published"): "Use weights='minimax', or privmean.published.laplace_mean",
 }
 
 _ASSUME = "--assume 'between-within between_sd=1 within_sd=2 records=5'"

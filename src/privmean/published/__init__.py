@@ -9,7 +9,23 @@ names. Nothing else in privmean imports this room.
 from __future__ import annotations
 
 from privmean.published.anisotropic import AnisotropicAsPublished
+from privmean.published.heterogeneous_local import (
+    ball_mean,
+    item_shares,
+    laplace_mean,
+    randomized_response_mean,
+    split_clients_as_printed,
+)
 from privmean.published.variance import VarianceAsPublished
 from privmean.published.winsorized import AsPublished
 
-__all__ = ["AnisotropicAsPublished", "AsPublished", "VarianceAsPublished"]
+__all__ = [
+    "AnisotropicAsPublished",
+    "AsPublished",
+    "VarianceAsPublished",
+    "ball_mean",
+    "item_shares",
+    "laplace_mean",
+    "randomized_response_mean",
+    "split_clients_as_printed",
+]
