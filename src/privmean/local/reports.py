@@ -53,10 +53,12 @@ class ReportError(PrivmeanError):
     ----------
     reason : str
         The word under which it is counted.
+    remedy : str
+        What to use instead of a retired mechanism.
     """
 
     def __init__(self, reason: str, remedy: str = "") -> None:
-        self.reason = reason
+        self.reason, self.remedy = reason, remedy
         super().__init__(f"the report is refused: {reason}" + (remedy and f". {remedy}."))
 
 

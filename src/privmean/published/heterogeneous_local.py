@@ -15,7 +15,7 @@ ones. Corrections, named where they are made:
 4. The sketch has about 4 S rows, S the effective number of people: printed, about S^2.
 5. Radii have constants, and ln(2/beta) where ln(1/beta) is printed, which cannot hold.
 6. Two rounds pass their budget on once: printed, half of the votes' budget is never used. The end
-   bins take what lies outside, so that every client has one vote.
+   bins take what lies outside, so that every client votes for exactly one bin.
 """
 
 from __future__ import annotations
