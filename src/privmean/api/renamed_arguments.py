@@ -24,6 +24,9 @@ NAMES = {
     "ValuesRelease": "MultiValueRelease",
     "AsPublished": "Use privmean.published.AsPublished",
     "VarianceAsPublished": "Use privmean.published.VarianceAsPublished",
+    "BandedInverse": "Use privmean.published.BandedInverse",
+    "Decaying": "Use privmean.published.Decaying",
+    "DampedToeplitz": "Use privmean.streams.Buffered, or leave strategy out",
     "plan_mean": "Use pm.plan(pm.Mean(...), ...)",
     "random_effects_mean": "Use pm.mean(..., clustering=pm.RandomEffects(...))",
 }

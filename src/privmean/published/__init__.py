@@ -9,6 +9,11 @@ names. Nothing else in privmean imports this room.
 from __future__ import annotations
 
 from privmean.published.anisotropic import AnisotropicAsPublished
+from privmean.published.continual import (
+    BandedInverse,
+    Decaying,
+    running_means,
+)
 from privmean.published.heterogeneous_local import (
     ball_mean,
     item_shares,
@@ -22,10 +27,13 @@ from privmean.published.winsorized import AsPublished
 __all__ = [
     "AnisotropicAsPublished",
     "AsPublished",
+    "BandedInverse",
+    "Decaying",
     "VarianceAsPublished",
     "ball_mean",
     "item_shares",
     "laplace_mean",
     "randomized_response_mean",
+    "running_means",
     "split_clients_as_printed",
 ]
