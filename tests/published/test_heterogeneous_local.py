@@ -8,31 +8,28 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from heterogeneous_local_cases import ball_laws, laplace_law, vote_laws
 
 from privmean import ArgumentError
-from privmean.auditing.audit_local import largest_ratio, law_of
+from privmean.auditing.audit_local import largest_ratio
 from privmean.local.clients.cap_geometry import mean_height
 from privmean.local.entropy import SimulatedEntropy
 from privmean.local.exact_coins import power_of_e, signal
-from privmean.local.round_builders import ball_round, mean_round, vote_round
-from privmean.local.vote_radii import tau_sub_gaussian
+from privmean.local.round_builders import mean_round
 from privmean.published import (
     ball_mean,
     item_shares,
     laplace_mean,
     randomized_response_mean,
-    split_clients_as_printed,
 )
 from privmean.published import heterogeneous_local as local
 from privmean.published.heterogeneous_local import (
     BITS,
     GUARD,
-    ball_report,
     laplace_radius,
     magnitude,
     noise_law,
     noisy,
-    vote_report,
 )
 from statistics_kit import assert_mean, assert_rate_at_most
 
@@ -42,30 +39,6 @@ MIX = np.where(np.arange(500) < 450, 0.1, 1.0)
 
 
 # --- Laplace noise --------------------------------------------------------------------------------
-
-
-def thresholds(law):
-    """How many of the 2^256 numbers give a magnitude of at least j, for every j."""
-    digits = len(law.powers)
-    result = [1 << BITS]
-    for j in range(1, 1 << digits):
-        product = law.first
-        for digit, power in zip(format(j, f"0{digits}b"), law.powers, strict=True):
-            product = product * power >> GUARD if digit == "1" else product
-        result.append(min(1 << BITS, -(-product >> (GUARD - BITS))))
-    return result
-
-
-def report_law(law, point):
-    """Probabilities of all clamped reports of a grid point, exactly."""
-    counts = [*thresholds(law), 0]
-    result: dict[int, Fraction] = {}
-    for size in range(len(counts) - 1):
-        chance = Fraction(counts[size] - counts[size + 1], 1 << BITS)
-        for sign in (1, -1):
-            y = min(max(point + sign * size, -law.limit), law.limit)
-            result[y] = result.get(y, Fraction(0)) + chance / 2
-    return result
 
 
 def log_ratio(first, second):
@@ -78,7 +51,7 @@ def log_ratio(first, second):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_every_laplace_report_of_every_pair_of_grid_points(epsilon):
     law = noise_law(Fraction(2 * STEPS) / epsilon, STEPS)
-    laws = [report_law(law, point) for point in (-STEPS, -1, 0, STEPS)]
+    laws = [laplace_law(law, point) for point in (-STEPS, -1, 0, STEPS)]
     limit = power_of_e(epsilon).ln()
     for first in laws:
         assert sum(first.values()) == 1
@@ -92,7 +65,7 @@ def test_every_laplace_report_of_every_pair_of_grid_points(epsilon):
 def test_without_the_shaved_epsilon_the_guarantee_would_not_hold(monkeypatch):
     monkeypatch.setattr(local, "SHAVED", Fraction(2**64 + 1, 2**64))
     law = noise_law.__wrapped__(Fraction(2 * STEPS), STEPS)
-    assert log_ratio(report_law(law, -STEPS), report_law(law, STEPS)) > 1
+    assert log_ratio(laplace_law(law, -STEPS), laplace_law(law, STEPS)) > 1
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), *EPSILONS])
@@ -147,30 +120,12 @@ def test_the_law_of_the_noise_and_a_wrong_twin():
 # --- exact laws of the others ---------------------------------------------------------------------
 
 
-def exact(report, round_, value, epsilon):
-    """The law of a report, coin by coin."""
-
-    def run(round_, level, value, nonce, entropy):
-        return tuple(report(round_, value, epsilon, entropy))
-
-    return law_of(run, round_, value, bytes(16))
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)])
-def test_reports_of_balls_and_votes_are_private_coin_by_coin(epsilon):
-    ball = ball_round(1.0, 2, epsilon=epsilon, persons=9, mechanism="ball-bit", seed=bytes(32))
-    votes = vote_round(-1, 1, 4, epsilon=epsilon, persons=9, mechanism="subset", seed=bytes(32))
-    for report, round_, inputs in (
-        (ball_report, ball, ([1.0, 0.0], [-0.6, 0.8], [0.0, 0.0], [1e200, -1e200], None)),
-        (vote_report, votes, (-1.0, 0.3, 1e300, math.nan)),
-    ):
-        laws = [exact(report, round_, value, epsilon) for value in inputs]
-        worst = max(largest_ratio(first, second) for first in laws for second in laws)
-        assert worst <= Fraction(power_of_e(epsilon))
-        wrong = [exact(report, round_, value, 2 * epsilon) for value in inputs]  # spends twice
-        assert max(largest_ratio(a, b) for a in wrong for b in wrong) > Fraction(
-            power_of_e(epsilon)
-        )
+@pytest.mark.parametrize("laws", [ball_laws, vote_laws])
+def test_reports_that_spend_twice_are_caught(laws):
+    for epsilon, private in ((Fraction(1), True), (Fraction(2), False)):
+        found = laws(epsilon)
+        worst = max(largest_ratio(first, second) for first in found for second in found)
+        assert (worst <= Fraction(power_of_e(Fraction(1)))) == private
 
 
 # --- estimates ------------------------------------------------------------------------------------
@@ -256,20 +211,6 @@ def test_clipping_reports_on_the_server_would_bias():
     reports = np.array([local.laplace_report(round_, 1.0, Fraction(1), coins) for _ in range(9000)])
     assert_mean(reports, 1.0)
     assert np.clip(reports, -1, 1).mean() == pytest.approx(0.369, abs=0.03)
-
-
-def test_two_rounds_by_the_closed_form():
-    """1/n + 2 (12 tau/epsilon)^2/n: 3.25 at n = 2000."""
-    n, rng, squares = 2000, np.random.default_rng(3), []
-    tau = tau_sub_gaussian(1, n)
-    for k in range(60):
-        center = rng.uniform(-25, 25)
-        found = split_clients_as_printed(
-            center + rng.normal(size=n), 50, tau=tau, epsilon=1, entropy=SimulatedEntropy(k)
-        )
-        squares.append((float(found.raw[0]) - center) ** 2)
-    assert_mean(squares, 3.25)
-    assert found.people == {1.0: n}
 
 
 def test_missing_values_send_reports_and_few_people_learn_the_trivial_radius():
