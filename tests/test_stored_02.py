@@ -16,7 +16,8 @@ from privmean.local import Client, Ledger, ReportError, Round
 from privmean.local.collector.store import Offer, Store
 from privmean.local.reports import decode, decode_json
 from privmean.local.vectorized import randomize_many
-from privmean.streams import MeanStream, WithholdRelease
+from privmean.published import BandedInverse, Decaying
+from privmean.streams import MeanStream, MeanToeplitz, WithholdRelease
 from privmean.streams.buffered_toeplitz import Buffered
 
 STORED = Path(__file__).parent / "stored_02"
@@ -109,6 +110,24 @@ def test_a_stream_resumes_with_equal_answers(tmp_path, name, kind, given):
     with kind(state=tmp_path / name, **given) as again:
         assert [item.to_dict() for item in again.releases()] == everything
         assert numbers(everything)[: len(old)] == numbers(EXPECTED[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [("inverse", BandedInverse(MeanToeplitz(), 4)), ("decaying", Decaying(0.06)), ("damped", None)],
+)
+def test_streams_of_retired_strategies_go_on_by_their_stored_coefficients(tmp_path, name, strategy):
+    settings = {**STREAM, "max_participations": 3, "steps": 40, "strategy": strategy}
+    for file in (f"stream_{name}", f"stream_{name}.seen"):
+        shutil.copy(STORED / file, tmp_path / file)
+        (tmp_path / file).chmod(0o600)
+    with MeanStream.resume(tmp_path / f"stream_{name}", moved=True) as stream:
+        shown = [float(item.estimate[0]) for item in stream.releases()]
+        assert shown == json.loads((STORED / "retired_strategies.json").read_text())[name]
+        assert len(list(stream.extend([7, 8, 9], [1.0, 2.0, 3.0]))) == 3
+    if strategy is not None:
+        with MeanStream(state=tmp_path / f"stream_{name}", **settings) as again:
+            assert again.plan.guarantee.verify()
 
 
 def test_a_collector_counts_the_same_reports_and_takes_more(tmp_path):
