@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from privmean.published.continual import BandedInverse
 from privmean.streams import MeanStream, plan
 from privmean.streams.buffered_toeplitz import fit
 from privmean.streams.fit_front_loaded import fit_loaded
 from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.strategies import Banded, BandedInverse, MeanToeplitz, PrefixRoot
+from privmean.streams.strategies import Banded, MeanToeplitz, PrefixRoot
 from privmean.streams.strategy_error import ErrorGoal
 from report import publish, table
 

@@ -107,9 +107,9 @@ def peer(
 
 
 def ours(n: int) -> list[tuple[str, Callable[[], object]]]:
+    from privmean.published.continual import best_toeplitz
     from privmean.streams.buffered_toeplitz import fit
     from privmean.streams.fit_front_loaded import fit_loaded
-    from privmean.streams.fit_strategy import best_toeplitz
     from privmean.streams.participation_sensitivity import Participation
     from privmean.streams.scaled_toeplitz import fit_scaled
 
@@ -120,7 +120,7 @@ def ours(n: int) -> list[tuple[str, Callable[[], object]]]:
         ("3 buffers", lambda: fit(p, n, buffers=3)),
     ]
     if n <= 100_000:
-        makers.append(("optimised Toeplitz", lambda: best_toeplitz(p, n)))
+        makers.append(("optimized Toeplitz", lambda: best_toeplitz(p, n)))
     return makers
 
 

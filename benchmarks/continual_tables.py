@@ -13,22 +13,18 @@ import time
 import numpy as np
 
 from privmean.privacy.gdp import gaussian_mu
-from privmean.streams.buffered_toeplitz import fit
-from privmean.streams.fit_front_loaded import fit_loaded
-from privmean.streams.fit_strategy import (
+from privmean.published.continual import (
+    BandedInverse,
     best_banded_inverse,
     best_decaying,
     best_toeplitz,
+    table_2_strategies,
 )
+from privmean.streams.buffered_toeplitz import fit
+from privmean.streams.fit_front_loaded import fit_loaded
 from privmean.streams.participation_sensitivity import Participation
 from privmean.streams.scaled_toeplitz import fit_scaled
-from privmean.streams.strategies import (
-    Banded,
-    BandedInverse,
-    Identity,
-    MeanToeplitz,
-    PrefixRoot,
-)
+from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
 from privmean.streams.strategy_error import ErrorGoal
 from privmean.streams.withhold_plan import plan_levels
 from report import publish, table
@@ -52,22 +48,10 @@ def table_2() -> str:
     extra: dict[str, list[float]] = {}
     for k in (4, 16, 64):
         p = Participation(k, N // k)
-        b = p.separation
-        short = int(math.log(b))
-        strategies = [
-            Identity(),
-            PrefixRoot(),
-            MeanToeplitz(),
-            best_decaying(p, N),
-            Banded(PrefixRoot(), short),
-            Banded(MeanToeplitz(), b),
-            BandedInverse(PrefixRoot(), short),
-            BandedInverse(MeanToeplitz(), b),
-        ]
-        for name, strategy in zip(PRINTED, strategies, strict=True):
+        for name, strategy in table_2_strategies(p, N).items():
             exact[name].append(strategy.rmse(p, N))
         for name, strategy in (
-            ("ours: optimised Toeplitz", best_toeplitz(p, N)),
+            ("optimized Toeplitz", best_toeplitz(p, N)),
             ("ours: 2 buffers", fit(p, N, buffers=2)),
             ("ours: 2 buffers scaled in time", fit_scaled(p, N, buffers=2)),
             ("ours: front-loaded", fit_loaded(p, N)),

@@ -15,7 +15,9 @@ import math
 import numpy as np
 
 from privmean.local import WinsorizedRounds
+from privmean.local.entropy import SimulatedEntropy
 from privmean.noise.simulated import SimulatedNoise
+from privmean.published import split_clients_as_printed
 from report import publish, table
 from winsorized import iid, improved, published, run, tau
 
@@ -28,22 +30,20 @@ SMALL_LOCAL = {1000: 6.3e3, 5000: 7.6e3, 20_000: 8.6e3}
 
 def local(n: int, epsilon: float, runs: int, seed: int, *, as_printed: bool) -> tuple[float, float]:
     """Mean squared error of two rounds and its standard error, wrong bins included."""
-    options = {}
-    if as_printed:
-        options = {
-            "shares": None,
-            "vote_mechanism": "histogram",
-            "mean_mechanism": "laplace",
-            "unclear": "winner",
-        }
     dice, squares = np.random.default_rng(seed), []
     for k in range(runs):
         centre = dice.uniform(-25, 25)
         values = centre + iid(n, dice)
-        protocol = WinsorizedRounds.of(
-            -50, 50, tau=tau(n), epsilon=epsilon, persons=n, seed=bytes(dice.bytes(32)), **options
-        )
-        answer = protocol.run(values, epsilon=epsilon, noise=SimulatedNoise(seed + k))
+        if as_printed:
+            coins = SimulatedEntropy(seed + k)
+            answer = split_clients_as_printed(
+                values, 50, tau=tau(n), epsilon=epsilon, entropy=coins
+            )
+        else:
+            protocol = WinsorizedRounds.of(
+                -50, 50, tau=tau(n), epsilon=epsilon, persons=n, seed=bytes(dice.bytes(32))
+            )
+            answer = protocol.run(values, epsilon=epsilon, noise=SimulatedNoise(seed + k))
         squares.append((float(answer.raw[0]) - centre) ** 2)
     return float(np.mean(squares)), float(np.std(squares)) / math.sqrt(runs)
 

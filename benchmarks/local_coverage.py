@@ -76,7 +76,7 @@ def shares(n: int, d: int) -> dict[str, Draw]:
 def cells() -> Iterator[tuple[str, str, Callable[[], Round], dict[str, Draw], int]]:
     """(mechanism, mix, round, data, clients)."""
     for mix, (levels, _) in MIXES.items():
-        for name in ("one-bit", "laplace", "piecewise", "hybrid"):
+        for name in ("one-bit", "piecewise", "hybrid"):
             options = {"epsilon": list(levels), "mechanism": name, "beta": BETA}
             yield (
                 name,
@@ -85,7 +85,7 @@ def cells() -> Iterator[tuple[str, str, Callable[[], Round], dict[str, Draw], in
                 numbers(500),
                 500,
             )
-        for name, d in (("ball", 20), ("priv-unit", 20), ("closest", 20), ("closest", 3)):
+        for name, d in (("ball-bit", 20), ("closest", 20), ("closest", 3)):
             options = {"epsilon": list(levels), "mechanism": name, "beta": BETA}
             make = lambda o=options, d=d: ball_round(1, d, persons=400, **o)  # noqa: E731
             yield f"{name}, d={d}", mix, make, vectors(400, d), 400

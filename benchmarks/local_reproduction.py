@@ -12,16 +12,28 @@ import numpy as np
 
 from privmean.local.aggregators.estimate_dispatch import estimate
 from privmean.local.clients.cap_geometry import mean_height
+from privmean.local.entropy import SimulatedEntropy
 from privmean.local.exact_coins import signal
-from privmean.local.round_builders import ball_round, items_round, mean_round
+from privmean.local.round_builders import items_round, mean_round
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import tally_many
 from privmean.local.vote_radii import tau_sub_gaussian
 from privmean.noise.simulated import SimulatedNoise
+from privmean.published import (
+    ball_mean,
+    laplace_mean,
+    randomized_response_mean,
+    split_clients_as_printed,
+)
 from report import publish, table
 
 NOISE = SimulatedNoise(20_251_121)
 RNG = np.random.default_rng(20_251_121)
+COINS = SimulatedEntropy(20_251_121)
+NUMBERS = {
+    "laplace": lambda x, **more: laplace_mean(x, -1, 1, weights="minimax", **more),
+    "one-bit": lambda x, **more: randomized_response_mean(x, -1, 1, **more),
+}
 
 
 def close(measured: float, reference: float, error: float) -> str:
@@ -44,20 +56,22 @@ def quantiles(runs: int) -> str:
         own = np.repeat(levels, counts)
         size = np.minimum(1, own**2).sum()
         for mechanism, reference in (("laplace", laplace), ("one-bit", bit)):
-            round_ = mean_round(-1, 1, epsilon=list(levels), persons=n, mechanism=mechanism)
             squares = []
-            misses = np.zeros(3)
+            misses, radii = np.zeros(3), np.zeros(0)
             for _ in range(runs):
                 x = np.where(RNG.uniform(size=n) < 0.65, 1.0, -1.0)
-                counted = tally_many(round_, x, epsilon=own, noise=NOISE)
-                error = abs(float(estimate(counted).raw[0]) - 0.3)
+                found = NUMBERS[mechanism](x, epsilon=own, entropy=COINS)
+                error = abs(float(found.raw[0]) - 0.3)
                 squares.append(error**2)
-                if n == 5000 and _ < runs // 4:
-                    radii = [estimate(counted, beta=b).raw_radius for b in betas]
-                    misses += error > np.array(radii)
+                if n == 5000 and not len(radii):  # the same for all data
+                    radii = np.array([
+                        NUMBERS[mechanism](x, epsilon=own, beta=b, entropy=COINS).radius
+                        for b in betas
+                    ])  # fmt: skip
+                misses += error > radii if n == 5000 else 0
             got = [np.quantile(squares, 1 - b) * size / math.log(2 / b) for b in betas]
             cells = [f"{g:.2f} ({r:.2f})" for g, r in zip(got, reference, strict=True)]
-            miss = " ".join(f"{m / (runs // 4):.4f}" for m in misses) if n == 5000 else ""
+            miss = " ".join(f"{m / runs:.4f}" for m in misses) if n == 5000 else ""
             rows.append(
                 [f"{n}: {levels}", mechanism, *cells, 18 if mechanism == "laplace" else 9.4, miss]
             )
@@ -79,23 +93,27 @@ def gains(runs: int) -> str:
     """Variance of uniform weights over minimax weights, 90 % epsilon .1, 10 % epsilon 1."""
     n = 2000
     own = np.where(np.arange(n) < 0.9 * n, 0.1, 1.0)
+    round_ = mean_round(-1, 1, epsilon=[0.1, 1], persons=n, mechanism="one-bit")
     rows: list[list[object]] = []
     for mechanism, reference in (("one-bit", 8.522), ("laplace", 8.831), ("ball, d=5", 8.522)):
-        if mechanism.startswith("ball"):
-            round_ = ball_round(1, 5, epsilon=[0.1, 1], persons=n, mechanism="ball")
-        else:
-            round_ = mean_round(-1, 1, epsilon=[0.1, 1], persons=n, mechanism=mechanism)
         best, flat = [], []
         for _ in range(runs):
             x = RNG.choice([-1.0, 1.0], n)
-            if mechanism.startswith("ball"):
-                x = np.zeros((n, 5))
-            counted = tally_many(round_, x, epsilon=own, noise=NOISE)
-            best.append((estimate(counted).raw ** 2).sum())
-            flat.append((estimate(counted, weights="uniform").raw ** 2).sum())
+            if mechanism == "one-bit":
+                counted = tally_many(round_, x, epsilon=own, noise=NOISE)
+                best.append((estimate(counted, weights="minimax").raw ** 2).sum())
+                flat.append((estimate(counted, weights="uniform").raw ** 2).sum())
+                continue
+            for weights, kept in (("minimax", best), ("uniform", flat)):
+                more = {"epsilon": own, "weights": weights, "entropy": COINS}
+                if mechanism == "laplace":
+                    found = laplace_mean(x, -1, 1, **more)
+                else:
+                    found = ball_mean(np.zeros((n, 5)), 1, 5, **more)
+                kept.append((found.raw**2).sum())
         gain = np.mean(flat) / np.mean(best)
-        residual = np.array(flat) - gain * np.array(best)
-        error = residual.std() / math.sqrt(runs) / np.mean(best)
+        spread = np.array([np.std(kept) / np.mean(kept) for kept in (best, flat)])
+        error = gain * float(np.sqrt((spread**2).sum() / runs))
         rows.append(
             [mechanism, f"{gain:.3f} +- {error:.3f}", reference, close(gain, reference, error)]
         )
@@ -111,12 +129,11 @@ def slopes(runs: int) -> str:
     }
     rows: list[list[object]] = []
     for d, (half, tenth, hundredth, slope, predicted) in reference.items():
-        round_ = ball_round(1, d, epsilon=1, persons=300, mechanism="ball")
         x = np.zeros((300, d))
         x[:, 0] = 1
         values = []
         for _ in range(runs):
-            error = estimate(tally_many(round_, x, epsilon=1, noise=NOISE)).raw - x[0]
+            error = ball_mean(x, 1, d, epsilon=1, entropy=COINS).raw - x[0]
             values.append(300 * signal(1) ** 2 * (error**2).sum())
         q = [np.quantile(values, 1 - b) for b in (0.5, 0.1, 0.01)]
         betas = np.geomspace(0.01, 0.1, 12)
@@ -135,15 +152,12 @@ def mixed_balls(runs: int) -> str:
     n, rows = 300, []
     own = np.repeat([0.2, 1.0, 3.0], [180, 90, 30])
     t2 = np.array([signal(e) for e in own]) ** 2
+    more = {"epsilon": own, "weights": "minimax", "entropy": COINS}
     s = t2.sum()
     for d in (2, 5, 20, 80):
-        round_ = ball_round(1, d, epsilon=[0.2, 1, 3], persons=n, mechanism="ball")
         x = np.zeros((n, d))
         x[:, 0] = 0.5
-        values = [
-            s * ((estimate(tally_many(round_, x, epsilon=own, noise=NOISE)).raw - x[0]) ** 2).sum()
-            for _ in range(runs)
-        ]
+        values = [s * ((ball_mean(x, 1, d, **more).raw - x[0]) ** 2).sum() for _ in range(runs)]
         exact = 1 / mean_height(d) ** 2 - s * 0.25 * ((t2 / s) ** 2).sum()
         error = np.std(values) / math.sqrt(runs)
         rows.append(
@@ -233,15 +247,19 @@ def sketches(runs: int) -> str:
     return table(["distribution", "hadamard", "rows S/4: ratio", "rows S", "rows 4S"], rows)
 
 
-def two_round_error(n: int, tau: float, runs: int, options: dict) -> str:
-    """Mean squared error of the raw estimate over uniform centres."""
+def two_round_error(n: int, tau: float, runs: int, options: dict | None) -> str:
+    """Mean squared error of the raw estimate over uniform centres; no options: as printed."""
     values = []
     for _ in range(runs):
         mu = RNG.uniform(-25, 25)
-        protocol = WinsorizedRounds.of(
-            -50, 50, tau=tau, epsilon=1, persons=n, unclear="winner", **options
-        )
-        found = protocol.run(mu + RNG.normal(size=n), epsilon=1, noise=NOISE)
+        x = mu + RNG.normal(size=n)
+        if options is None:
+            found = split_clients_as_printed(x, 50, tau=tau, epsilon=1, entropy=COINS)
+        else:
+            protocol = WinsorizedRounds.of(
+                -50, 50, tau=tau, epsilon=1, persons=n, unclear="winner", **options
+            )
+            found = protocol.run(x, epsilon=1, noise=NOISE)
         values.append((float(found.raw[0]) - mu) ** 2)
     return f"{np.mean(values):.4g} +- {np.std(values) / math.sqrt(runs):.1g}"
 
@@ -249,32 +267,18 @@ def two_round_error(n: int, tau: float, runs: int, options: dict) -> str:
 def two_rounds(runs: int) -> str:
     """Unbounded values, B=50, 11 bins, mu uniform on +-25, epsilon 1: MSE."""
     rows: list[list[object]] = []
-    for n, fixed, split, best in (
-        (1000, 6.16, 2.18, None),
-        (2000, 3.26, 0.99, 0.224),
-        (5000, 1.41, 0.443, 0.081),
-        (20_000, 0.42, 0.125, 0.0257),
-    ):
+    for n, fixed in ((1000, 6.16), (2000, 3.26), (5000, 1.41), (20_000, 0.42)):
         tau = tau_sub_gaussian(1, n)
         small = math.sqrt(2 * math.log(8))
-
-        whole = {"half_width": tau, "reach": 3 * tau}
         tight = {"half_width": small, "reach": tau + 2 * small, "shares": (30, 70)}
-        twice = {**whole, "shares": None, "vote_mechanism": "histogram"}
-        cells = [
-            (twice | {"mean_mechanism": "laplace"}, fixed),
-            (whole | {"mean_mechanism": "laplace", "vote_mechanism": "histogram"}, split),
-            (tight | {"mean_mechanism": "piecewise", "vote_mechanism": "unary"}, best),
-            (tight, None),
-        ]
+        cells = [(None, fixed), (tight, None)]
         row: list[object] = [n]
         for options, reference in cells:
             known = "" if reference is None else f" ({reference})"
             row.append(two_round_error(n, tau, runs, options) + known)
         rows.append(row)
     return table(
-        ["n", "everybody twice, Laplace (ref.)", "20/80, Laplace (ref.)",
-         "30/70, small bins, unary, piecewise (ref.)", "30/70, small bins, subset, one bit"],
+        ["n", "everybody twice, as printed (ref.)", "30/70, small bins, subset, hybrid"],
         rows,
     )  # fmt: skip
 
@@ -288,7 +292,7 @@ def main() -> None:
         [
             "### Quantiles of the squared error of a mean\n\nTimes the sum of min(1, eps^2), over "
             "ln(2/beta); the proved bounds must not be exceeded. Miss rates of the radii at beta "
-            ".1, .05, .01 on a quarter of the runs.\n\n" + quantiles(4000 // part),
+            ".1, .05, .01.\n\n" + quantiles(4000 // part),
             "### Gain of minimax over uniform weights\n\n" + gains(3000 // part),
             "### Vectors: the failure probability adds, it does not multiply\n\n"
             + slopes(6000 // part),

@@ -64,7 +64,7 @@ APART = {
         "errors", "array_types", "strict_json", "validate", "noise", "privacy", "mechanisms",
     },
     "auditing": up_to("study") | {"streams", "local"},
-    "published": up_to("models") | {"local"},
+    "published": up_to("models") | {"streams", "local"},
 }  # fmt: skip
 OVER_ALL = {"auditing", "cli"}  # may use what stands apart; nothing uses `published`
 DRAWS = {"laplace", "gaussian", "argmax", "below", "bernoulli", "bits64", "draw"}

@@ -10,11 +10,14 @@ import pytest
 
 import privmean as pm
 from cli_runner import shell
+from privmean.api.renamed_arguments import VALUES
 from privmean.inference.status import OLD_STATUSES
-from privmean.local import Client, Ledger, Round
+from privmean.local import Client, Ledger, ReportError, Round
 from privmean.local.collector.store import Offer, Store
+from privmean.local.reports import decode, decode_json
 from privmean.local.vectorized import randomize_many
-from privmean.streams import MeanStream, WithholdRelease
+from privmean.published import BandedInverse, Decaying
+from privmean.streams import MeanStream, MeanToeplitz, WithholdRelease
 from privmean.streams.buffered_toeplitz import Buffered
 
 STORED = Path(__file__).parent / "stored_02"
@@ -107,6 +110,24 @@ def test_a_stream_resumes_with_equal_answers(tmp_path, name, kind, given):
     with kind(state=tmp_path / name, **given) as again:
         assert [item.to_dict() for item in again.releases()] == everything
         assert numbers(everything)[: len(old)] == numbers(EXPECTED[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [("inverse", BandedInverse(MeanToeplitz(), 4)), ("decaying", Decaying(0.06)), ("damped", None)],
+)
+def test_streams_of_retired_strategies_go_on_by_their_stored_coefficients(tmp_path, name, strategy):
+    settings = {**STREAM, "max_participations": 3, "steps": 40, "strategy": strategy}
+    for file in (f"stream_{name}", f"stream_{name}.seen"):
+        shutil.copy(STORED / file, tmp_path / file)
+        (tmp_path / file).chmod(0o600)
+    with MeanStream.resume(tmp_path / f"stream_{name}", moved=True) as stream:
+        shown = [float(item.estimate[0]) for item in stream.releases()]
+        assert shown == json.loads((STORED / "retired_strategies.json").read_text())[name]
+        assert len(list(stream.extend([7, 8, 9], [1.0, 2.0, 3.0]))) == 3
+    if strategy is not None:
+        with MeanStream(state=tmp_path / f"stream_{name}", **settings) as again:
+            assert again.plan.guarantee.verify()
 
 
 def test_a_collector_counts_the_same_reports_and_takes_more(tmp_path):
@@ -213,3 +234,20 @@ def test_an_old_key_is_not_read_in_place_of_one_of_today():
     assert pm.Release.from_dict(made | {"persons": 7}).n == made["n"] == 400
     two = made | {"guarantee": made["guarantee"] | {"relation": "add-remove"}}
     assert pm.Release.from_dict(two).guarantee.neighbors == "replace-one"
+
+
+def test_rounds_and_reports_of_retired_mechanisms_are_refused_with_what_to_use():
+    for kept in json.loads((STORED / "retired_rounds.json").read_text()):
+        name = kept["round"]["mechanism"]
+        said = VALUES["mechanism", name]
+        with pytest.raises(pm.ArgumentError, match=f"mechanism='{name}'") as refused:
+            Round.from_dict(kept["round"])
+        assert said in str(refused.value)
+        for read, report in (
+            (decode, bytes.fromhex(kept["report"])),
+            (decode_json, json.dumps({"version": 1, "mechanism": name, "round": "00" * 8,
+                                      "nonce": "00" * 16, "level": 0, "payload": "00"})),
+        ):  # fmt: skip
+            with pytest.raises(ReportError, match="retired mechanism") as refused:
+                read(report)
+            assert said in str(refused.value)

@@ -163,9 +163,9 @@ def choice(name: str, value: T, allowed: Iterable[T]) -> T:
     if not known:
         words = ", ".join(repr(item) for item in options)
         new = renamed_value(name, value)
-        remedy = f"use {name}={new!r}" if new in options else f"choose one of {words}"
-        if new and " " in new:  # a sentence
-            remedy = new
+        remedy = f"choose one of {words}"
+        if isinstance(new, str):  # a sentence always fits
+            remedy = f"use {name}={new!r}" if new in options else new if " " in new else remedy
         raise ArgumentError(name, value, "is not one of the choices", remedy)
     return value
 

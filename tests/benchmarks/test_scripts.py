@@ -44,7 +44,6 @@ SMALL = {
     "groups_speed": "--records 10000 --persons 1000 --groups 5 --runs 1",
     "larger_than_memory": "--quick --records 10000 --persons 1000 --memory-limit 1GB",
     "local_frequency": "--quick",
-    "local_timing": "",
     "many_columns": "--runs 2",
     "peers": "--publish",
     "records_coverage": "--runs 2 --sizes 1500 --epsilons 1",

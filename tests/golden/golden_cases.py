@@ -410,11 +410,11 @@ def rounds() -> Iterator[tuple[str, Case]]:
     """Reports of clients with seeded coins, byte by byte, and the estimate of the server."""
     menu, seed = [1, 3], bytes(32)
     said: dict[str, Any] = {"epsilon": menu, "persons": CLIENTS, "seed": seed}
-    for name in ("one-bit", "laplace", "piecewise", "hybrid"):
+    for name in ("one-bit", "piecewise", "hybrid"):
         yield f"mean, {name}", _reported(mean_round(0, 2, mechanism=name, **said), "number")
-    for name in ("hadamard", "sketch", "unary", "subset", "histogram"):
+    for name in ("hadamard", "sketch", "subset"):
         yield f"items, {name}", _reported(items_round(12, mechanism=name, **said), "item")
-    for name in ("ball", "ball-bit", "priv-unit", "closest"):
+    for name in ("ball-bit", "closest"):
         more = {"candidates": 8} if name == "closest" else {}
         round_ = ball_round(1, 3, mechanism=name, **more, **said)
         yield f"ball, {name}", _reported(round_, "vector")

@@ -27,6 +27,7 @@ from privmean.local import (
 from privmean.local.aggregators.item_law import item_law
 from privmean.local.aggregators.scalar_law import scalar_law
 from privmean.local.choose_mechanism import TOLERANCE, variance_of
+from privmean.local.clients.cap_geometry import best_cap, shrinkage
 from privmean.local.lower_bounds import mean_radius, mean_rmse, share_radius, vector_rmse
 from privmean.local.round_plan import choice_of
 from privmean.noise.simulated import SimulatedNoise
@@ -40,7 +41,7 @@ EPSILONS = (0.1, 0.5, 1, 2, 4, 8)
 def test_items_take_the_least_variance_then_the_shorter_report(items, epsilon):
     given = {"epsilon": epsilon, "persons": 1000}
     chosen = items_round(items, **given)
-    names = ("hadamard", "subset", "unary", "histogram")
+    names = ("hadamard", "subset")
     found = {name: variance_of(items_round(items, mechanism=name, **given)) for name in names}
     assert variance_of(chosen) <= (1 + TOLERANCE) * min(found.values())
     if variance_of(chosen) > min(found.values()) * (1 + 1e-12):
@@ -68,14 +69,15 @@ def test_huge_domains_keep_short_reports():
 
 @pytest.mark.parametrize("dimension", [2, 20, 500])
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_vectors_take_the_least_variance_among_exact_ones(dimension, epsilon):
+def test_vectors_take_the_least_variance(dimension, epsilon):
     given = {"epsilon": epsilon, "persons": 1000}
     chosen = ball_round(1, dimension, **given)
     assert chosen.mechanism in ("ball-bit", "closest")
     others = [variance_of(ball_round(1, dimension, mechanism=m, **given))
               for m in ("ball-bit", "closest")]  # fmt: skip
     assert variance_of(chosen) <= (1 + TOLERANCE) * min(others)
-    ideal = variance_of(ball_round(1, dimension, mechanism="priv-unit", **given))
+    # a cap around the pole (PrivUnit), which has no exact coins, would be this near
+    ideal = shrinkage(epsilon, best_cap(epsilon, dimension), dimension) ** -2
     assert variance_of(chosen) < 1.05 * ideal
     assert ball_round(1, 1, **given).mechanism == "ball-bit"
 
@@ -136,7 +138,7 @@ def test_a_public_spread_makes_weights_for_it():
 def test_radii_with_a_public_spread_hold():
     n, runs, sigma = 300, 60, 0.2
     dice, noise = np.random.default_rng(3), SimulatedNoise(4)
-    for mechanism in ("laplace", "piecewise", "hybrid"):
+    for mechanism in ("piecewise", "hybrid"):
         round_ = mean_round(
             -1, 1, epsilon=[0.5, 4], persons=n, mechanism=mechanism, sigma=sigma, beta=0.1
         )
@@ -194,7 +196,7 @@ def test_ladders_are_for_numbers():
         items_round(5, epsilon=[1, 2], step="0.1", persons=9)
 
 
-@pytest.mark.parametrize("mechanism", ["one-bit", "laplace", "hybrid"])
+@pytest.mark.parametrize("mechanism", ["one-bit", "piecewise", "hybrid"])
 def test_a_ladder_estimates_as_well_as_its_epsilons_allow(mechanism):
     n, runs = 1500, 25
     dice, noise = np.random.default_rng(7), SimulatedNoise(8)
@@ -225,30 +227,6 @@ def test_a_relation_on_a_ladder_is_seen():
     answer = estimate(tally_many(ladder, x, epsilon=own, noise=SimulatedNoise(3)))
     assert answer.heterogeneity.related
     assert answer.used == "uniform"
-
-
-def test_published_weights_are_an_option():
-    given = {"epsilon": [0.5, 4], "persons": 2000}
-    own = np.where(np.arange(2000) < 1000, 0.5, 4.0)
-    for make, mechanism, ratio in (
-        (lambda m: mean_round(-1, 1, mechanism=m, **given), "laplace", (1 + 4) / (1 + 1 / 16)),
-        (lambda m: mean_round(-1, 1, mechanism=m, **given), "one-bit",
-         (math.tanh(2) / math.tanh(0.25)) ** 2),
-        (lambda m: ball_round(1, 3, mechanism=m, **given), "ball", 64.0),
-    ):  # fmt: skip
-        round_ = make(mechanism)
-        x = np.zeros(2000) if mechanism != "ball" else np.zeros((2000, 3))
-        answer = estimate(
-            tally_many(round_, x, epsilon=own, noise=SimulatedNoise(1)), weights="published"
-        )
-        assert answer.levels[1].weight / answer.levels[0].weight == pytest.approx(ratio)
-        assert answer.weights == answer.used == "published"
-    with pytest.raises(ArgumentError, match="are not supported for hybrid"):
-        estimate(
-            tally_many(mean_round(-1, 1, mechanism="hybrid", **given), np.zeros(2000), epsilon=own,
-                       noise=SimulatedNoise(1)),
-            weights="published",
-        )  # fmt: skip
 
 
 # -- plans and limits

@@ -194,7 +194,7 @@ def sent(folder, name, *words, stdin=None, env=None, code=0, out="reports"):
 def test_the_value_comes_from_a_file_the_environment_or_standard_input(tmp_path):
     """Five homes of one value, and one of them is the command line."""
     run("round", tmp_path / "round.json", "--epsilon", 1, "--n", 99, "--lower", 0,
-        "--upper", 10, "--mechanism", "laplace")  # fmt: skip
+        "--upper", 10, "--mechanism", "piecewise")  # fmt: skip
     round_ = Round.from_json((tmp_path / "round.json").read_text())
     values = []
 

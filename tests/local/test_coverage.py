@@ -23,7 +23,7 @@ def shapes(rng, n):
     yield np.full(n, 0.4), 0.4
 
 
-@pytest.mark.parametrize("mechanism", ["one-bit", "laplace", "piecewise", "hybrid"])
+@pytest.mark.parametrize("mechanism", ["one-bit", "piecewise", "hybrid"])
 @pytest.mark.parametrize("mix", MIXES)
 def test_radii_of_means(mechanism, mix):
     n = 500
@@ -42,11 +42,11 @@ def test_radii_of_means(mechanism, mix):
         assert_rate_at_most(int(count), RUNS, BETA)
 
 
-@pytest.mark.parametrize("mechanism", ["ball", "priv-unit"])
+@pytest.mark.parametrize("mechanism", ["ball-bit", "closest"])
 @pytest.mark.parametrize("dimension", [1, 2, 20])
 @pytest.mark.parametrize("mix", MIXES)
 def test_radii_of_vector_means(mechanism, dimension, mix):
-    if mechanism == "priv-unit" and dimension == 1:
+    if mechanism == "closest" and dimension == 1:
         dimension = 3
     n = 400
     rng = np.random.default_rng(3)
@@ -65,7 +65,7 @@ def test_radii_of_vector_means(mechanism, dimension, mix):
     assert_rate_at_most(misses, 25, BETA)
 
 
-@pytest.mark.parametrize("mechanism", ["hadamard", "sketch", "unary", "subset", "histogram"])
+@pytest.mark.parametrize("mechanism", ["hadamard", "sketch", "subset"])
 @pytest.mark.parametrize("mix", MIXES)
 def test_radii_of_frequencies(mechanism, mix):
     n, d = 800, 30

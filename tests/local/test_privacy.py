@@ -12,12 +12,10 @@ import pytest
 
 from privmean.local.clients import ball_randomizer as ball_clients
 from privmean.local.clients import item_randomizers as item_clients
-from privmean.local.clients.cap_geometry import cap_law, cap_share
 from privmean.local.clients.client import RANDOMIZERS, randomize
 from privmean.local.clients.scalar_randomizers import (
     bit_threshold,
     grid_point,
-    laplace_scale,
     window,
 )
 from privmean.local.entropy import WORD, SimulatedEntropy
@@ -67,17 +65,6 @@ def test_one_bit_exact(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", GRID)
-def test_laplace_exact(epsilon):
-    round_ = mean_round(-1, 1, epsilon=epsilon, persons=10, mechanism="laplace")
-    steps = 2**round_.grid_bits
-    ends = [grid_point(x * steps, word) for x in POINTS for word in (0, WORD - 1)]
-    assert min(ends) == -steps
-    assert max(ends) == steps
-    # two values are at most 2 steps apart in units of the range, so the loss is exactly epsilon
-    assert Fraction(2 * steps) / laplace_scale(round_, epsilon) == epsilon
-
-
-@pytest.mark.parametrize("epsilon", GRID)
 def test_piecewise_exact(epsilon):
     law = window(epsilon)
     inside = Fraction(law.threshold, law.width + 1)
@@ -91,40 +78,28 @@ def test_piecewise_exact(epsilon):
             assert start + law.width <= law.size
 
 
-def law_of(mechanism: str, epsilon: Fraction, items: int, value: int | None):
-    """The exact law of a bit-vector report as {bits: probability}."""
+def law_of(epsilon: Fraction, items: int, value: int | None):
+    """The exact law of a subset report as {bits: probability}."""
     law: dict[tuple[int, ...], Fraction] = {}
-    if mechanism == "subset":
-        if value is None:
-            parts = [law_of(mechanism, epsilon, items, v) for v in range(items)]
-            for part in parts:
-                for key, p in part.items():
-                    law[key] = law.get(key, Fraction(0)) + p / items
-            return law
-        size = item_clients.subset_size(epsilon, items)
-        p = Fraction(item_clients.subset_threshold(epsilon, items), WORD)
-        for chosen in itertools.combinations(range(items), size):
-            bits = tuple(int(k in chosen) for k in range(items))
-            with_own = value in chosen
-            ways = math.comb(items - 1, size - 1) if with_own else math.comb(items - 1, size)
-            law[bits] = (p if with_own else 1 - p) / ways
+    if value is None:
+        parts = [law_of(epsilon, items, v) for v in range(items)]
+        for part in parts:
+            for key, p in part.items():
+                law[key] = law.get(key, Fraction(0)) + p / items
         return law
-    half = epsilon / 2 if mechanism == "histogram" else epsilon
-    rare = Fraction(flip_threshold(half), WORD)
-    own = Fraction(1, 2) if mechanism == "unary" else 1 - rare
-    for bits in itertools.product((0, 1), repeat=items):
-        p = Fraction(1)
-        for k, bit in enumerate(bits):
-            one = own if k == value else rare
-            p *= one if bit else 1 - one
-        law[bits] = p
+    size = item_clients.subset_size(epsilon, items)
+    p = Fraction(item_clients.subset_threshold(epsilon, items), WORD)
+    for chosen in itertools.combinations(range(items), size):
+        bits = tuple(int(k in chosen) for k in range(items))
+        with_own = value in chosen
+        ways = math.comb(items - 1, size - 1) if with_own else math.comb(items - 1, size)
+        law[bits] = (p if with_own else 1 - p) / ways
     return law
 
 
-@pytest.mark.parametrize("mechanism", ["unary", "histogram", "subset"])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(3)])
-def test_bit_vectors_exact(mechanism, epsilon):
-    laws = [law_of(mechanism, epsilon, 4, value) for value in (0, 1, 3, None)]
+def test_bit_vectors_exact(epsilon):
+    laws = [law_of(epsilon, 4, value) for value in (0, 1, 3, None)]
     worst = Fraction(0)
     for p, q in itertools.product(laws, laws):
         assert sum(p.values()) == 1
@@ -134,16 +109,15 @@ def test_bit_vectors_exact(mechanism, epsilon):
     assert not within(worst, epsilon * Fraction(99, 100))
 
 
-@pytest.mark.parametrize("mechanism", ["unary", "histogram", "subset"])
-def test_clients_follow_the_enumerated_law(mechanism):
-    round_ = items_round(4, epsilon=1, persons=10, mechanism=mechanism)
+def test_clients_follow_the_enumerated_law():
+    round_ = items_round(4, epsilon=1, persons=10, mechanism="subset")
     entropy = SimulatedEntropy(3)
     for value in (1, None):
-        law = law_of(mechanism, Fraction(1), 4, value)
+        law = law_of(Fraction(1), 4, value)
         seen: dict[tuple[int, ...], int] = {}
         draws = 20_000
         for _ in range(draws):
-            byte = RANDOMIZERS[mechanism](round_, 0, value, bytes(16), entropy)[0]
+            byte = RANDOMIZERS["subset"](round_, 0, value, bytes(16), entropy)[0]
             bits = tuple((byte >> k) & 1 for k in range(4))
             seen[bits] = seen.get(bits, 0) + 1
         from scipy import stats
@@ -174,38 +148,26 @@ def test_row_bits_exact(mechanism):
         assert null == [b"\x01", b"\x01", b"\x00", b"\x00"]
 
 
-@pytest.mark.parametrize("mechanism", ["ball", "ball-bit"])
 @pytest.mark.parametrize("dimension", [1, 2, 3, 100])
-def test_ball_reports_are_a_sign_behind_one_exact_coin(mechanism, dimension):
+def test_ball_reports_are_a_sign_behind_one_exact_coin(dimension):
     """Given the direction and the pole, the report is +-(the same bytes), by the coin alone."""
-    round_ = ball_round(1, dimension, epsilon=1, persons=10, mechanism=mechanism)
+    round_ = ball_round(1, dimension, epsilon=1, persons=10, mechanism="ball-bit")
     flip = flip_threshold(Fraction(1))
     rng = np.random.default_rng(dimension)
-    randomizer = RANDOMIZERS[mechanism]
+    randomizer = RANDOMIZERS["ball-bit"]
     for _ in range(10):
         nonce = rng.bytes(16)
-        words = [int(w) for w in rng.integers(0, 2**63, dimension + dimension % 2)]
-        drawn = words if mechanism == "ball" else []
         values = [rng.normal(size=dimension), np.zeros(dimension), [1e200] * dimension, None]
         reports = set()
         for value in values:
             for pole in (0, WORD - 1):
                 low, last, first, high = (
-                    randomizer(round_, 0, value, nonce, Script(pole, *drawn, word))
+                    randomizer(round_, 0, value, nonce, Script(pole, word))
                     for word in (0, flip - 1, flip, WORD - 1)
                 )
                 assert low == last != first == high
                 reports |= {low, high}
         assert len(reports) == 2  # no value can produce other bytes
-
-
-def test_priv_unit_cap_chance_is_exact_for_any_cap():
-    for epsilon in (Fraction(1), Fraction(4)):
-        for cap in (0.0, 0.2, 0.7):
-            for dimension in (2, 10, 300):
-                q = Fraction(cap_share(cap, dimension))
-                p = Fraction(cap_law(epsilon, cap, dimension).threshold, WORD)
-                assert within(p / (1 - p) * (1 - q) / q, epsilon)
 
 
 def test_public_words_do_not_depend_on_the_value():
@@ -215,18 +177,15 @@ def test_public_words_do_not_depend_on_the_value():
 
 AUDIT = {
     "one-bit": (-1.0, 1.0, lambda b: b.payload[:, 0] == 1),
-    "laplace": (-1.0, 1.0, lambda b: b.payload.view("<i4")[:, 0] > 4096),
     "piecewise": (-1.0, 1.0, lambda b: b.payload.view("<i4")[:, 0] > 18_000),
     "hybrid": (-1.0, 1.0, lambda b: b.payload.view("<i4")[:, 0] > 0),
-    "unary": (0, 1, lambda b: b.payload[:, 0] & 3 == 1),
     "subset": (0, 1, lambda b: b.payload[:, 0] & 3 == 1),
-    "histogram": (0, 1, lambda b: b.payload[:, 0] & 3 == 1),
 }
 
 
 def audit(mechanism: str, epsilon: float, draws: int = 40_000) -> float:
     first, second, event = AUDIT[mechanism]
-    if mechanism in ("unary", "subset", "histogram"):
+    if mechanism == "subset":
         round_ = items_round(6, epsilon=epsilon, persons=draws, mechanism=mechanism)
     else:
         round_ = mean_round(-1, 1, epsilon=epsilon, persons=draws, mechanism=mechanism)
@@ -251,15 +210,11 @@ def test_no_value_ever_raises():
     rng = np.random.default_rng(0)
     rounds = [
         mean_round([0, 0], [1, 2], epsilon=1, persons=5, mechanism=name)
-        for name in ("one-bit", "laplace", "piecewise", "hybrid")
+        for name in ("one-bit", "piecewise", "hybrid")
     ]
+    rounds += [ball_round(1, 2, epsilon=2, persons=5, mechanism=m) for m in ("ball-bit", "closest")]
     rounds += [
-        ball_round(1, 2, epsilon=2, persons=5, mechanism=m)
-        for m in ("ball", "ball-bit", "priv-unit")
-    ]
-    rounds += [
-        items_round(9, epsilon=1, persons=5, mechanism=m)
-        for m in ("hadamard", "sketch", "unary", "subset", "histogram")
+        items_round(9, epsilon=1, persons=5, mechanism=m) for m in ("hadamard", "sketch", "subset")
     ]
     values = [
         None, "x", b"y", math.nan, math.inf, -math.inf, 10**400, -3, 2.5, True, object(), [], {},

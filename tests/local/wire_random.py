@@ -13,7 +13,6 @@ from wire_vectors import StatedEntropy, written
 from privmean.errors import ArgumentError
 from privmean.local.client_split import ClientSplit
 from privmean.local.clients.client import randomize
-from privmean.local.clients.laplace_draw import noise_law, noisy
 from privmean.local.entropy import below
 from privmean.local.exact_coins import flip_threshold, odds_threshold
 from privmean.local.mechanisms import (
@@ -22,13 +21,12 @@ from privmean.local.mechanisms import (
     CLOSEST,
     CODES,
     HADAMARD,
-    PRIV_UNIT,
     SCALARS,
     SKETCH,
 )
 from privmean.local.round import Round
 
-MECHANISMS = [name for name in CODES if name != PRIV_UNIT]
+MECHANISMS = list(CODES)
 
 
 class Dice:
@@ -112,7 +110,7 @@ class Dice:
         pairs = [self.bounds() for _ in range(pick.choice([1, 1, 2, 5]))]
         limits = {"lower": tuple(a for a, _ in pairs), "upper": tuple(b for _, b in pairs)}
         if name in SCALARS:
-            fields |= {**limits, "grid_bits": pick.randrange(4, 21)}
+            fields |= limits
             if len(pairs) == 1 and pick.random() < 0.3:
                 fields["points"] = tuple(sorted({self.double() + 0.0 for _ in range(4)}))
             if pick.random() < 0.2:
@@ -217,24 +215,9 @@ def _thresholds(dice: Dice) -> dict[str, Any]:
 
 def _integers(dice: Dice, coins: str) -> dict[str, Any]:
     entropy = StatedEntropy(coins)
-    if dice.random.random() < 0.5:
-        bound = dice.random.randrange(1, 2 ** dice.random.randrange(1, 200))
-        return {
-            "bound": str(bound),
-            "coins": coins,
-            "drawn": [str(below(entropy, bound)) for _ in range(5)],
-        }
-    bits = dice.random.randrange(4, 21)
-    scale = 2 ** (bits + 1) / dice.epsilon()
-    law = noise_law(scale, 2**bits)
-    points = [dice.random.randrange(-(2**bits), 2**bits + 1) for _ in range(8)]
+    bound = dice.random.randrange(1, 2 ** dice.random.randrange(1, 200))
     return {
-        "laplace": f"{scale.numerator}/{scale.denominator}",
-        "steps": 2**bits,
-        "first": hex(law.first),
-        "last": hex(law.powers[-1]),
-        "limit": law.limit,
-        "points": points,
+        "bound": str(bound),
         "coins": coins,
-        "drawn": [str(noisy(law, point, entropy)) for point in points],
+        "drawn": [str(below(entropy, bound)) for _ in range(5)],
     }

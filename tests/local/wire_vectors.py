@@ -23,11 +23,10 @@ from privmean.local.clients.ball_randomizer import public_words
 from privmean.local.clients.client import randomize
 from privmean.local.clients.closest_code import direction
 from privmean.local.clients.item_randomizers import sketch_sign, subset_size, subset_threshold
-from privmean.local.clients.laplace_draw import noise_law, noisy
 from privmean.local.clients.scalar_randomizers import bit_threshold, hybrid_share, window
 from privmean.local.entropy import WORD, below, normals
 from privmean.local.exact_coins import flip_threshold, odds_threshold
-from privmean.local.mechanisms import CHOSEN, SCALARS
+from privmean.local.mechanisms import CHOSEN, RETIRED, SCALARS
 from privmean.local.reports import (
     HEADER,
     HEADER_SIZE,
@@ -132,18 +131,10 @@ def rounds() -> dict[str, Round]:
             (0, 1),
             {"mechanism": "one-bit", "epsilon": ["1/3", "0.3333333333", "7/5"]},
         ),
-        "laplace": (mean_round, (0, 24), {"epsilon": six, "mechanism": "laplace"}),
-        "laplace, coarse": (
-            mean_round,
-            (-3, 5),
-            {"epsilon": ["1/3", 2], "mechanism": "laplace", "grid_bits": 4, "beta": 1e-5},
-        ),
         "piecewise": (mean_round, (0, 24), {"epsilon": six, "mechanism": "piecewise"}),
         "hybrid": (mean_round, ([0, 0], [1, 9]), {"epsilon": six, "mechanism": "hybrid"}),
         "ball bit": (ball_round, (2.5, 5), {"mechanism": "ball-bit", "epsilon": six}),
         "ball bit, one dimension": (ball_round, (1, 1), {"mechanism": "ball-bit", "epsilon": 1}),
-        "ball": (ball_round, (2.5, 6), {"epsilon": six, "mechanism": "ball"}),
-        "priv unit": (ball_round, (1, 4), {"epsilon": [2, 4], "mechanism": "priv-unit"}),
         "closest": (
             ball_round,
             (2.5, 5),
@@ -186,10 +177,8 @@ def rounds() -> dict[str, Round]:
             (1000,),
             {"epsilon": two, "mechanism": "sketch", "rows": 1024, "row_choice": CHOSEN},
         ),
-        "unary": (items_round, (13,), {"epsilon": six, "mechanism": "unary", "other": 0}),
         "subset": (items_round, (13,), {"epsilon": six, "mechanism": "subset"}),
         "subset, two items": (items_round, (2,), {"epsilon": six, "mechanism": "subset"}),
-        "histogram": (items_round, (16,), {"epsilon": six, "mechanism": "histogram"}),
         "votes": (vote_round, (-10, 10, 9), {"mechanism": "subset", "epsilon": two}),
         "votes, hadamard": (
             vote_round,
@@ -259,20 +248,6 @@ def integers() -> list[dict[str, object]]:
         entropy = StatedEntropy(f"below {bound}")
         drawn = [str(below(entropy, bound)) for _ in range(12)]
         result.append({"bound": str(bound), "coins": f"below {bound}", "drawn": drawn})
-    for scale, steps in (("2", 16), ("32", 16), ("8192/3", 4096), ("8192000", 4096)):
-        name = f"laplace {scale}"
-        entropy, law = StatedEntropy(name), noise_law(Fraction(scale), steps)
-        points = [*range(-steps, steps, steps // 4), steps]
-        drawn = [str(noisy(law, point, entropy)) for point in points]
-        entry: dict[str, object] = {
-            "laplace": scale,
-            "steps": steps,
-            "first": hex(law.first),
-            "last": hex(law.powers[-1]),
-            "limit": law.limit,
-            "points": points,
-        }
-        result.append({**entry, "coins": name, "drawn": drawn})
     return result
 
 
@@ -295,8 +270,6 @@ def values_for(round_: Round) -> list[object]:
 def reports(known: dict[str, Round]) -> list[dict[str, object]]:
     result = []
     for name, round_ in known.items():
-        if round_.mechanism == "priv-unit":
-            continue  # no integer coins: its bytes may differ between machines
         for k, value in enumerate(values_for(round_)):
             level = k * 37 % len(round_.menu) if round_.step else k % len(round_.menu)
             epsilon = round_.menu[level] * round_.messages
@@ -407,7 +380,8 @@ def texts_refused(known: dict[str, Round]) -> list[dict[str, str]]:
         "bounds in the wrong order": changed(lower=[2], upper=[1]),
         "bounds that do not match": changed(lower=[0, 0]),
         "bounds that are no list": changed(lower=0),
-        "a grid too fine": changed(grid_bits=21),
+        **{f"a retired mechanism, {name}": changed(mechanism=name) for name in RETIRED},
+        "a retired field": changed(grid_bits=12),
         "a title that is none": changed(title=5),
         "issued that is neither true nor false": changed(issued=1),
         "too many messages": changed(messages=65),
@@ -481,7 +455,10 @@ def judged(known: dict[str, Round]) -> list[dict[str, object]]:
     case("one bit", "another version", repacked(good, 2, b"\2"), "unknown version")
     case("one bit", "mechanism 0", repacked(good, 3, b"\0"), "unknown mechanism")
     case("one bit", "mechanism 200", repacked(good, 3, b"\xc8"), "unknown mechanism")
-    case("one bit", "another mechanism", repacked(good, 3, b"\2"), "wrong round")
+    for retired, code in RETIRED.items():
+        data = repacked(good, 3, bytes([code]))
+        case("one bit", f"a retired mechanism, {retired}", data, "retired mechanism")
+    case("one bit", "another mechanism", repacked(good, 3, b"\4"), "wrong round")
     case("one bit", "another round", repacked(good, 4, bytes(8)), "wrong round")
     case("one bit", "a level beyond the menu", repacked(good, 28, b"\2\0"), "unknown level")
     case("one bit", "a reserved byte", repacked(good, 37, b"\1"), "reserved field used")
@@ -509,28 +486,12 @@ def judged(known: dict[str, Round]) -> list[dict[str, object]]:
 
     i4 = struct.Struct("<i").pack
     payloads(
-        "laplace, coarse",
-        ("as far as noise reaches", i4(2742), ""),  # (1 + 6 ln(2000 2^30)) 16, rounded up
-        ("as far, below", i4(-2742), ""),
-        ("a step further", i4(2743), "out of range"),
-        ("the least integer", i4(-(2**31)), "out of range"),
-    )
-    payloads(
         "piecewise",
         ("the largest", i4(2**15), ""),
         ("the least", i4(-(2**15)), ""),
         ("beyond", i4(2**15 + 1), "out of range"),
     )
     payloads("hybrid", ("a bit of 1", i4(1), ""), ("a bit of 0", i4(0), "out of range"))
-    f6 = struct.Struct("<6f").pack
-    payloads(
-        "ball",
-        ("a unit vector", f6(0.6, 0, -0.8, 0, 0, 0), ""),
-        ("a short one", f6(0.6, 0, 0, 0, 0, 0), "out of range"),
-        ("a long one", f6(0.6, 0, -0.8, 0.01, 0, 0), "out of range"),
-        ("no numbers", f6(*[math.nan] * 6), "out of range"),
-        ("infinity", f6(math.inf, 0, 0, 0, 0, 0), "out of range"),
-    )
     payloads("ball bit", ("a bit", b"\0", ""), ("no bit", b"\xff", "out of range"))
     payloads(
         "closest",
@@ -569,18 +530,12 @@ def judged(known: dict[str, Round]) -> list[dict[str, object]]:
         ),
         level=2,
     )
-    payloads(
-        "unary",
-        ("no item at the largest level", b"\0\0", ""),
-        ("every item at the largest level", b"\xff\x1f", "out of range"),
-        level=5,
-    )
     return result
 
 
 def streams(known: dict[str, Round]) -> list[dict[str, object]]:
     """Bodies of requests: what is counted, and what is refused at which place."""
-    plain, other = known["one bit"], known["laplace"]
+    plain, other = known["one bit"], known["piecewise"]
     a, b = (
         report_of(plain, bytes([k]), nonce=stated(f"stream {k}", 16)).to_bytes() for k in (0, 1)
     )

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from continual_tables import algorithm_1, joint, naive_tree, withhold
-from privmean.streams.fit_strategy import best_banded_inverse, best_decaying, best_toeplitz
-from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.strategies import (
-    Banded,
+from privmean.published.continual import (
     BandedInverse,
-    Identity,
-    MeanToeplitz,
-    PrefixRoot,
+    best_banded_inverse,
+    best_decaying,
+    best_toeplitz,
 )
+from privmean.streams.participation_sensitivity import Participation
+from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
 
 
 @pytest.mark.parametrize(

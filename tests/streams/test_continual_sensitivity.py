@@ -7,6 +7,7 @@ import pytest
 from continual_reference import dense, dense_of, true_sensitivity
 
 from privmean.errors import InfeasibleError
+from privmean.published.continual import BandedInverse
 from privmean.streams import power_series as series
 from privmean.streams.buffered_toeplitz import Buffered, limit_sensitivity
 from privmean.streams.column_norms import ColumnNorms
@@ -18,14 +19,7 @@ from privmean.streams.participation_sensitivity import (
     sensitivity,
 )
 from privmean.streams.scaled_toeplitz import ScaledBuffered
-from privmean.streams.strategies import (
-    Banded,
-    BandedInverse,
-    Identity,
-    MeanToeplitz,
-    PrefixRoot,
-    Toeplitz,
-)
+from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot, Toeplitz
 
 
 def test_known_value():

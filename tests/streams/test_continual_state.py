@@ -16,11 +16,12 @@ from killing import Count, Running, Withholding
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
+from privmean.published.continual import BandedInverse
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources
 from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.state_file import StateFile
-from privmean.streams.strategies import Banded, BandedInverse, MeanToeplitz
+from privmean.streams.strategies import Banded, MeanToeplitz
 
 SETTINGS = {
     "epsilon": 1.0,

@@ -7,25 +7,23 @@ import pytest
 from continual_reference import dense, dense_of, gregory_direct
 
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.published.continual import (
+    BandedInverse,
+    Decaying,
+    best_banded_inverse,
+    best_decaying,
+    best_toeplitz,
+)
 from privmean.streams import power_series as series
 from privmean.streams.averaging_targets import RUNNING
 from privmean.streams.buffered_toeplitz import Buffered, compress, fit
 from privmean.streams.column_norms import ColumnNorms
+from privmean.streams.fit_bandwidth import best_bandwidth
 from privmean.streams.fit_front_loaded import fit_loaded
-from privmean.streams.fit_strategy import (
-    best_banded,
-    best_banded_inverse,
-    best_damped,
-    best_decaying,
-    best_toeplitz,
-)
 from privmean.streams.participation_sensitivity import Participation
 from privmean.streams.scaled_toeplitz import ScaledBuffered, fit_scaled
 from privmean.streams.strategies import (
     Banded,
-    BandedInverse,
-    DampedToeplitz,
-    Decaying,
     Identity,
     InverseToeplitz,
     MeanToeplitz,
@@ -119,16 +117,12 @@ def test_series_against_dense_matrices():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=90), rng.normal(size=90)
     assert series.multiply(a, b, 90) == pytest.approx((dense(a, 90) @ dense(b, 90))[:, 0])
-    h, q = rng.normal(size=70), rng.normal(size=70)
-    slow = [sum(h[i + j] * q[i] for i in range(70 - j)) for j in range(70)]
-    assert series.correlate(h, q) == pytest.approx(slow, abs=1e-12)
 
 
 ALL = [
     Identity(),
     PrefixRoot(),
     MeanToeplitz(),
-    DampedToeplitz(0.7),
     Decaying(0.06),
     Toeplitz((1.0, 0.5, 0.2)),
     InverseToeplitz((1.0, -0.4, -0.1)),
@@ -173,17 +167,17 @@ def test_errors_from_a_later_step_on():
 @pytest.mark.parametrize(
     ("k", "errors"),
     [
-        (4, (0.040539, 0.04075, 0.045797, 0.044561, 0.041995)),
-        (16, (0.081243, 0.08175, 0.091593, 0.089121, 0.084250)),
-        (64, (0.163874, 0.16510, 0.183187, 0.178243, 0.170133)),
+        (4, (0.040539, 0.045797, 0.044561, 0.041995)),
+        (16, (0.081243, 0.091593, 0.089121, 0.084250)),
+        (64, (0.163874, 0.183187, 0.178243, 0.170133)),
     ],
 )
 def test_fitted_strategies(k, errors):
-    optimised, damped, banded_p, inverse_p, d_inverse = errors
+    optimised, banded_p, inverse_p, d_inverse = errors
     p = Participation(k, N // k)
     assert best_toeplitz(p, N).rmse(p, N) == pytest.approx(optimised, abs=1.1e-6)
-    assert best_damped(p, N).rmse(p, N) == pytest.approx(damped, abs=6e-6)
-    assert best_banded(PrefixRoot(), p, N).rmse(p, N) == pytest.approx(banded_p, abs=1.1e-6)
+    banded = best_bandwidth(lambda width: Banded(PrefixRoot(), width), p, N)
+    assert banded.rmse(p, N) == pytest.approx(banded_p, abs=1.1e-6)
     inverse = best_banded_inverse(PrefixRoot(), p, N)
     assert inverse.rmse(p, N) == pytest.approx(inverse_p, abs=1.1e-6)
     mean = best_banded_inverse(MeanToeplitz(), p, N)
@@ -314,7 +308,7 @@ def test_candidates_are_sorted_and_choice_saves_memory():
     found = candidates(p, 512)
     errors = [item.rmse_goal for item in found]
     assert errors == sorted(errors)
-    assert len({item.strategy.name for item in found}) == len(found) >= 18
+    assert len({item.strategy.name for item in found}) == len(found) >= 9
     best = choose(found, endless=True, memory=64)
     assert best.endless
     assert best.state <= 8
@@ -351,7 +345,6 @@ def test_goals_change_the_choice():
     ("make", "name"),
     [
         (lambda: Decaying(0), "nu"),
-        (lambda: DampedToeplitz(2), "a"),
         (lambda: Toeplitz((0.5, 0.1)), "entries"),
         (lambda: Toeplitz((1.0, float("nan"))), "entries"),
         (lambda: Banded(Identity(), 0), "p"),

@@ -10,6 +10,7 @@ from continual_reference import Scripted, Silent, dense_of, patterns, true_sensi
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
+from privmean.published.continual import BandedInverse
 from privmean.streams import GroupMeanStream, MeanStream, plan
 from privmean.streams.averaging_targets import AveragingTarget
 from privmean.streams.buffered_toeplitz import Buffered
@@ -18,13 +19,7 @@ from privmean.streams.fit_target import fit_target
 from privmean.streams.participation_sensitivity import Participation
 from privmean.streams.periods import period_of
 from privmean.streams.scaled_toeplitz import ScaledBuffered
-from privmean.streams.strategies import (
-    Banded,
-    BandedInverse,
-    Identity,
-    PrefixRoot,
-    Toeplitz,
-)
+from privmean.streams.strategies import Banded, Identity, PrefixRoot, Toeplitz
 from privmean.streams.strategy_candidates import norms_of
 from privmean.streams.strategy_error import ErrorGoal
 from statistics_kit import assert_rate, assert_variance

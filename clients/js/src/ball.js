@@ -47,16 +47,3 @@ export function unit(vector) {
   const norm = Math.sqrt(exactSum(vector.map((item) => item * item)));
   return vector.map((item, k) => (norm === 0 ? Number(k === 0) : item / norm));
 }
-
-/** Hemisphere mechanism (Duchi, Jordan and Wainwright 2018): the direction is the client's. */
-export function ball(round, level, value, nonce, entropy) {
-  const v = pole(round, value, entropy);
-  const size = round.dimension;
-  const words = Array.from({ length: size + (size % 2) }, () => entropy.word());
-  const drawn = normals(words).slice(0, size);
-  const u = unit(drawn);
-  const sign = side(round, level, v, u, entropy) ? 1 : -1;
-  const result = new DataView(new ArrayBuffer(4 * size));
-  u.forEach((item, k) => result.setFloat32(4 * k, sign * item, true));
-  return new Uint8Array(result.buffer);
-}

@@ -1,39 +1,28 @@
 /** From a private value to the bytes that leave the person's device. */
-import { ball, ballBit } from "./ball.js";
+import { ballBit } from "./ball.js";
 import { concat, toLittleEndian } from "./bytes.js";
 import { closest } from "./closest.js";
 import { SystemEntropy } from "./entropy.js";
 import { ArgumentError } from "./errors.js";
 import { exactEpsilon } from "./exact.js";
-import { histogram, rowBit, subset, unary } from "./items.js";
+import { rowBit, subset } from "./items.js";
 import { chosen } from "./part.js";
 import { encode } from "./report.js";
-import { hybrid, laplace, oneBit, piecewise } from "./scalar.js";
+import { hybrid, oneBit, piecewise } from "./scalar.js";
 
 export const RANDOMIZERS = Object.freeze({
   "one-bit": oneBit,
-  laplace,
   piecewise,
   hybrid,
-  ball,
   "ball-bit": ballBit,
   closest,
   sketch: rowBit,
   hadamard: rowBit,
-  unary,
   subset,
-  histogram,
 });
 
 /** The level to answer at: the ticket's, if the client allows it, else the largest allowed. */
 function levelOf(round, epsilon, ticket) {
-  if (!Object.hasOwn(RANDOMIZERS, round.mechanism)) {
-    throw new ArgumentError(
-      "mechanism",
-      `${round.mechanism} needs more than integer coins`,
-      "answer with another client, or not at all",
-    );
-  }
   const own = round.level(epsilon);
   if (!round.issued) {
     if (ticket) throw new ArgumentError("ticket", "is not asked for", "leave it out");

@@ -91,8 +91,8 @@ export function ratio(x) {
   return power >= 0n ? [signed << power, 1n] : [signed, 1n << -power];
 }
 
-/** value/2^bits = e^(n/d), right to 600 bits, for n/d up to some thousands. */
-export function fixedPowerOfE({ n, d }) {
+/** 2^704 e^(n/d), right to 600 bits, for n/d up to some thousands. */
+function fixedPowerOfE({ n, d }) {
   const small = (n << BITS) / (d << 20n); // x/2^20: each term brings eight bits or more
   let [sum, term] = [1n << BITS, 1n << BITS];
   for (let k = 1n; term > 0n; k++) {
@@ -100,15 +100,15 @@ export function fixedPowerOfE({ n, d }) {
     sum += term;
   }
   for (let k = 0; k < 20; k++) sum = (sum * sum) >> BITS;
-  return { bits: BITS, value: sum };
+  return sum;
 }
 
 const powers = new Map();
 
-/** 2^704 e^epsilon, right to 600 bits. */
+/** 2^704 e^epsilon, kept. */
 export function powerOfE(epsilon) {
   const name = `${epsilon.n}/${epsilon.d}`;
-  if (!powers.has(name)) powers.set(name, fixedPowerOfE(epsilon).value);
+  if (!powers.has(name)) powers.set(name, fixedPowerOfE(epsilon));
   return powers.get(name);
 }
 

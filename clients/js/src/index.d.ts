@@ -11,17 +11,13 @@ export type Epsilon = number | string | Fraction;
 
 export type Mechanism =
   | "one-bit"
-  | "laplace"
   | "piecewise"
   | "hybrid"
-  | "ball"
   | "ball-bit"
   | "closest"
   | "sketch"
   | "hadamard"
-  | "unary"
-  | "subset"
-  | "histogram";
+  | "subset";
 
 export interface Part {
   readonly seed: Uint8Array;
@@ -34,7 +30,7 @@ export class Round {
   private constructor(values: object);
   /** Throws ArgumentError for what is no round. */
   static fromText(text: string): Round;
-  readonly mechanism: Mechanism | "priv-unit";
+  readonly mechanism: Mechanism;
   readonly menu: readonly Fraction[];
   readonly persons: number;
   readonly seed: Uint8Array;
@@ -49,8 +45,6 @@ export class Round {
   readonly bins: number | null;
   readonly rows: number | null;
   readonly row_choice: "assigned" | "chosen";
-  readonly grid_bits: number;
-  readonly caps: readonly number[];
   readonly sigma: readonly number[];
   readonly step: Fraction | null;
   readonly candidates: number | null;
@@ -161,7 +155,7 @@ export class Client {
 }
 
 export interface Decoded {
-  readonly mechanism: Mechanism | "priv-unit";
+  readonly mechanism: Mechanism;
   readonly round: string;
   readonly nonce: Uint8Array;
   readonly level: number;

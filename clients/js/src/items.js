@@ -1,10 +1,8 @@
 /** Randomizers of an item. Proofs: docs/proofs/local-items.md. */
 import { ascii, concat, toLittleEndian } from "./bytes.js";
 import { item } from "./domain.js";
-import { WORD, flipThreshold, halved, nearest, oddsThreshold } from "./exact.js";
+import { WORD, flipThreshold, nearest, oddsThreshold } from "./exact.js";
 import { blake2b } from "./hashes.js";
-
-const HALF = WORD / 2n;
 
 /** Whether s(row, column) of the sketch is +1. */
 function sketchSign(seed, row, column) {
@@ -43,20 +41,6 @@ function pack(size, bit) {
   const result = new Uint8Array((size + 7) >> 3);
   for (let v = 0; v < size; v++) if (bit(v)) result[v >> 3] |= 1 << (v & 7);
   return result;
-}
-
-/** Optimized unary encoding (Wang et al. 2017). A null is the zero vector. */
-export function unary(round, level, value, nonce, entropy) {
-  const v = item(round, value, nonce);
-  const rare = flipThreshold(round.menu[level]);
-  return pack(round.items, (k) => entropy.coin(k === v ? HALF : rare));
-}
-
-/** Every bit of the one-hot vector by randomized response at epsilon/2. */
-export function histogram(round, level, value, nonce, entropy) {
-  const v = item(round, value, nonce);
-  const flip = flipThreshold(halved(round.menu[level]));
-  return pack(round.items, (k) => (k === v) !== entropy.coin(flip));
 }
 
 /** How many items a report holds. */

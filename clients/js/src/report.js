@@ -2,13 +2,14 @@
 import { ascii, concat, crc32, equal, hex, littleEndian, toLittleEndian, unhex } from "./bytes.js";
 import { PrivmeanError, ReportError } from "./errors.js";
 import { hmac } from "./hashes.js";
-import { CODES } from "./mechanisms.js";
+import { CODES, RETIRED } from "./mechanisms.js";
 
 export const HEADER_SIZE = 42;
 const MAGIC = ascii("LD");
 const VERSION = 1;
 const MAC_SIZE = 32;
 const NAMES = Object.fromEntries(Object.entries(CODES).map(([name, code]) => [code, name]));
+const RESERVED = Object.values(RETIRED).map(({ code }) => code);
 
 /** Header and payload: what the authentication code covers. */
 export function encode(round, nonce, level, payload, key = null) {
@@ -30,6 +31,7 @@ export function decode(data) {
   if (data.length < HEADER_SIZE) throw new ReportError("truncated");
   if (!equal(data.subarray(0, 2), MAGIC)) throw new ReportError("not a report");
   if (data[2] !== VERSION) throw new ReportError("unknown version");
+  if (RESERVED.includes(data[3])) throw new ReportError("retired mechanism");
   if (!Object.hasOwn(NAMES, data[3])) throw new ReportError("unknown mechanism");
   const size = Number(littleEndian(data.subarray(30, 34)));
   const end = HEADER_SIZE + size;

@@ -5,7 +5,7 @@ import { ArgumentError } from "./errors.js";
 import { atMost, exactEpsilon, fraction, fractionText, asNumber } from "./exact.js";
 import { blake2b } from "./hashes.js";
 import { parsed } from "./json.js";
-import { BALLS, CODES, SCALARS } from "./mechanisms.js";
+import { BALLS, CODES, RETIRED, SCALARS } from "./mechanisms.js";
 
 export const VERSION = 1;
 const LARGEST_BOUND = 1e150;
@@ -25,8 +25,6 @@ const DEFAULTS = {
   bins: null,
   rows: null,
   row_choice: "assigned",
-  grid_bits: 12,
-  caps: [],
   sigma: [],
   step: null,
   candidates: null,
@@ -86,6 +84,10 @@ function partOf(value) {
  */
 export class Round {
   constructor(values) {
+    const { mechanism } = values;
+    if (typeof mechanism === "string" && Object.hasOwn(RETIRED, mechanism)) {
+      throw bad("mechanism", `${mechanism} is retired`, `ask for a round with ${RETIRED[mechanism].instead}`);
+    }
     const known = { ...DEFAULTS, mechanism: undefined, menu: undefined, persons: undefined, seed: undefined };
     for (const name of Object.keys(values)) {
       if (!Object.hasOwn(known, name)) throw bad("round", `has the unknown field ${name}`, "update privmean");
@@ -142,11 +144,10 @@ export class Round {
     if (typeof this.issued !== "boolean") throw bad("issued", "is neither true nor false");
     if (this.closes !== null) this.closes = whole("closes", this.closes);
     this.messages = whole("messages", this.messages, 1, 64);
-    this.grid_bits = whole("grid_bits", this.grid_bits, 4, 20);
     if (!["assigned", "chosen"].includes(this.row_choice)) throw bad("row_choice", "is unknown");
     if (this.part !== null) this.part = partOf(this.part);
     if (this.issued && this.row_choice === "chosen") throw bad("row_choice", "is the ticket's affair");
-    for (const name of ["lower", "upper", "caps", "sigma", "points"]) {
+    for (const name of ["lower", "upper", "sigma", "points"]) {
       this[name] = Object.freeze(list(name, this[name]).map((x) => number(name, x)));
     }
   }
@@ -201,16 +202,11 @@ export class Round {
   #ball() {
     if (positive("radius", this.radius) < 1 / LARGEST_BOUND) throw bad("radius", "is out of reach");
     this.dimension = whole("dimension", this.dimension, 1, 2 ** 16);
-    const wide = ["priv-unit", "closest"].includes(this.mechanism);
-    if (wide && this.dimension < 2) throw bad("dimension", "needs 2 or more");
     if (this.mechanism === "closest") this.#candidates();
-    if (this.mechanism !== "priv-unit") return;
-    if (this.caps.length !== this.menu.length || !this.caps.every((x) => x >= 0 && x < 1)) {
-      throw bad("caps", "must hold a number in [0, 1) a level");
-    }
   }
 
   #candidates() {
+    if (this.dimension < 2) throw bad("dimension", "needs 2 or more");
     const count = (this.candidates = whole("candidates", this.candidates, 2, 1024));
     if (Math.log2(count) % 1) throw bad("candidates", "are no power of two");
     this.favoured = Object.freeze(
@@ -249,7 +245,6 @@ export class Round {
       radius: floatText,
       lower: floats,
       upper: floats,
-      caps: floats,
       sigma: floats,
       points: floats,
       favoured: listText,

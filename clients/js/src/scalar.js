@@ -1,13 +1,11 @@
 /** Randomizers of one number in [-1, 1]. Proofs: docs/proofs/local-scalar.md. */
 import { unitValue } from "./domain.js";
-import { noiseLaw, noisy } from "./laplace.js";
 import {
   WORD,
   atMost,
   chanceThreshold,
   decayed,
   flipThreshold,
-  fraction,
   halved,
   nearest,
   oddsThreshold,
@@ -38,14 +36,6 @@ export function oneBit(round, level, value, nonce, entropy) {
 function gridPoint(position, entropy) {
   const low = Math.floor(position);
   return BigInt(low) + (entropy.coin(chanceThreshold(position - low)) ? 1n : 0n);
-}
-
-/** Discrete Laplace noise on a grid of 2^-grid_bits, the value rounded without bias. */
-export function laplace(round, level, value, nonce, entropy) {
-  const epsilon = round.menu[level];
-  const steps = 1n << BigInt(round.grid_bits);
-  const y = gridPoint(unitValue(round, value, nonce) * Number(steps), entropy);
-  return int32(noisy(noiseLaw(fraction(2n * steps * epsilon.d, epsilon.n), steps), y, entropy));
 }
 
 const windows = new Map();

@@ -149,14 +149,13 @@ test("no value throws, and every report of a round has one length", () => {
   const odd = [null, undefined, NaN, Infinity, -0, "", "7", "x", 10n ** 400n, true, {}, [], [1, 2], trap, endless, Symbol("s"), () => 1];
   const rounds = [
     round(),
-    round({ mechanism: "laplace" }),
     round({ mechanism: "piecewise" }),
     round({ mechanism: "hybrid", lower: [0, 1], upper: [1, 2] }),
     round({ mechanism: "subset", items: 9, lower: [], upper: [] }),
-    round({ mechanism: "unary", bins: 5 }),
+    round({ mechanism: "subset", bins: 5 }),
     round({ mechanism: "hadamard", items: 9, rows: 16, lower: [], upper: [] }),
     round({ mechanism: "ball-bit", radius: 1, dimension: 3, lower: [], upper: [] }),
-    round({ mechanism: "ball", radius: 1, dimension: 4, lower: [], upper: [] }),
+    round({ mechanism: "closest", radius: 1, dimension: 4, candidates: 8, favoured: [2, 1], lower: [], upper: [] }),
   ];
   for (const made of rounds) {
     const lengths = new Set(odd.map((value) => randomize(made, value, { epsilon: 1 }).length));
@@ -177,7 +176,6 @@ test("arguments are refused before anything is spent", async () => {
     client.report(issued, 0, { ticket: ticket(round().id, 0) }),
     client.report(issued, 0, { ticket: ticket(issued.id, 2) }),
     client.report(round(), 0, { ticket: ticket(issued.id, 0) }),
-    client.report(round({ mechanism: "priv-unit", radius: 1, dimension: 2, caps: [0, 0], lower: [], upper: [] }), 0),
     client.report(round({ menu: ["2"] }), 0),
     client.report(curve, 0),
     client.report(curve, 0, { point: 3 }),

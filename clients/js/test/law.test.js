@@ -7,8 +7,7 @@ import test from "node:test";
 import { hex } from "../src/bytes.js";
 import { RANDOMIZERS } from "../src/client.js";
 import { Entropy } from "../src/entropy.js";
-import { WORD, chanceThreshold, fraction, plus, powerOfE } from "../src/exact.js";
-import { magnitude, noiseLaw } from "../src/laplace.js";
+import { WORD, fraction, plus, powerOfE } from "../src/exact.js";
 import { Round } from "../src/round.js";
 
 const BITS = 704n;
@@ -68,8 +67,6 @@ const CASES = [
   [round({ mechanism: "hadamard", items: 4, rows: 4 }), [null, 0, 1, 2, 3, "x"]],
   [round({ mechanism: "hadamard", items: 4, rows: 4, row_choice: "chosen" }), [null, 0, 1, 2, 3]],
   [round({ mechanism: "sketch", items: 9, rows: 8, row_choice: "chosen" }), [null, 0, 1, 5, 8]],
-  [round({ mechanism: "unary", items: 5 }), [null, 0, 2, 4]],
-  [round({ mechanism: "histogram", items: 5 }), [null, 0, 2, 4]],
   [round({ mechanism: "subset", items: 2 }), [null, 0, 1]],
   [round({ mechanism: "subset", items: 5 }), [null, 0, 1, 4]],
   [round({ mechanism: "subset", items: 6, menu: ["0.001", "16"] }), [null, 0, 5]],
@@ -112,7 +109,7 @@ for (const [made, values] of CASES) {
         });
         const tight = assertPrivate(laws, epsilon, name);
         const wanted = Math.exp(Number(epsilon.n) / Number(epsilon.d));
-        const bits = ["subset", "unary"].includes(made.mechanism) || made.mechanism === "hadamard";
+        const bits = ["subset", "hadamard"].includes(made.mechanism);
         if (bits && made.row_choice === "assigned") assert.ok(tight > 0.9 * wanted, `${name}: ${tight}`);
       }
     });
@@ -129,56 +126,6 @@ test("exact law: piecewise, all 65,537 outcomes", () => {
   const tight = assertPrivate(laws, made.menu[0], "piecewise");
   assert.ok(tight > 0.99 * Math.exp(16));
 });
-
-/** How many of the 2^256 uniform numbers give a magnitude of j or more: found by halving. */
-function tail(law, j) {
-  let [low, high] = [0n, 1n << 256n]; // below low: j or more
-  while (low < high) {
-    const middle = (low + high) >> 1n;
-    if (magnitude(law, middle) >= j) low = middle + 1n;
-    else high = middle;
-  }
-  return low;
-}
-
-for (const level of [0, 1]) {
-  test(`exact law: laplace, every outcome of all 2^321 ways of its coins, level ${level}`, () => {
-    const made = round({ mechanism: "laplace", lower: [-1], upper: [1], grid_bits: 4, menu: ["2", "8"] });
-    const epsilon = made.menu[level];
-    const law = noiseLaw(fraction(32n * epsilon.d, epsilon.n), 16n);
-    const limit = Number(law.limit);
-    const tails = Array.from({ length: limit + 18 }, (_, j) => tail(law, BigInt(j)));
-    assert.equal(tails[0], 1n << 256n);
-    const sizes = tails.map((count, j) => count - (tails[j + 1] ?? 0n)); // the last: this or more
-    const laws = [-1, -0.99, 0, 0.03, 0.5, 1].map((x) => {
-      const ways = new Map();
-      for (const up of [false, true]) {
-        const coin = chanceThreshold(x * 16 - Math.floor(x * 16));
-        const weight = up ? coin : WORD - coin;
-        const point = Math.floor(x * 16) + Number(up);
-        if (!weight) continue;
-        sizes.forEach((count, size) => {
-          for (const sign of [-1, 1]) {
-            const y = Math.min(Math.max(point + sign * size, -limit), limit);
-            ways.set(y, (ways.get(y) ?? 0n) + weight * count);
-          }
-        });
-      }
-      const total = 1n << 321n;
-      assert.equal([...ways.values()].reduce((sum, count) => sum + count), total);
-      return new Map([...ways].map(([y, n]) => [y, { n, d: total }]));
-    });
-    assert.equal(laws[0].size, 2 * limit + 1);
-    const tight = assertPrivate(laws, epsilon, "laplace");
-    assert.ok(tight > 0.99 * Math.exp(Number(epsilon.n) / Number(epsilon.d)));
-    const [q, centre] = [Math.exp(-Number(epsilon.n) / Number(epsilon.d) / 32), laws[2]];
-    for (const j of [0, 1, -5, 40]) {
-      const wanted = ((1 - q) / (1 + q)) * q ** Math.abs(j);
-      const { n, d } = centre.get(j);
-      assert.ok(Math.abs(Number((n << 64n) / d) / 2 ** 64 / wanted - 1) < 1e-12, `${j}`);
-    }
-  });
-}
 
 test("a twin that flips a little too rarely is caught", () => {
   const epsilon = fraction(1n, 2n);

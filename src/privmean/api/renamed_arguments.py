@@ -27,6 +27,9 @@ NAMES = {
     "VarianceAsPublished": "Use privmean.published.VarianceAsPublished",
     "VarianceSearch": "Use privmean.published.VarianceAsPublished",
     "PureCover": "Use privmean.published.PureCover",
+    "BandedInverse": "Use privmean.published.BandedInverse",
+    "Decaying": "Use privmean.published.Decaying",
+    "DampedToeplitz": "Use privmean.streams.Buffered, or leave strategy out",
     "plan_mean": "Use pm.plan(pm.Mean(...), ...)",
     "random_effects_mean": "Use pm.mean(..., clustering=pm.RandomEffects(...))",
 }
@@ -60,6 +63,9 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "persons": ("n",),
     "error": ("target_error",),
     "sizes": ("group_sizes",),
+    # retired
+    "caps": ("Use mechanism='closest'",),
+    "grid_bits": ("Leave it out: only the retired mechanism 'laplace' used it",),
     # given elsewhere
     "target": (_METHOD.format("DefaultMean(target=...)"),),
     "excess": ("excess_ratio", _METHOD.format("DefaultMean(excess_ratio=...)")),
@@ -140,6 +146,16 @@ VALUES = {
     ("method", "cover"): _PUBLISHED.format("PureCover(moment)"),
     ("method", "coinpress"): _SEARCH,
     ("method", "bisection"): _SEARCH,
+    # retired; a name or a sentence
+    ("mechanism", "laplace"): "Use mechanism='auto', or privmean.published.laplace_mean",
+    ("mechanism", "ball"): "Use mechanism='ball-bit', or privmean.published.ball_mean",
+    ("mechanism", "priv-unit"): "Use mechanism='closest'",
+    ("mechanism", "unary"): "Use mechanism='subset'",
+    (
+        "mechanism",
+        "histogram",
+    ): "Use mechanism='subset', or privmean.published.split_clients_as_printed",
+    ("weights", "published"): "Use weights='minimax', or privmean.published.laplace_mean",
 }
 
 _ASSUME = "--assume 'between-within between_sd=1 within_sd=2 records=5'"

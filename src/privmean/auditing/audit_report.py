@@ -15,8 +15,6 @@ MOST_NAMED = 3  # of plans that were refused
 NOT_AUDITED = (
     ("who is kept by a random filter (anisotropic)", "no pair of answers shows its loss: its own "
      "curve, enumerated filters in tests; here its questions and its outcome are compared"),
-    ("local Laplace reports", "infinitely many reports: the law of the noise by itself"),
-    ("PrivUnit reports", "idealised: places within a cap are drawn with doubles"),
     ("a stream's private clipping region and intervals", "exact laws of their counts in tests"),
     ("fixed designs (a response, not a person)", "their sums and noise are tested by themselves"),
     ("forms as published (`privmean.published`)", "replays and accounting in tests"),

@@ -26,7 +26,7 @@ from privmean.noise.noise_source import Noise
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease
 from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.plan_stream import plan as plan_stream
-from privmean.streams.strategies import Banded, MeanToeplitz, Strategy
+from privmean.streams.strategies import Strategy, Toeplitz
 from privmean.streams.stream_release import StreamRelease
 from privmean.streams.withhold_plan import plan_levels
 
@@ -82,7 +82,7 @@ TAKES_PART = {"max_participations": 3, "min_separation": 4}
 STREAMED: tuple[Streamed, ...] = (
     Streamed("buffers", _mean(**TAKES_PART, strategy=QUICK, steps=16), arrivals(16)),
     Streamed("buffers, late", _mean(**TAKES_PART, strategy=QUICK, steps=16), arrivals(16, 5)),
-    Streamed("bands", _mean(**TAKES_PART, strategy=Banded(MeanToeplitz(), 3)), arrivals(16)),
+    Streamed("bands", _mean(**TAKES_PART, strategy=Toeplitz((1.0, 1 / 2, 1 / 3))), arrivals(16)),
     Streamed("zero-out", _mean(**TAKES_PART, neighbors="zero-out", steps=16), arrivals(16)),
     Streamed("as planned", _mean(**TAKES_PART, steps=16), arrivals(16)),
     Streamed("window", _mean(**TAKES_PART, steps=16, window=5), arrivals(16)),

@@ -17,7 +17,7 @@ from privmean.errors import ArgumentError
 from privmean.local.aggregators import ball_law as ball
 from privmean.local.aggregators import item_law as items
 from privmean.local.aggregators import scalar_law as scalar
-from privmean.local.mechanisms import BALLS, PRIV_UNIT, SCALARS
+from privmean.local.mechanisms import BALLS, SCALARS
 from privmean.local.reports import report_size
 from privmean.local.round import Round
 
@@ -31,14 +31,12 @@ class Candidate:
     """One mechanism for a question.
 
     variance: of the estimate times the number of people, at worst over the data (items: of one
-    share where all are equal), in units of the values. bytes: of a report. exact: whether its
-    privacy is proved for the integers that are used.
+    share where all are equal), in units of the values. bytes: of a report.
     """
 
     mechanism: str
     variance: float
     bytes: int
-    exact: bool
 
 
 @dataclass(frozen=True)
@@ -99,16 +97,16 @@ def choose(
 ) -> tuple[Round, Choice]:
     """The round of the best mechanism, and why.
 
-    make: the round by a mechanism's name. Of the exact mechanisms whose reports have at most
-    `largest` bytes those within `tolerance` of the least variance are equal; the shortest report
-    decides, then the variance.
+    make: the round by a mechanism's name. Of the mechanisms whose reports have at most `largest`
+    bytes those within `tolerance` of the least variance are equal; the shortest report decides,
+    then the variance.
     """
     rounds = {name: make(name) for name in mechanisms}
     every = tuple(
-        Candidate(name, variance_of(round_, mix), report_size(round_), name != PRIV_UNIT)
+        Candidate(name, variance_of(round_, mix), report_size(round_))
         for name, round_ in rounds.items()
     )
-    possible = [item for item in every if item.exact and item.bytes <= largest]
+    possible = [item for item in every if item.bytes <= largest]
     if not possible:
         possible = [min(every, key=lambda item: item.bytes)]
     least = min(possible, key=lambda item: item.variance)
@@ -129,7 +127,7 @@ def _reason(
         return f"{best.mechanism}: nothing else fits the question"
     words = [f"{best.mechanism}: {best.bytes} bytes a report"]
     if best is least:
-        others = [item for item in every if item is not best and item.exact]
+        others = [item for item in every if item is not best]
         next_ = min(others, key=lambda item: item.variance, default=best)
         words.append(
             f"least variance, {best.variance:.4g}/n ({next_.mechanism}: "
@@ -146,10 +144,5 @@ def _reason(
             words.append(
                 f"{item.mechanism} would have {item.variance / best.variance:.3g} times the "
                 f"variance, but {item.bytes} bytes a report (a default has at most {largest})"
-            )
-        elif item.mechanism == PRIV_UNIT and item.variance < best.variance:
-            words.append(
-                f"exact coins cost {100 * (best.variance / item.variance - 1):.2g} % of variance "
-                f"against {PRIV_UNIT}, which is idealised"
             )
     return "; ".join(words)

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-ONE_BIT, LAPLACE, PIECEWISE, HYBRID = "one-bit", "laplace", "piecewise", "hybrid"
-BALL, BALL_BIT, PRIV_UNIT, CLOSEST = "ball", "ball-bit", "priv-unit", "closest"
-SKETCH, HADAMARD, UNARY, SUBSET, HISTOGRAM = "sketch", "hadamard", "unary", "subset", "histogram"
+ONE_BIT, PIECEWISE, HYBRID = "one-bit", "piecewise", "hybrid"
+BALL_BIT, CLOSEST = "ball-bit", "closest"
+SKETCH, HADAMARD, SUBSET = "sketch", "hadamard", "subset"
 
 # The number that stands for the mechanism in a binary report.
 CODES: dict[str, int] = {
     ONE_BIT: 1,
-    LAPLACE: 2,
-    BALL: 3,
     BALL_BIT: 4,
     SKETCH: 5,
     HADAMARD: 6,
-    UNARY: 7,
     PIECEWISE: 8,
-    PRIV_UNIT: 9,
     SUBSET: 10,
-    HISTOGRAM: 11,
     HYBRID: 12,
     CLOSEST: 13,
 }
-SCALARS = (ONE_BIT, LAPLACE, PIECEWISE, HYBRID)
-BALLS = (BALL, BALL_BIT, PRIV_UNIT, CLOSEST)
-ITEMS = (SKETCH, HADAMARD, UNARY, SUBSET, HISTOGRAM)
+# Reserved: numbers of mechanisms that version 0.2 had. Their reports and rounds are refused.
+RETIRED: dict[str, int] = {"laplace": 2, "ball": 3, "unary": 7, "priv-unit": 9, "histogram": 11}
+SCALARS = (ONE_BIT, PIECEWISE, HYBRID)
+BALLS = (BALL_BIT, CLOSEST)
+ITEMS = (SKETCH, HADAMARD, SUBSET)
 # What the builders choose from, by the kind of question.
 KINDS: dict[str, tuple[str, ...]] = {
-    "numbers": (ONE_BIT, HYBRID, PIECEWISE, LAPLACE),
-    "vectors": (BALL_BIT, CLOSEST, PRIV_UNIT),
-    "items": (HADAMARD, SUBSET, UNARY, HISTOGRAM),
+    "numbers": (ONE_BIT, HYBRID, PIECEWISE),
+    "vectors": (BALL_BIT, CLOSEST),
+    "items": (HADAMARD, SUBSET),
 }
 
 BOUNDS, BALL_FIELDS, ITEM_FIELDS = (
@@ -39,7 +36,6 @@ BOUNDS, BALL_FIELDS, ITEM_FIELDS = (
 OWN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(SCALARS, (*BOUNDS, "sigma", "points")),
     **dict.fromkeys(BALLS, BALL_FIELDS),
-    PRIV_UNIT: (*BALL_FIELDS, "caps"),
     CLOSEST: (*BALL_FIELDS, "candidates", "favoured"),
     **dict.fromkeys(ITEMS, ITEM_FIELDS),
     **dict.fromkeys((SKETCH, HADAMARD), (*ITEM_FIELDS, "rows")),

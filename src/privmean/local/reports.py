@@ -17,21 +17,18 @@ from dataclasses import dataclass
 
 from privmean.errors import PrivmeanError
 from privmean.local.mechanisms import (
-    BALL,
     CHOSEN,
     CLOSEST,
     CODES,
     HADAMARD,
-    HISTOGRAM,
     HYBRID,
-    LAPLACE,
     PIECEWISE,
-    PRIV_UNIT,
+    RETIRED,
     SKETCH,
     SUBSET,
-    UNARY,
 )
 from privmean.local.round import Round
+from privmean.signatures import renamed_value
 from privmean.strict_json import parsed
 
 MAGIC = b"LD"
@@ -46,6 +43,7 @@ SECRET_SIZE = 32  # bytes that prove tickets
 LARGEST_PAYLOAD = 1 << 22
 
 _NAMES = {code: name for name, code in CODES.items()}
+_RETIRED = {code: name for name, code in RETIRED.items()}
 
 
 class ReportError(PrivmeanError):
@@ -55,11 +53,13 @@ class ReportError(PrivmeanError):
     ----------
     reason : str
         The word under which it is counted.
+    remedy : str
+        What to use instead of a retired mechanism.
     """
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(f"the report is refused: {reason}")
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(f"the report is refused: {reason}" + (remedy and f". {remedy}."))
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,11 @@ def payload_size(round_: Round) -> int:
     """The exact payload length of every report of this round."""
     name = round_.mechanism
     point = POINT.size if round_.points else 0
-    if name in (LAPLACE, PIECEWISE, HYBRID):
+    if name in (PIECEWISE, HYBRID):
         return point + 4
-    if name in (BALL, PRIV_UNIT):
-        assert round_.dimension is not None
-        return 4 * round_.dimension
     if name == CLOSEST:
         return 2
-    if name in (UNARY, SUBSET, HISTOGRAM):
+    if name == SUBSET:
         assert round_.items is not None
         return (round_.items + 7) // 8
     if name in (SKETCH, HADAMARD) and round_.row_choice == CHOSEN:
@@ -156,7 +153,7 @@ def decode(data: bytes) -> Report:
     if version != VERSION:
         raise ReportError("unknown version")
     if mechanism not in _NAMES:
-        raise ReportError("unknown mechanism")
+        raise _unknown(_RETIRED.get(mechanism))
     if len(data) not in (HEADER_SIZE + size, HEADER_SIZE + size + MAC_SIZE):
         raise ReportError("wrong length")
     if reserved != 0:
@@ -183,7 +180,7 @@ def decode_json(line: str | bytes) -> Report:
         raise ReportError("unknown version")
     mechanism = values["mechanism"]
     if not isinstance(mechanism, str) or mechanism not in CODES:
-        raise ReportError("unknown mechanism")
+        raise _unknown(mechanism)
     level = values["level"]
     if type(level) is not int or not 0 <= level <= 65535:
         raise ReportError("unknown level")
@@ -192,6 +189,13 @@ def decode_json(line: str | bytes) -> Report:
     if len(parts[0]) != 8 or len(parts[1]) != NONCE_SIZE or len(mac) not in (0, MAC_SIZE):
         raise ReportError("wrong length")
     return Report(CODES[mechanism], parts[0], parts[1], level, parts[2], mac)
+
+
+def _unknown(mechanism: object) -> ReportError:
+    """The refusal of a mechanism that has no reports (any more)."""
+    if isinstance(mechanism, str) and mechanism in RETIRED:
+        return ReportError("retired mechanism", renamed_value("mechanism", mechanism) or "")
+    return ReportError("unknown mechanism")
 
 
 def _hex(value: object) -> bytes:

@@ -35,17 +35,18 @@ from privmean.local.mechanisms import (
     LARGEST_ROWS,
     LARGEST_SKETCHED,
     LARGEST_TALLY,
-    PRIV_UNIT,
     SCALARS,
     SKETCH,
     foreign,
 )
 from privmean.local.round_fields import LISTS, from_plain, to_plain
+from privmean.signatures import keyword_hint, known_keywords
 from privmean.strict_json import parsed
 
 VERSION = 1
 
 
+@known_keywords
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """One round of locally private reports; usually made by `mean_round` and the like.
@@ -78,10 +79,6 @@ class Round:
         Rows of Sketch and Hadamard, a power of two.
     row_choice : {"assigned", "chosen"}, default "assigned"
         Whether the nonce or the client chooses the row; "assigned" if nonces are issued.
-    grid_bits : int, default 12
-        Bits of the grid of values.
-    caps : tuple of float, optional
-        Caps of PrivUnit, one per level.
     sigma : tuple of float, optional
         Public standard deviation of the values, one per coordinate, which sets weights.
     step : Fraction, optional
@@ -116,8 +113,6 @@ class Round:
     bins: int | None = None
     rows: int | None = None
     row_choice: str = ASSIGNED
-    grid_bits: int = 12
-    caps: tuple[float, ...] = ()
     sigma: tuple[float, ...] = ()
     step: Fraction | None = None
     candidates: int | None = None
@@ -181,8 +176,6 @@ class Round:
             raise ArgumentError(
                 "messages", self.messages, f"must be at most {LARGEST_MESSAGES}", "use fewer rounds"
             )
-        if not 4 <= self._whole("grid_bits") <= 20:
-            raise ArgumentError("grid_bits", self.grid_bits, "must lie between 4 and 20", "try 12")
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
         if self.issued and self.row_choice == CHOSEN:
             problem = "must be assigned where tickets are issued"
@@ -226,20 +219,12 @@ class Round:
         if dimension > LARGEST_DIMENSION:
             raise ArgumentError("dimension", dimension, "must be at most 65536", "project first")
         object.__setattr__(self, "radius", radius)
-        if self.mechanism in (PRIV_UNIT, CLOSEST) and dimension < 2:
-            raise ArgumentError(
-                "dimension", dimension, "must be at least 2", "use one-bit in one dimension"
-            )
         if self.mechanism == CLOSEST:
+            if dimension < 2:
+                remedy = "use one-bit in one dimension"
+                raise ArgumentError("dimension", dimension, "must be at least 2", remedy)
             sets = checked_favoured(self._whole("candidates", least=2), self.favoured, self.menu)
             object.__setattr__(self, "favoured", sets)
-        if self.mechanism == PRIV_UNIT and (
-            len(self.caps) != len(self.menu)
-            or not all(0 <= validate.number("caps", x) < 1 for x in self.caps)
-        ):
-            raise ArgumentError(
-                "caps", self.caps, "must hold a number in [0, 1) per level", "use ball_round"
-            )
 
     def _check_items(self) -> None:
         if self.bins is not None:
@@ -358,10 +343,11 @@ class Round:
             raise ArgumentError(
                 "round", values.get("version"), "is not a round of this version", "update privmean"
             )
+        validate.choice("mechanism", given.get("mechanism"), list(CODES))
         known = {item.name for item in fields(cls)}
-        unknown = sorted(set(given) - known)
-        if unknown:
-            raise ArgumentError("round", unknown, "has unknown fields", "update privmean")
+        for name in sorted(set(given) - known):
+            hint = keyword_hint(name, given[name], known, "update privmean")
+            raise ArgumentError("round", name, "is an unknown field", hint)
         try:
             return cls(**from_plain(given))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:

@@ -24,7 +24,6 @@ from privmean.local.mechanisms import (
     LARGEST_CANDIDATES,
     LARGEST_ITEMS,
     ONE_BIT,
-    PRIV_UNIT,
     SCALARS,
     SKETCH,
 )
@@ -43,8 +42,6 @@ class Options(TypedDict, total=False):
     other: int | None
     rows: int | None
     row_choice: str
-    grid_bits: int
-    caps: tuple[float, ...]
     step: object | None
     candidates: int | None
     favoured: tuple[int, ...]
@@ -136,9 +133,9 @@ def mean_round(
         Planned number of reports, public.
     sigma : float or list of float, optional
         Public bound of the standard deviation, to which mechanism and weights are adapted.
-    mechanism : {"auto", "one-bit", "hybrid", "piecewise", "laplace"}, default "auto"
+    mechanism : {"auto", "one-bit", "hybrid", "piecewise"}, default "auto"
         "auto" has the least worst-case variance, "one-bit" is best for values at both bounds.
-    seed, title, beta, other, rows, row_choice, grid_bits, caps, step, candidates, favoured
+    seed, title, beta, other, rows, row_choice, step, candidates, favoured
         As for `Round`.
     issued, closes, part, messages, points
         As for `Round`.
@@ -186,10 +183,10 @@ def ball_round(
         Levels; with `step` the smallest and largest level of a ladder.
     persons : int
         Planned number of reports, public.
-    mechanism : {"auto", "closest", "ball-bit", "ball", "priv-unit"}, default "auto"
-        "auto" has the least worst-case variance with exact coins. "closest" sends the number of a
-        public direction, "ball-bit" one bit, "ball" a direction; "priv-unit" is not exact.
-    seed, title, beta, other, rows, row_choice, grid_bits, caps, step, candidates, favoured
+    mechanism : {"auto", "closest", "ball-bit"}, default "auto"
+        "auto" has the least worst-case variance. "closest" sends the number of a public direction,
+        "ball-bit" one bit.
+    seed, title, beta, other, rows, row_choice, step, candidates, favoured
         As for `Round`.
     issued, closes, part, messages, points
         As for `Round`.
@@ -218,19 +215,15 @@ def ball_round(
         menu=menu, persons=persons, radius=radius, dimension=dimension, **options
     )
     kind = KINDS["vectors"] if dimension > 1 else (BALL_BIT,)
-    for option, only in (("caps", PRIV_UNIT), ("candidates", CLOSEST), ("favoured", CLOSEST)):
-        kind = (only,) if option in options else kind  # what names its mechanism
+    if "candidates" in options or "favoured" in options:
+        kind = (CLOSEST,)
     return _round(BALLS, kind, question, lambda name: _geometry(name, menu, dimension, given))
 
 
 def _geometry(
     name: str, menu: tuple[Fraction, ...], dimension: int, candidates: int | None
 ) -> dict[str, Any]:
-    """The caps, or the candidates and how many of them are favoured, at each level."""
-    if name == PRIV_UNIT and dimension >= 2:
-        from privmean.local.clients.cap_geometry import best_cap
-
-        return {"caps": tuple(best_cap(float(item), dimension) for item in menu)}
+    """The candidates, and how many of them are favoured at each level."""
     if name == CLOSEST and dimension >= 2:
         from privmean.local.candidate_law import best_favoured, enough_candidates
 
@@ -256,10 +249,10 @@ def items_round(
         Planned number of reports, public.
     oversize : float, default 4.0
         Rows of a sketch, relative to the planned sum of tanh^2(epsilon/2).
-    mechanism : {"auto", "subset", "hadamard", "sketch", "unary", "histogram"}, default "auto"
+    mechanism : {"auto", "subset", "hadamard", "sketch"}, default "auto"
         "auto" has the least variance with reports up to 4,096 bytes. "subset" is best and sends
         items/8 bytes, "hadamard" and "sketch" (huge domains, small bias) one bit.
-    seed, title, beta, other, rows, row_choice, grid_bits, caps, step, candidates, favoured
+    seed, title, beta, other, rows, row_choice, step, candidates, favoured
         As for `Round`.
     issued, closes, part, messages, points
         As for `Round`.
@@ -325,9 +318,9 @@ def vote_round(
         Levels; with `step` the smallest and largest level of a ladder.
     persons : int
         Planned number of reports, public.
-    mechanism : {"auto", "subset", "hadamard", "unary", "histogram"}, default "auto"
+    mechanism : {"auto", "subset", "hadamard"}, default "auto"
         As for `items_round`.
-    seed, title, beta, other, rows, row_choice, grid_bits, caps, step, candidates, favoured
+    seed, title, beta, other, rows, row_choice, step, candidates, favoured
         As for `Round`.
     issued, closes, part, messages, points
         As for `Round`.
@@ -360,7 +353,7 @@ def remade(round_: Round, mechanism: str) -> Round:
     """The same question asked by another mechanism (for comparisons: its digest differs)."""
     if mechanism == round_.mechanism:
         return round_
-    own: dict[str, Any] = {"caps": (), "candidates": None, "favoured": (), "rows": None}
+    own: dict[str, Any] = {"candidates": None, "favoured": (), "rows": None}
     if round_.dimension is not None:
         own |= _geometry(mechanism, round_.menu, round_.dimension, None)
     elif mechanism == HADAMARD:

@@ -9,7 +9,7 @@ from privmean import validate
 from privmean.local.client_split import ClientSplit
 from privmean.local.epsilon_menus import level_text, menu_text
 
-NUMBERS = ("lower", "upper", "caps", "sigma", "points")  # fields that hold lists of numbers
+NUMBERS = ("lower", "upper", "sigma", "points")  # fields that hold lists of numbers
 LISTS = (*NUMBERS, "favoured")
 
 

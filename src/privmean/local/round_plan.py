@@ -59,7 +59,6 @@ class RoundPlan(HasOutput):
                     "mechanism": item.mechanism,
                     "variance": item.variance,
                     "bytes": item.bytes,
-                    "exact": item.exact,
                 }
                 for item in self.choice.candidates
             ],
@@ -71,13 +70,13 @@ class RoundPlan(HasOutput):
         rows = []
         for item in self.choice.candidates:
             cells = f"{item.variance:.4g}", f"{item.bytes:,}"
-            rows.append(TableRow(item.mechanism, cells, "" if item.exact else "a"))
+            rows.append(TableRow(item.mechanism, cells))
         return Output(
             f"Collection round: {self.mechanism}",
             f"n = {self.persons:,} people (planned); {self.bytes:,} bytes per report",
             ("variance x n", "bytes"),
             tuple(rows),
-            (("a", "idealized: never a default"),) if any(row.note for row in rows) else (),
+            (),
             (
                 f"Expected error {self.rmse:.4g} at worst; no protocol has less than "
                 f"{self.limit.rmse:.4g}.",

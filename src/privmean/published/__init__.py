@@ -14,10 +14,22 @@ from privmean.lazy_imports import names
 
 if TYPE_CHECKING:
     from privmean.published.anisotropic import AnisotropicAsPublished as AnisotropicAsPublished
+    from privmean.published.continual import BandedInverse as BandedInverse
+    from privmean.published.continual import Decaying as Decaying
+    from privmean.published.continual import running_means as running_means
     from privmean.published.dependent import PriestleyChao as PriestleyChao
     from privmean.published.dependent import VarianceAsPublished as VarianceAsPublished
     from privmean.published.dependent import WinsorizedAsPublished as WinsorizedAsPublished
     from privmean.published.dependent import vote_radius_dependent as vote_radius_dependent
+    from privmean.published.heterogeneous_local import ball_mean as ball_mean
+    from privmean.published.heterogeneous_local import item_shares as item_shares
+    from privmean.published.heterogeneous_local import laplace_mean as laplace_mean
+    from privmean.published.heterogeneous_local import (
+        randomized_response_mean as randomized_response_mean,
+    )
+    from privmean.published.heterogeneous_local import (
+        split_clients_as_printed as split_clients_as_printed,
+    )
     from privmean.published.person_level import PureCover as PureCover
     from privmean.published.person_level import ThreadedMean as ThreadedMean
 
@@ -25,6 +37,9 @@ __getattr__, __dir__, __all__ = names(
     __name__,
     """
         anisotropic     AnisotropicAsPublished
+        continual       BandedInverse Decaying running_means
+        heterogeneous_local  ball_mean item_shares laplace_mean randomized_response_mean
+        heterogeneous_local  split_clients_as_printed
         dependent       PriestleyChao VarianceAsPublished WinsorizedAsPublished
         dependent       vote_radius_dependent
         person_level    PureCover ThreadedMean

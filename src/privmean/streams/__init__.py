@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from privmean.streams.plan_stream import plan as plan
     from privmean.streams.scaled_toeplitz import ScaledBuffered as ScaledBuffered
     from privmean.streams.strategies import Banded as Banded
-    from privmean.streams.strategies import BandedInverse as BandedInverse
-    from privmean.streams.strategies import DampedToeplitz as DampedToeplitz
-    from privmean.streams.strategies import Decaying as Decaying
     from privmean.streams.strategies import Identity as Identity
     from privmean.streams.strategies import MeanToeplitz as MeanToeplitz
     from privmean.streams.strategies import PrefixRoot as PrefixRoot
@@ -36,12 +33,12 @@ else:
         group_streams             GroupMeanStream
         stream_release           StreamRelease
         withhold_release  WithholdRelease
-        strategies        Identity PrefixRoot MeanToeplitz DampedToeplitz Decaying Toeplitz
-        strategies        Banded BandedInverse
+        strategies        Banded Identity MeanToeplitz PrefixRoot Toeplitz
         buffered_toeplitz          Buffered
         scaled_toeplitz            ScaledBuffered
         column_norms           ColumnNorms
         strategy_error             ErrorGoal
         participation_sensitivity       Participation
         """,
+        "privmean.api.renamed_arguments",
     )

@@ -55,13 +55,6 @@ def invert(c: Floats, n: int) -> Floats:
     return x
 
 
-def correlate(a: Floats, b: Floats) -> Floats:
-    """The sums over i of a[i + j] b[i], for j = 0 .. len(a)-1."""
-    size = 1 << (len(a) + len(b) - 2).bit_length()
-    product = np.fft.irfft(np.fft.rfft(a, size) * np.conj(np.fft.rfft(b, size)), size)
-    return product[: len(a)].copy()
-
-
 def prefix_root(n: int) -> Floats:
     """The square root of the all-ones series: binomial(2i, i)/4^i."""
     a = np.ones(n)

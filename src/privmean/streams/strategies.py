@@ -6,9 +6,9 @@ Toeplitz with first entry 1 and know the first column of C and of its inverse; `
 on which steps matter: see `planning.plan`.
 
 Sources: Kalinin, Najar, Roth and Lampert (2026), "Matrix Factorization for Practical Continual Mean
-Estimation Under User-Level Differential Privacy"; Fichtenberger, Henzinger and Upadhyay (2023) for
-the square root of the prefix sum; Choquette-Choo et al. (2024) for the decaying variant;
-Dvijotham et al. (2024) for buffers.
+Estimation Under User-Level Differential Privacy", whose other strategies are in `published`;
+Fichtenberger, Henzinger and Upadhyay (2023) for the square root of the prefix sum; Dvijotham et al.
+(2024) for buffers.
 """
 
 from __future__ import annotations
@@ -142,73 +142,13 @@ class MeanToeplitz(LowerToeplitz):
 
     Notes
     -----
-    Source: Kalinin, Najar, Roth and Lampert (2026).
+    Source: Kalinin, Najar, Roth and Lampert (2026), where it is D_toep.
     """
 
     name = "mean Toeplitz"
 
     def column(self, n: int) -> Floats:
         return 1.0 / np.arange(1, n + 1)
-
-
-@dataclass(frozen=True)
-class DampedToeplitz(LowerToeplitz):
-    """Mean Toeplitz strategy with damped columns: c_0 = 1, c_i = a/(i+1).
-
-    Parameters
-    ----------
-    a : float, default 0.7
-        Damping factor.
-    """
-
-    a: float = 0.7
-
-    def __post_init__(self) -> None:
-        if not 0 < validate.number("a", self.a) <= 1:
-            raise ArgumentError("a", self.a, "must lie in (0, 1]", "give a number such as 0.7")
-
-    @property
-    def name(self) -> str:
-        return f"damped Toeplitz (a={self.a:.4g})"
-
-    def column(self, n: int) -> Floats:
-        c = self.a / np.arange(1, n + 1)
-        c[0] = 1.0
-        return c
-
-
-@dataclass(frozen=True)
-class Decaying(LowerToeplitz):
-    """Prefix root with a decay: c_i = binomial(2i, i)/4^i (1-nu)^i.
-
-    Parameters
-    ----------
-    nu : float
-        Decay per step.
-
-    Notes
-    -----
-    Source: nu-DP-FTRL, Choquette-Choo et al. (2024).
-    """
-
-    nu: float
-
-    def __post_init__(self) -> None:
-        validate.fraction("nu", self.nu)
-
-    @property
-    def name(self) -> str:
-        return f"nu-DP-FTRL (nu={self.nu:.4g})"
-
-    def column(self, n: int) -> Floats:
-        return series.prefix_root(n) * self._decay(n)
-
-    def inverse(self, n: int) -> Floats:
-        return PrefixRoot().inverse(n) * self._decay(n)
-
-    def _decay(self, n: int) -> Floats:
-        decay: Floats = np.exp(np.arange(n) * np.log1p(-self.nu))
-        return decay
 
 
 @dataclass(frozen=True)
@@ -275,24 +215,7 @@ class InverseToeplitz(LowerToeplitz):
 
 
 @dataclass(frozen=True)
-class _Cut(LowerToeplitz):
-    """Another strategy with a column of which only the first p entries are kept."""
-
-    base: LowerToeplitz
-    p: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", validate.whole("p", self.p, least=1))
-
-    def _kept(self, entries: Callable[[int], Floats], n: int) -> Floats:
-        """n entries: the first p of a column of the base, zero afterwards."""
-        c = np.zeros(n)
-        c[: self.p] = entries(min(n, self.p))
-        return c
-
-
-@dataclass(frozen=True)
-class Banded(_Cut):
+class Banded(LowerToeplitz):
     """First p entries of another strategy's column; zero afterwards.
 
     Parameters
@@ -303,44 +226,26 @@ class Banded(_Cut):
         Number of entries.
     """
 
+    base: LowerToeplitz
+    p: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", validate.whole("p", self.p, least=1))
+
     @property
     def name(self) -> str:
         return f"{self.base.name}, banded (p={self.p})"
 
     def column(self, n: int) -> Floats:
-        return self._kept(self.base.column, n)
+        return first_entries(self.base.column, self.p, n)
 
     @property
     def taps(self) -> int:
         return self.p
 
 
-@dataclass(frozen=True)
-class BandedInverse(_Cut):
-    """Strategy whose inverse has the first p entries of another strategy's inverse.
-
-    Parameters
-    ----------
-    base : LowerToeplitz
-        The other strategy.
-    p : int
-        Number of entries.
-
-    Notes
-    -----
-    Truncated inverses of the mean Toeplitz and of the prefix root decrease (checked when used).
-    """
-
-    @property
-    def name(self) -> str:
-        return f"{self.base.name}, banded inverse (p={self.p})"
-
-    def column(self, n: int) -> Floats:
-        return series.invert(self.inverse(n), n)
-
-    def inverse(self, n: int) -> Floats:
-        return self._kept(self.base.inverse, n)
-
-    @property
-    def inverse_taps(self) -> int:
-        return self.p
+def first_entries(entries: Callable[[int], Floats], p: int, n: int) -> Floats:
+    """n entries: the first p of a column, zero afterwards."""
+    c = np.zeros(n)
+    c[:p] = entries(min(n, p))
+    return c

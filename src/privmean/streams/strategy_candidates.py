@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
-from privmean.streams import fit_strategy as optimize
 from privmean.streams.averaging_targets import RUNNING, AveragingTarget
 from privmean.streams.buffered_toeplitz import Buffered, fit
 from privmean.streams.clamped_error import clamped_square, first_usable
+from privmean.streams.fit_bandwidth import best_bandwidth
 from privmean.streams.fit_clamped import fit_shown, fit_shown_buffered
 from privmean.streams.fit_front_loaded import fit_loaded
 from privmean.streams.fit_target import fit_target
@@ -22,7 +22,6 @@ from privmean.streams.power_series import Floats
 from privmean.streams.scaled_toeplitz import ScaledBuffered, fit_scaled
 from privmean.streams.strategies import (
     Banded,
-    BandedInverse,
     Identity,
     LowerToeplitz,
     MeanToeplitz,
@@ -31,7 +30,7 @@ from privmean.streams.strategies import (
 )
 from privmean.streams.strategy_error import FINAL, RMSE, ErrorGoal, row_norms
 
-SEARCHED = 100_000  # up to this length bandwidths and free columns are searched
+SEARCHED = 100_000  # up to this length bandwidths are searched
 FITTED = 2_000_000
 
 
@@ -200,7 +199,8 @@ def _strategies(
         yield late
         if not thorough:
             return
-    yield from _published(participation, steps)
+    yield Identity()
+    yield Banded(PrefixRoot(), _band(participation, steps))
     yield from _searched(participation, steps, replace(goal, shown=None))
 
 
@@ -211,26 +211,17 @@ def _stationary(
     yield Identity()
     for buffers in (1, 2, 3):
         yield fit_target(participation, steps, goal, target, buffers=buffers)
-    once = participation.within(steps) == 1
-    band = steps if once else min(participation.separation, steps)
+    band = _band(participation, steps)
     for p in sorted({band, min(band, target.reach), max(1, round(band**0.5))}):
         yield Banded(PrefixRoot(), p)
         yield Banded(MeanToeplitz(), p)
-        yield BandedInverse(PrefixRoot(), p)
     yield fit(participation, min(steps, max(target.reach, 2)), FINAL, buffers=2)
 
 
-def _published(participation: Participation, steps: int) -> Iterator[Strategy]:
+def _band(participation: Participation, steps: int) -> int:
+    """The longest column whose shifts by the separation are orthogonal."""
     once = participation.within(steps) == 1
-    band = steps if once else min(participation.separation, steps)
-    yield Identity()
-    yield PrefixRoot()
-    yield MeanToeplitz()
-    for p in {band, max(1, int(math.log(max(band, 2))))}:
-        yield Banded(PrefixRoot(), p)
-        yield BandedInverse(PrefixRoot(), p)
-        yield Banded(MeanToeplitz(), p)
-        yield BandedInverse(MeanToeplitz(), p)
+    return steps if once else min(participation.separation, steps)
 
 
 def _searched(participation: Participation, steps: int, goal: ErrorGoal) -> Iterator[Strategy]:
@@ -243,12 +234,7 @@ def _searched(participation: Participation, steps: int, goal: ErrorGoal) -> Iter
         yield fit_loaded(participation, steps, goal)
     if steps > SEARCHED:
         return
-    yield optimize.best_decaying(participation, steps, goal)
-    yield optimize.best_damped(participation, steps, goal)
-    yield optimize.best_toeplitz(participation, steps, goal)
-    for search in (optimize.best_banded, optimize.best_banded_inverse):
-        for base in (PrefixRoot(), MeanToeplitz()):
-            yield search(base, participation, steps, goal)
+    yield best_bandwidth(lambda p: Banded(PrefixRoot(), p), participation, steps, goal)
 
 
 def _early(goal: ErrorGoal, steps: int) -> bool:

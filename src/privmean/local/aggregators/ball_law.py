@@ -17,10 +17,9 @@ from privmean.local.aggregators.level_weights import FEW
 from privmean.local.aggregators.scalar_law import bennett
 from privmean.local.aggregators.tally import Tally
 from privmean.local.candidate_law import candidate_law
-from privmean.local.clients.cap_geometry import cap_law, cap_share, mean_height, shrinkage
-from privmean.local.entropy import WORD
+from privmean.local.clients.cap_geometry import mean_height
 from privmean.local.exact_coins import signal
-from privmean.local.mechanisms import CLOSEST, PRIV_UNIT
+from privmean.local.mechanisms import CLOSEST
 from privmean.local.round import Round
 
 
@@ -46,29 +45,11 @@ def ball_law(round_: Round, level: int, epsilon: float | None = None) -> BallLaw
         assert round_.candidates is not None
         exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
         law = candidate_law(exact, d, round_.candidates, round_.favoured[level])
-        return _capped(law.shrinkage, law.square, d)
-    if round_.mechanism != PRIV_UNIT:
-        c = 1.0 / signal(eps)
-        scale = c / mean_height(d)
-        return BallLaw(scale, c, scale**2 / d)
-    cap = round_.caps[level]
-    m = shrinkage(eps, cap, d)
-    q = cap_share(cap, d)
-    if epsilon is None:
-        p = cap_law(round_.menu[level], cap, d).threshold / WORD
-    else:
-        p = 1.0 / (1.0 + math.exp(-eps) * (1.0 - q) / q)
-    a = d / 2
-    edge = math.exp(math.lgamma(a) - math.lgamma(a - 0.5) + (d - 1) / 2 * math.log1p(-cap * cap))
-    edge /= math.sqrt(math.pi) * (d - 1)
-    tail = ((d - 1) * cap * edge + q) / d  # E[U_1^2; U_1 >= cap]
-    square = p * tail / q + (1 - p) * (1 / d - tail) / (1 - q)
-    return _capped(m, square, d)
-
-
-def _capped(m: float, square: float, dimension: int) -> BallLaw:
-    """From the mean height m above the pole and the mean squared one."""
-    return BallLaw(1 / m, 1 / m, max(square, (1 - square) / (dimension - 1)) / m**2)
+        m, square = law.shrinkage, law.square  # the mean height above the pole and its square's
+        return BallLaw(1 / m, 1 / m, max(square, (1 - square) / (d - 1)) / m**2)
+    c = 1.0 / signal(eps)
+    scale = c / mean_height(d)
+    return BallLaw(scale, c, scale**2 / d)
 
 
 def report_variances(tally: Tally, laws: list[BallLaw]) -> Floats:
@@ -98,7 +79,7 @@ def axis_radius(
     d = round_.dimension
     scale = np.array([law.scale for law in laws])
     rounding = float((counts * weights * scale).sum()) / (2 * UNIT_STEPS)
-    if round_.mechanism in (PRIV_UNIT, CLOSEST):
+    if round_.mechanism == CLOSEST:
         along = weights**2 * np.array([law.along for law in laws])
         return bennett(counts, weights * (scale + 1), along, beta) + rounding
     q = float((counts * (weights * np.array([law.signal for law in laws])) ** 2).sum())
@@ -124,7 +105,7 @@ def radius(round_: Round, counts: Floats, weights: Floats, beta: float) -> float
     rounding = float((counts * weights * np.array([law.scale for law in laws])).sum())
     rounding *= math.sqrt(d) / (2 * UNIT_STEPS)
     anyhow = generic_radius(laws, counts, weights, beta)
-    if round_.mechanism not in (PRIV_UNIT, CLOSEST):
+    if round_.mechanism != CLOSEST:
         c = np.array([law.signal for law in laws])
         q = float((counts * (weights * c) ** 2).sum())
         anyhow = min(anyhow, hemisphere_radius(d, q, beta))

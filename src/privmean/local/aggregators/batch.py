@@ -16,7 +16,6 @@ from privmean.local.clients.ball_randomizer import public_words
 from privmean.local.clients.closest_code import candidate_words
 from privmean.local.clients.scalar_randomizers import hybrid_share
 from privmean.local.mechanisms import (
-    BALL_BIT,
     BALLS,
     CHOSEN,
     CLOSEST,
@@ -193,14 +192,12 @@ def directions_of(batch: Batch) -> Floats:
         index = indices_of(batch)
         chosen = units(candidate_normals(batch.round, batch.nonces, index >> 1))
         return (1.0 - 2.0 * (index & 1))[:, None] * chosen
-    if batch.round.mechanism != BALL_BIT:
-        return np.ascontiguousarray(batch.payload).view("<f4").astype(np.float64)
     signs = 2.0 * batch.payload[:, :1] - 1.0
     return signs * units(public_normals(batch.round, batch.nonces))
 
 
 def bits_of(batch: Batch) -> Bytes:
-    """The bit vector of each report of a unary or subset mechanism, shape (n, items)."""
+    """The bit vector of each report of the subset mechanism, shape (n, items)."""
     return np.unpackbits(batch.payload, axis=1, bitorder="little", count=batch.round.items)
 
 

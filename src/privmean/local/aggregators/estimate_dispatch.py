@@ -13,7 +13,7 @@ from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.item_law import is_row
 from privmean.local.aggregators.item_oracles import ItemOracle, ReportOracle
 from privmean.local.aggregators.item_shares import items_estimate
-from privmean.local.aggregators.level_weights import CHOICES, MINIMAX, PUBLISHED, TESTED, UNIFORM
+from privmean.local.aggregators.level_weights import CHOICES, MINIMAX, TESTED, UNIFORM
 from privmean.local.aggregators.scalar_estimate import scalar_estimate
 from privmean.local.aggregators.tally import Tally
 from privmean.local.aggregators.vector_estimate import ball_estimate
@@ -36,9 +36,9 @@ def estimate(
         The reports.
     beta : float, optional
         Failure probability of the radius. Default: that of the round.
-    weights : {"tested", "uniform", "minimax", "published"}, default "tested"
+    weights : {"tested", "uniform", "minimax"}, default "tested"
         Weights of several levels: minimax unless Cochran's test (level 0.05) finds that levels
-        disagree, equal, minimax without a test, or as the source prints them.
+        disagree, equal, or minimax without a test.
     epsilon_cap : float, optional
         Compute weights as if no epsilon were larger, against poisoning by claimed levels.
     project : bool, default True
@@ -70,7 +70,7 @@ def estimate(
     found.value, found.radius
     """
     failure = tally.round.beta if beta is None else validate.fraction("beta", beta)
-    validate.choice("weights", weights, [*CHOICES, PUBLISHED])
+    validate.choice("weights", weights, list(CHOICES))
     if weights != TESTED:
         return _estimate(tally, failure, weights, epsilon_cap, project)
     if np.count_nonzero(tally.by_level()) < 2:  # then all weights are the same
@@ -108,7 +108,7 @@ def item_oracle(
     reports : Tally or Batch
         A tally (an item costs a pass over the rows), or the reports (a pass over the reports). The
         reports suit sketches with more rows than reports.
-    weights : {"tested", "uniform", "minimax", "published"}, default "tested"
+    weights : {"tested", "uniform", "minimax"}, default "tested"
         As for `estimate`; "tested" tests each item.
     coordinate : int, default 0
         The coordinate.

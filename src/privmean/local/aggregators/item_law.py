@@ -15,8 +15,8 @@ from privmean.local.aggregators.tally import Tally
 from privmean.local.bit_counts import bit_count
 from privmean.local.clients.item_randomizers import BLOCK, sign_block, subset_size, subset_threshold
 from privmean.local.entropy import WORD
-from privmean.local.exact_coins import flip_threshold, signal
-from privmean.local.mechanisms import HADAMARD, SKETCH, SUBSET, UNARY
+from privmean.local.exact_coins import signal
+from privmean.local.mechanisms import HADAMARD, SKETCH
 from privmean.local.round import Round
 
 
@@ -71,15 +71,8 @@ def item_law(round_: Round, level: int, epsilon: float | None = None) -> ItemLaw
     if is_row(round_):
         c = 1.0 / signal(exact)
         return ItemLaw(0.5 + 0.5 / c, 0.5 - 0.5 / c, 2 * c, row=True)
-    if round_.mechanism == SUBSET:
-        size = subset_size(exact, round_.items)
-        own = subset_threshold(exact, round_.items) / WORD
-        rare = (size - own) / (round_.items - 1)
-    elif round_.mechanism == UNARY:
-        own, rare = 0.5, flip_threshold(exact) / WORD
-    else:
-        rare = flip_threshold(exact / 2) / WORD
-        own = 1 - rare
+    own = subset_threshold(exact, round_.items) / WORD
+    rare = (subset_size(exact, round_.items) - own) / (round_.items - 1)
     return ItemLaw(own, rare, 1 / (own - rare))
 
 

@@ -17,11 +17,12 @@ from privmean.local.aggregators.estimate_fields import common_fields, levels_alo
 from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.heterogeneity_test import cochran, worst
 from privmean.local.aggregators.level_weights import FEW, Weighing, distance, freedom, unevenness
-from privmean.local.aggregators.report_validation import HONEST_LOSS
 from privmean.local.aggregators.tally import Tally
 from privmean.local.mechanisms import LARGEST_ITEMS
 from privmean.local.round import Round
 from privmean.local.simplex import project_to_simplex
+
+SLACK = 2.0**-30  # of beta: for the rounding of the search for a radius, as in 0.2
 
 
 def items_estimate(
@@ -38,7 +39,7 @@ def items_estimate(
     variances = items.weight_variances(round_, weighing.epsilons)
     honest = items.weight_variances(round_, [float(item) for item in round_.menu])
     apart = 0.0
-    share = beta / size - (0.0 if items.is_row(round_) else HONEST_LOSS / size)
+    share = beta / size - (0.0 if items.is_row(round_) else SLACK / size)
     shape = (size, round_.items)
     raw, value = np.zeros(shape), np.full(shape, 1 / round_.items)
     raw_radii, radii = np.full(shape, math.inf), np.ones(shape)
@@ -118,5 +119,5 @@ def _proved_items(
         if items.is_row(round_):
             result[j] = items.row_radius(round_, n, w, beta, items=1)
         else:
-            result[j] = items.bit_radii(round_, n, w, raw[j], beta - HONEST_LOSS, items=1)
+            result[j] = items.bit_radii(round_, n, w, raw[j], beta - SLACK, items=1)
     return result if round_.bins is not None and len(raw) > 1 else result[0]

@@ -13,12 +13,10 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
-from privmean.errors import ArgumentError
 from privmean.local.exact_coins import exact_epsilon
-from privmean.local.mechanisms import BALL, BALL_BIT, HADAMARD, LAPLACE, ONE_BIT, SKETCH
 from privmean.local.round import Round
 
-MINIMAX, UNIFORM, TESTED, PUBLISHED = "minimax", "uniform", "tested", "published"
+MINIMAX, UNIFORM, TESTED = "minimax", "uniform", "tested"
 FEW = 50  # reports of a level whose own spread is not relied upon
 CHOICES = (MINIMAX, UNIFORM, TESTED)
 BANDS = 8  # groups of levels that are compared, where a ladder has very many
@@ -29,45 +27,20 @@ def level_weights(
     variances: Floats,
     *,
     weights: str = MINIMAX,
-    published: Floats | None = None,
 ) -> tuple[Floats, float]:
     """The weight of one report of each level (sum over reports is 1), and sum w^2 v.
 
     counts: reports a level. variances: worst-case variance of a report of each level.
     "minimax": inversely to the variance, which minimizes the worst case at every epsilon.
     "uniform": every report counts the same, as it must if epsilon may depend on the value.
-    "published": in proportion to `published`.
     """
-    validate.choice("weights", weights, [MINIMAX, UNIFORM, PUBLISHED])
+    validate.choice("weights", weights, [MINIMAX, UNIFORM])
     raw = 1.0 / variances if weights == MINIMAX else np.ones(len(variances))
-    if weights == PUBLISHED:
-        assert published is not None
-        raw = published
     total = float((counts * raw).sum())
     if total <= 0:
         return np.zeros(len(variances)), float("inf")
     result = raw / total
     return result, float((counts * result**2 * variances).sum())
-
-
-def published_weights(mechanism: str, epsilons: list[float]) -> Floats:
-    """The weights that Aliakbarpour, Fallah, Roy and Stevens (2025) print, to be normalized.
-
-    Laplace (Algorithm 1) 1/(1 + 1/epsilon^2); randomized response and the sketch (2, 5)
-    tanh^2(epsilon/2), which is what "minimax" gives; the ball (4) epsilon^2. No others are there.
-    """
-    e = np.array(epsilons)
-    if mechanism == LAPLACE:
-        result: Floats = 1.0 / (1.0 + 1.0 / e**2)
-    elif mechanism in (BALL, BALL_BIT):
-        result = e**2
-    elif mechanism in (ONE_BIT, SKETCH, HADAMARD):
-        result = np.tanh(e / 2) ** 2
-    else:
-        raise ArgumentError(
-            "weights", PUBLISHED, f"are not supported for {mechanism}", 'use "minimax" or "tested"'
-        )
-    return result
 
 
 def bands(counts: Floats, variances: Floats) -> Integers:
@@ -132,24 +105,21 @@ def unevenness(counts: Floats, weights: Floats) -> float:
 
 @dataclass(frozen=True)
 class Weighing:
-    """How a round's reports are weighed: the rule, the epsilon that each level's weight is computed
-    from, and the weights of the source (for "published" alone)."""
+    """How a round's reports are weighed: the rule, and the epsilon that each level's weight is
+    computed from."""
 
     rule: str
     epsilons: list[float]
-    published: Floats | None
 
     @classmethod
     def of(cls, round_: Round, rule: str, cap: object | None, used: Sequence[int]) -> Weighing:
         """used: the levels that are looked at, by their numbers."""
         levels = capped_levels(round_, cap)
-        epsilons = [levels[k] for k in used]
-        published = published_weights(round_.mechanism, epsilons) if rule == PUBLISHED else None
-        return cls(rule, epsilons, published)
+        return cls(rule, [levels[k] for k in used])
 
     def weights(self, counts: Integers, variances: Floats) -> Floats:
         """The weight of one report of each level: see `level_weights`."""
-        return level_weights(counts, variances, weights=self.rule, published=self.published)[0]
+        return level_weights(counts, variances, weights=self.rule)[0]
 
 
 def capped_levels(round_: Round, epsilon_cap: object | None) -> list[float]:

@@ -8,13 +8,11 @@ checks: those of `reports.decode`, then "wrong round", "unknown level", "wrong l
 from __future__ import annotations
 
 import hmac
-import math
 import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -32,19 +30,12 @@ from privmean.local.aggregators.checksum import checksums
 from privmean.local.bit_counts import bit_count
 from privmean.local.clients.item_randomizers import subset_size
 from privmean.local.clients.scalar_randomizers import window
-from privmean.local.entropy import WORD
-from privmean.local.exact_coins import flip_threshold
 from privmean.local.mechanisms import (
-    BALL,
     CHOSEN,
     CLOSEST,
-    HISTOGRAM,
     HYBRID,
-    LAPLACE,
     PIECEWISE,
-    PRIV_UNIT,
     SUBSET,
-    UNARY,
 )
 from privmean.local.reports import (
     HEADER,
@@ -65,9 +56,6 @@ from privmean.local.reports import (
 )
 from privmean.local.round import Round
 
-# The chance, over a whole round, that an honest report fails a range check. Added to beta.
-HONEST_LOSS = 2.0**-30
-
 LINE = re.compile(rb"[^ \t\r\n][^\r\n]*")  # what is not empty, from its first character on
 SPELLING = 1024  # characters of a JSON line beside its payload, at most
 
@@ -76,56 +64,24 @@ class TooManyRefused(PrivmeanError):
     """A stream with more odd pieces than were allowed; nothing of it counts."""
 
 
-@lru_cache(maxsize=1024)
-def laplace_limit(round_: Round, level: int) -> int:
-    """A: the largest |grid value|; honest reports pass but for HONEST_LOSS in the round."""
-    epsilon = float(round_.menu[level])
-    noise = 2 / epsilon * math.log(2 * round_.persons / HONEST_LOSS)
-    return min(math.ceil((1 + noise) * 2.0**round_.grid_bits), 2**31 - 1)
-
-
-@lru_cache(maxsize=1024)
-def popcount_limits(round_: Round, level: int) -> tuple[int, int]:
-    """The least and the largest number of ones of an honest report."""
-    from scipy import stats
-
-    assert round_.items is not None
-    items, epsilon = round_.items, round_.menu[level]
-    if round_.mechanism == SUBSET:
-        size = subset_size(epsilon, items)
-        return size, size
-    rare = flip_threshold(epsilon if round_.mechanism == UNARY else epsilon / 2) / WORD
-    loss = HONEST_LOSS / round_.persons / 2
-    others = stats.binom(items - 1, rare)
-    return max(0, int(others.ppf(loss)) - 1), min(items, int(others.isf(loss)) + 2)
-
-
 def in_range(batch: Batch) -> Flags:
     """Whether each payload is one that an honest client of its level can send."""
     round_, payload, levels = batch.round, batch.payload, batch.levels
     name = round_.mechanism
-    if name == LAPLACE:
-        limits = np.array([laplace_limit(round_, k) for k in range(len(round_.menu))])
-        result: Flags = np.abs(int32_of(batch)) <= limits[levels]
-    elif name in (PIECEWISE, HYBRID):
+    if name in (PIECEWISE, HYBRID):
         limits = np.array([window(item).size for item in round_.menu])
         y = np.abs(int32_of(batch))
-        result = y <= limits[levels]
+        result: Flags = y <= limits[levels]
         if name == HYBRID:
             one_bit = ~piecewise_branch(round_, batch.nonces, levels)
             result[one_bit] = y[one_bit] == 1
-    elif name in (BALL, PRIV_UNIT):
-        with np.errstate(invalid="ignore", over="ignore"):  # any bytes may come, NaNs that signal
-            values = np.ascontiguousarray(payload).view("<f4").astype(np.float64)
-            result = np.abs(np.sqrt((values * values).sum(axis=1)) - 1.0) <= 1e-5
     elif name == CLOSEST:
         assert round_.candidates is not None
         result = indices_of(batch) < round_.candidates
-    elif name in (UNARY, SUBSET, HISTOGRAM):
+    elif name == SUBSET:
         assert round_.items is not None
-        ones = bit_count(payload).sum(axis=1, dtype=np.int64)
-        limits = np.array([popcount_limits(round_, k) for k in range(len(round_.menu))])
-        result = (ones >= limits[levels, 0]) & (ones <= limits[levels, 1])
+        sizes = np.array([subset_size(item, round_.items) for item in round_.menu])
+        result = bit_count(payload).sum(axis=1, dtype=np.int64) == sizes[levels]
         if round_.items % 8:
             result &= (payload[:, -1] >> (round_.items % 8)) == 0
     else:

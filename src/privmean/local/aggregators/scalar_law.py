@@ -1,4 +1,4 @@
-"""Estimates of means in [-1, 1] from one-bit, Laplace, piecewise and hybrid reports.
+"""Estimates of means in [-1, 1] from one-bit, piecewise and hybrid reports.
 
 Proofs: docs/proofs/local-scalar.md.
 """
@@ -16,11 +16,10 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.local.aggregators.batch import Batch, int32_of, piecewise_branch
 from privmean.local.aggregators.level_weights import FEW
-from privmean.local.aggregators.report_validation import HONEST_LOSS, laplace_limit
 from privmean.local.aggregators.tally import Tally, branches
 from privmean.local.clients.scalar_randomizers import Window, hybrid_share, window
 from privmean.local.exact_coins import signal
-from privmean.local.mechanisms import HYBRID, LAPLACE, ONE_BIT, PIECEWISE
+from privmean.local.mechanisms import HYBRID, ONE_BIT, PIECEWISE
 from privmean.local.round import Round
 
 
@@ -38,7 +37,6 @@ class ScalarLaw:
     variance: float
     reach: float
     jump: float
-    epsilon: float
 
     def at(self, sigma: float) -> float:
         """The largest variance of a report if the values' standard deviation is at most sigma."""
@@ -66,31 +64,25 @@ def scalar_law(round_: Round, level: int, epsilon: float | None = None) -> Scala
     """The law of a level (of another epsilon, for weights under a cap)."""
     exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
     c = 1.0 / signal(exact)
-    bit = ScalarLaw((c,), c * c, c * c, c, 2 * c, float(exact))
+    bit = ScalarLaw((c,), c * c, c * c, c, 2 * c)
     if round_.mechanism == ONE_BIT:
         return bit
-    if round_.mechanism == LAPLACE:
-        step = 2.0**-round_.grid_bits
-        decay = float(exact) * step / 2  # q = e^-decay
-        noise = 2 * step**2 * math.exp(-decay) / math.expm1(-decay) ** 2 + step**2 / 4
-        reach = laplace_limit(round_, level) * step
-        return ScalarLaw((step,), noise, noise + 1, reach, 2 + 2 / float(exact), float(exact))
     law = window(exact)
     most = max(window_variance(law, 1.0), window_variance(law, 0.0))
     slack = law.unit**2 / 4  # the rounding between the points that were looked at
     noise, reach = most + slack, law.largest
-    piecewise = ScalarLaw((law.unit,), noise, noise + 1, reach, 2 * reach, float(exact))
+    piecewise = ScalarLaw((law.unit,), noise, noise + 1, reach, 2 * reach)
     if round_.mechanism == PIECEWISE:
         return piecewise
     assert round_.mechanism == HYBRID
     share = hybrid_share(exact) / 2**32
     if share == 0:
-        return ScalarLaw((c, law.unit), c * c, c * c, c, 2 * c, float(exact))
+        return ScalarLaw((c, law.unit), c * c, c * c, c, 2 * c)
     at_zero = share * window_variance(law, 0.0) + (1 - share) * c * c
     at_one = share * window_variance(law, 1.0) + (1 - share) * (c * c - 1)
     noise = max(at_zero, at_one) + slack
     reach = max(c, law.largest)
-    return ScalarLaw((c, law.unit), noise, noise + 1, reach, 2 * reach, float(exact))
+    return ScalarLaw((c, law.unit), noise, noise + 1, reach, 2 * reach)
 
 
 def level_sums(
@@ -175,43 +167,10 @@ def bennett(counts: Floats, steps: Floats, variances: Floats, beta: float) -> fl
         a = lam * m
         return (float((n * v / m**2 * (np.expm1(a) - a)).sum()) + constant) / lam
 
-    return _smallest(bound)
+    return smallest(bound)
 
 
-def laplace_chernoff(
-    counts: Floats,
-    weights: Floats,
-    epsilons: list[float],
-    grid_bits: int,
-    beta: float,
-    sigma: float = 1.0,
-) -> float:
-    """Discrete Laplace reports: the Chernoff bound, minimized over its one parameter.
-
-    sigma: the values' standard deviation is at most this (1: any values).
-    """
-    step = 2.0**-grid_bits
-    used = counts > 0
-    n, w = counts[used], weights[used]
-    decay = np.array(epsilons)[used] * step / 2
-    spread = min(sigma * sigma + step * step / 4, 1.0)  # with the rounding to the grid
-    constant = math.log(2 / beta)
-
-    def bound(share: float) -> float:
-        lam = share * float((decay / (w * step)).min())
-        a = lam * w * step
-        # ln[(1-q)^2 / ((1 - q e^a)(1 - q e^-a))] with q = e^-decay
-        logs = 2 * np.log(-np.expm1(-decay)) - np.log(-np.expm1(a - decay))
-        logs -= np.log(-np.expm1(-a - decay))
-        # of the values: Hoeffding's lemma, or Bennett's bound for their variance
-        b = np.minimum(2 * lam * w, 600.0)
-        logs += np.minimum((lam * w) ** 2 / 2, spread * (np.expm1(b) - b) / 4)
-        return (float((n * logs).sum()) + constant) / lam
-
-    return _smallest(bound)
-
-
-def _smallest(function: Callable[[float], float]) -> float:
+def smallest(function: Callable[[float], float]) -> float:
     """The least value on (0, 1) by golden section on the log scale; any point is a valid bound."""
     ratio = (math.sqrt(5) - 1) / 2
     low, high = -20.0, 20.0  # logit scale
@@ -243,11 +202,6 @@ def radius(
     """
     if round_.mechanism == ONE_BIT:
         return hoeffding(counts, weights, laws, beta)
-    if round_.mechanism == LAPLACE:
-        epsilons = [law.epsilon for law in laws]
-        return laplace_chernoff(
-            counts, weights, epsilons, round_.grid_bits, beta - HONEST_LOSS, sigma
-        )
     steps = weights * np.array([law.reach + 1 for law in laws])
     variances = weights**2 * np.array([law.at(sigma) for law in laws])
     return bennett(counts, steps, variances, beta)

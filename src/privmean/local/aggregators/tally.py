@@ -17,7 +17,7 @@ import numpy as np
 
 from privmean.array_types import Integers
 from privmean.errors import PrivmeanError
-from privmean.local.mechanisms import CLOSEST, HYBRID, PRIV_UNIT
+from privmean.local.mechanisms import CLOSEST, HYBRID
 from privmean.local.round import Round
 from privmean.strict_json import parsed
 
@@ -31,8 +31,8 @@ def branches(round_: Round) -> int:
 
 
 def squared(round_: Round) -> bool:
-    """Whether second moments are kept: what caps of a ball vary by depends on the data."""
-    return round_.mechanism in (PRIV_UNIT, CLOSEST)
+    """Whether second moments are kept: how candidates vary depends on the data."""
+    return round_.mechanism == CLOSEST
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Tally:
     secure : bool
         False after a simulated report.
     moments : array (cells, width), optional
-        Sums of squares per coordinate, for caps of a ball.
+        Sums of squares per coordinate, for candidates.
     """
 
     round: Round

@@ -67,9 +67,6 @@ def ball_estimate(tally: Tally, beta: float, weights: str, cap: object | None) -
         unseen=round_.radius * apart * test.reach,
         freedom=freedom(n, parts.max(axis=1)),
         trivial=trivial,
-        notes=("PrivUnit is idealised: its caps use floating-point numbers",)
-        if round_.caps
-        else (),
         proved=partial(_proved_ball, round_, laws, n, w),
         **common_fields(tally, beta, weights),
     )

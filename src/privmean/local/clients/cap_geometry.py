@@ -1,19 +1,14 @@
-"""The geometry of PrivUnit: the size of a spherical cap, its best height, draws of the height.
+"""The geometry of a spherical cap: its size, and its best height.
 
-U is uniform on the unit sphere of d dimensions; (1 + U_1)/2 has the Beta law with both parameters
-(d-1)/2. Pure Python.
+A report in a cap around the pole (PrivUnit, Bhowmick et al. 2018) is what the reports of more and
+more candidates come near to. U is uniform on the unit sphere of d dimensions; (1 + U_1)/2 has the
+Beta law with both parameters (d-1)/2. Pure Python.
 """
 
 from __future__ import annotations
 
 import math
-import random
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
-
-from privmean.local.entropy import WORD
-from privmean.local.exact_coins import odds_threshold
 
 
 def mean_height(dimension: int) -> float:
@@ -77,50 +72,3 @@ def best_cap(epsilon: float, dimension: int) -> float:
             high = second
     best = round((low + high) / 2, 6)
     return best if shrinkage(epsilon, best, dimension) > shrinkage(epsilon, 0.0, dimension) else 0.0
-
-
-@dataclass(frozen=True)
-class CapLaw:
-    """The height of a PrivUnit report above its pole: inside the cap iff word < threshold."""
-
-    dimension: int
-    cap: float
-    threshold: int
-
-    def inside(self, generator: random.Random) -> float:
-        """U_1 given U_1 >= cap, by rejection under the tangent of its log density."""
-        power = (self.dimension - 3) / 2
-        if self.dimension == 2:
-            return math.cos(generator.random() * math.acos(self.cap))
-        if power * self.cap < 0.5:
-            while True:
-                height = self.cap + (1.0 - self.cap) * generator.random()
-                bound = (1.0 - self.cap**2) ** power
-                if generator.random() * bound <= (1.0 - height * height) ** power:
-                    return height
-        rate = 2 * power * self.cap / (1.0 - self.cap**2)
-        while True:
-            step = generator.expovariate(rate)
-            height = self.cap + step
-            if height >= 1.0:
-                continue
-            gain = power * (math.log1p(-height * height) - math.log1p(-(self.cap**2)))
-            if math.log(1.0 - generator.random()) <= gain + rate * step:
-                return height
-
-    def outside(self, generator: random.Random) -> float:
-        """U_1 given U_1 < cap."""
-        while True:
-            first = generator.gauss(0.0, 1.0)
-            others = generator.gammavariate((self.dimension - 1) / 2, 2.0)
-            height = first / math.sqrt(first * first + others)
-            if height < self.cap:
-                return height
-
-
-@lru_cache(maxsize=1024)
-def cap_law(epsilon: Fraction, cap: float, dimension: int) -> CapLaw:
-    """The law at this level: p/(1-p) = e^epsilon q/(1-q), for any cap a server may name."""
-    q = Fraction(cap_share(cap, dimension))
-    threshold = odds_threshold(epsilon, q.numerator, q.denominator - q.numerator)
-    return CapLaw(dimension, cap, min(threshold, WORD))

@@ -103,9 +103,8 @@ def randomize(
     Privacy
     -------
     The unit is this report, with all records behind it. The distribution of the bytes changes by a
-    factor of at most e^epsilon between any two values. That is exact, except for PrivUnit. Public
-    are the round, level, nonce and design point, and that a report was sent. Each call costs
-    epsilon again: see `Client`.
+    factor of at most e^epsilon between any two values, exactly. Public are the round, level, nonce
+    and design point, and that a report was sent. Each call costs epsilon again: see `Client`.
 
     Examples
     --------

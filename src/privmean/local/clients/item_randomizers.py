@@ -1,4 +1,4 @@
-"""Randomizers of an item: Hadamard rows, a sketch of signs, sets of items, unary encodings.
+"""Randomizers of an item: Hadamard rows, a sketch of signs, sets of items.
 
 Proofs: docs/proofs/local-items.md.
 """
@@ -13,7 +13,7 @@ from functools import lru_cache
 from privmean.local.clients.coerce_value import item
 from privmean.local.entropy import WORD, Entropy, below
 from privmean.local.exact_coins import flip_threshold, odds_threshold
-from privmean.local.mechanisms import CHOSEN, HADAMARD, HISTOGRAM, SKETCH, SUBSET, UNARY
+from privmean.local.mechanisms import CHOSEN, HADAMARD, SKETCH, SUBSET
 from privmean.local.round import Round
 
 PERSON = b"hldp-jl-v1"
@@ -64,25 +64,6 @@ def pack(bits: list[bool]) -> bytes:
     return bytes(result)
 
 
-def unary(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
-    """Optimized unary encoding (Wang et al. 2017): own bit with 1/2, others with 1/(e^eps + 1).
-
-    A null sends the zero vector through the same coins.
-    """
-    assert round_.items is not None
-    v = item(round_, value, nonce)
-    rare = flip_threshold(round_.menu[level])
-    return pack([entropy.word() < (WORD // 2 if k == v else rare) for k in range(round_.items)])
-
-
-def histogram(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
-    """Every bit of the one-hot vector by randomized response at epsilon/2 (two bits differ)."""
-    assert round_.items is not None
-    v = item(round_, value, nonce)
-    flip = flip_threshold(round_.menu[level] / 2)
-    return pack([(k == v) ^ (entropy.word() < flip) for k in range(round_.items)])
-
-
 @lru_cache(maxsize=1024)
 def subset_size(epsilon: Fraction, items: int) -> int:
     """k = d/(e^epsilon + 1), at least 1 (then it is k-ary randomized response)."""
@@ -124,7 +105,5 @@ def subset(round_: Round, level: int, value: object, nonce: bytes, entropy: Entr
 RANDOMIZERS = {
     SKETCH: row_bit,
     HADAMARD: row_bit,
-    UNARY: unary,
     SUBSET: subset,
-    HISTOGRAM: histogram,
 }

@@ -1,4 +1,4 @@
-"""Randomizers of one number in [-1, 1]: one bit, discrete Laplace, piecewise, hybrid.
+"""Randomizers of one number in [-1, 1]: one bit, piecewise, hybrid.
 
 Proofs: docs/proofs/local-scalar.md.
 """
@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from privmean.local.clients.coerce_value import unit_value
-from privmean.local.clients.laplace_draw import noise_law, noisy
 from privmean.local.entropy import WORD, Entropy, below
 from privmean.local.exact_coins import (
     chance_threshold,
@@ -20,7 +19,7 @@ from privmean.local.exact_coins import (
     flip_threshold,
     odds_threshold,
 )
-from privmean.local.mechanisms import HYBRID, LAPLACE, ONE_BIT, PIECEWISE
+from privmean.local.mechanisms import HYBRID, ONE_BIT, PIECEWISE
 from privmean.local.round import Round
 
 INT32 = struct.Struct("<i")
@@ -44,24 +43,10 @@ def one_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Ent
     return b"\x01" if entropy.word() < bit_threshold(round_.menu[level], x) else b"\x00"
 
 
-def laplace_scale(round_: Round, epsilon: Fraction) -> Fraction:
-    """Noise scale in grid steps: the range [-1, 1] is 2^(grid_bits+1) steps wide."""
-    return Fraction(2 ** (round_.grid_bits + 1)) / epsilon
-
-
 def grid_point(position: float, word: int) -> int:
     """Unbiased rounding of a real position to an integer."""
     low = math.floor(position)
     return low + (word < chance_threshold(position - low))
-
-
-def laplace(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
-    """Discrete Laplace noise on a grid of 2^-grid_bits, the value rounded without bias."""
-    steps = 2**round_.grid_bits
-    x = unit_value(round_, value, nonce)
-    y = grid_point(x * steps, entropy.word())
-    law = noise_law(laplace_scale(round_, round_.menu[level]), steps)
-    return INT32.pack(noisy(law, y, entropy))
 
 
 @dataclass(frozen=True)
@@ -150,4 +135,4 @@ def hybrid(round_: Round, level: int, value: object, nonce: bytes, entropy: Entr
     return INT32.pack(1 if bit else -1)
 
 
-RANDOMIZERS = {ONE_BIT: one_bit, LAPLACE: laplace, PIECEWISE: piecewise, HYBRID: hybrid}
+RANDOMIZERS = {ONE_BIT: one_bit, PIECEWISE: piecewise, HYBRID: hybrid}

@@ -16,12 +16,12 @@ from privmean.array_types import Bytes, Floats, Words
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.batch import Batch, add
 from privmean.local.aggregators.tally import Tally
-from privmean.local.mechanisms import BALLS, HADAMARD, SCALARS, SKETCH, SUBSET
+from privmean.local.mechanisms import BALLS, HADAMARD, SCALARS, SKETCH
 from privmean.local.reports import POINT
 from privmean.local.round import Round
 from privmean.local.vectorized.ball_vectorized import ball_payload
 from privmean.local.vectorized.coins_vectorized import Levels
-from privmean.local.vectorized.items_vectorized import row_payload, subset_payload, unary_payload
+from privmean.local.vectorized.items_vectorized import row_payload, subset_payload
 from privmean.local.vectorized.scalar_vectorized import scalar_payload
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
@@ -34,9 +34,7 @@ def _payload(round_: Round, values: object, levels: Levels, nonces: Words, noise
         return ball_payload(round_, values, levels, nonces, noise)
     if round_.mechanism in (SKETCH, HADAMARD):
         return row_payload(round_, values, levels, nonces, noise)
-    if round_.mechanism == SUBSET:
-        return subset_payload(round_, values, levels, nonces, noise)
-    return unary_payload(round_, values, levels, nonces, noise)
+    return subset_payload(round_, values, levels, nonces, noise)
 
 
 def _allowed(epsilon: object) -> Floats:

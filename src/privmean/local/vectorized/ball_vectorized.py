@@ -5,15 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from privmean.array_types import Bytes, Floats, Integers, Words
-from privmean.local.aggregators.batch import candidate_normals, normals_from, public_normals, units
+from privmean.local.aggregators.batch import candidate_normals, public_normals, units
 from privmean.local.clients.closest_code import set_threshold
-from privmean.local.entropy import WORD
 from privmean.local.exact_coins import flip_threshold
-from privmean.local.mechanisms import (
-    BALL_BIT,
-    CLOSEST,
-    PRIV_UNIT,
-)
+from privmean.local.mechanisms import CLOSEST
 from privmean.local.round import Round
 from privmean.local.vectorized.coerce_values import table_of
 from privmean.local.vectorized.coins_vectorized import (
@@ -22,12 +17,6 @@ from privmean.local.vectorized.coins_vectorized import (
     by_level,
 )
 from privmean.noise.noise_source import Noise
-
-
-def as_float32(vectors: Floats) -> Bytes:
-    """The bytes of unit vectors on the wire."""
-    result: Bytes = vectors.astype("<f4").view(np.uint8).reshape(len(vectors), -1)
-    return result
 
 
 def _poles(round_: Round, values: object, number: int, noise: Noise) -> Floats:
@@ -56,49 +45,13 @@ def _poles(round_: Round, values: object, number: int, noise: Noise) -> Floats:
 def ball_payload(
     round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise
 ) -> Bytes:
-    assert round_.dimension is not None
-    number, size = len(levels), round_.dimension
-    poles = _poles(round_, values, number, noise)
+    poles = _poles(round_, values, len(levels), noise)
     if round_.mechanism == CLOSEST:
         return _closest(round_, poles, levels, nonces, noise)
-    if round_.mechanism == BALL_BIT:
-        u = public_normals(round_, nonces)
-    else:
-        words = noise.bits64(number * (size + size % 2)).reshape(number, -1)
-        u = units(normals_from(words)[:, :size])
-    if round_.mechanism == PRIV_UNIT:
-        return _priv_unit(round_, poles, u, levels, noise)
-    side = (u * poles).sum(axis=1) >= 0
-    sign = side ^ (noise.bits64(number) < by_level(round_, flip_threshold, levels, np.uint64))
-    if round_.mechanism == BALL_BIT:
-        bits: Bytes = sign.astype(np.uint8).reshape(-1, 1)
-        return bits
-    signed: Floats = np.where(sign[:, None], u, -u)
-    return as_float32(signed)
-
-
-def _priv_unit(round_: Round, poles: Floats, u: Floats, levels: Levels, noise: Noise) -> Bytes:
-    """Idealised, like its scalar twin: heights by the inverse of the Beta distribution function."""
-    from scipy import stats
-
-    from privmean.local.clients.cap_geometry import cap_law, cap_share
-
-    assert round_.dimension is not None
-    a = (round_.dimension - 1) / 2
-    uniform = ((noise.bits64(len(levels)) >> np.uint64(11)) + 0.5) * 2.0**-53
-    height = np.empty(len(levels))
-    for k, epsilon in enumerate(round_.menu):
-        mine = levels == k
-        law = cap_law(epsilon, round_.caps[k], round_.dimension)
-        q = cap_share(law.cap, round_.dimension)
-        draw = noise.bits64(int(mine.sum()))
-        inside = draw < np.uint64(min(law.threshold, WORD - 1))
-        tail = np.where(inside, q * uniform[mine], q + (1 - q) * uniform[mine])
-        height[mine] = 2.0 * stats.beta.isf(tail, a, a) - 1.0
-    across = units(u - (u * poles).sum(axis=1, keepdims=True) * poles)
-    rest = np.sqrt(np.maximum(0.0, 1.0 - height * height))
-    z = units(height[:, None] * poles + rest[:, None] * across)
-    return as_float32(z)
+    side = (public_normals(round_, nonces) * poles).sum(axis=1) >= 0
+    sign = side ^ (noise.bits64(len(levels)) < by_level(round_, flip_threshold, levels, np.uint64))
+    bits: Bytes = sign.astype(np.uint8).reshape(-1, 1)
+    return bits
 
 
 def _closest(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise: Noise) -> Bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmean.array_types import Flags, Integers
+from privmean.array_types import Integers
 from privmean.local.entropy import WORD
 from privmean.local.round import Round
 from privmean.noise.noise_source import Noise
@@ -37,23 +37,6 @@ def below_many(noise: Noise, size: int, bound: int) -> Integers:
         again = np.flatnonzero(words * wide < np.uint64(WORD % bound))
     if len(again):
         result[again] = below_many(noise, len(again), bound)
-    return result
-
-
-def rare_coins(noise: Noise, shape: tuple[int, int], thresholds: object) -> Flags:
-    """Coins with P(True) = threshold/2^64 a row, exactly, at about nine bits of entropy a coin.
-
-    A uniform word is compared with the threshold byte by byte; only where the first bytes are
-    equal (one case in 256) are the other seven drawn.
-    """
-    size = shape[0] * shape[1]
-    first = noise.bits64((size + 7) // 8).view(np.uint8)[:size].reshape(shape)
-    limits = np.broadcast_to(np.asarray(thresholds, dtype=np.uint64).reshape(-1, 1), (shape[0], 1))
-    top = (limits >> np.uint64(56)).astype(np.uint8)
-    result: Flags = first < top
-    rows, columns = np.nonzero(first == top)
-    rest = noise.bits64(len(rows)) >> np.uint64(8)
-    result[rows, columns] = rest < (limits[rows, 0] & np.uint64(2**56 - 1))
     return result
 
 

@@ -10,11 +10,7 @@ from privmean.local.aggregators.item_law import sketch_signs
 from privmean.local.bit_counts import bit_count
 from privmean.local.clients.item_randomizers import subset_size, subset_threshold
 from privmean.local.exact_coins import flip_threshold
-from privmean.local.mechanisms import (
-    CHOSEN,
-    HADAMARD,
-    UNARY,
-)
+from privmean.local.mechanisms import CHOSEN, HADAMARD
 from privmean.local.round import Round
 from privmean.local.vectorized.coerce_values import item_indices
 from privmean.local.vectorized.coins_vectorized import (
@@ -23,7 +19,6 @@ from privmean.local.vectorized.coins_vectorized import (
     below_each,
     below_many,
     by_level,
-    rare_coins,
 )
 from privmean.noise.noise_source import Noise
 
@@ -50,24 +45,6 @@ def row_payload(
     if null.any():
         bit = np.where(null, words < HALF, bit)
     return np.concatenate([head, bit.astype(np.uint8).reshape(-1, 1)], axis=1)
-
-
-def unary_payload(
-    round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise
-) -> Bytes:
-    assert round_.items is not None
-    items = item_indices(round_, values, nonces)
-    number = len(levels)
-    own = np.flatnonzero(items >= 0)
-    if round_.mechanism == UNARY:
-        rare = by_level(round_, flip_threshold, levels, np.uint64)
-        bits = rare_coins(noise, (number, round_.items), rare)
-        bits[own, items[own]] = noise.bits64(len(own)) < HALF
-    else:
-        rare = by_level(round_, lambda e: flip_threshold(e / 2), levels, np.uint64)
-        bits = rare_coins(noise, (number, round_.items), rare)
-        bits[own, items[own]] ^= True
-    return np.packbits(bits, axis=1, bitorder="little")
 
 
 def subset_payload(

@@ -6,14 +6,10 @@ import numpy as np
 
 from privmean.array_types import Bytes, Flags, Floats, Integers, Words
 from privmean.local.aggregators.batch import piecewise_branch
-from privmean.local.clients.scalar_randomizers import laplace_scale, window
+from privmean.local.clients.scalar_randomizers import window
 from privmean.local.entropy import WORD
 from privmean.local.exact_coins import flip_threshold, signal
-from privmean.local.mechanisms import (
-    LAPLACE,
-    ONE_BIT,
-    PIECEWISE,
-)
+from privmean.local.mechanisms import ONE_BIT, PIECEWISE
 from privmean.local.round import Round
 from privmean.local.vectorized.coerce_values import unit_values
 from privmean.local.vectorized.coins_vectorized import Levels, below_many, by_level
@@ -41,15 +37,6 @@ def _grid_points(position: Floats, noise: Noise) -> Integers:
     return low.astype(np.int64) + up
 
 
-def _laplace(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Integers:
-    y = _grid_points(x * 2.0**round_.grid_bits, noise)
-    for k, epsilon in enumerate(round_.menu):
-        mine = np.flatnonzero(levels == k)
-        if len(mine):
-            y[mine] += noise.laplace(len(mine), laplace_scale(round_, epsilon))
-    return np.clip(y, -(2**31 - 1), 2**31 - 1)
-
-
 def _piecewise(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Integers:
     y = np.zeros(len(x), dtype=np.int64)
     for k, epsilon in enumerate(round_.menu):
@@ -73,8 +60,6 @@ def scalar_payload(
     x = unit_values(round_, values, nonces)
     if round_.mechanism == ONE_BIT:
         return _one_bit(round_, x, levels, noise).astype(np.uint8).reshape(-1, 1)
-    if round_.mechanism == LAPLACE:
-        return _pack_int32(_laplace(round_, x, levels, noise))
     if round_.mechanism == PIECEWISE:
         return _pack_int32(_piecewise(round_, x, levels, noise))
     branch = piecewise_branch(round_, nonces, levels)

@@ -1,0 +1,432 @@
+"""Local reports of people with an epsilon each, as published, for study and comparison.
+
+Aliakbarpour, Fallah, Roy and Stevens, "High-Probability Bounds For Heterogeneous Local Differential
+Privacy" (2025): Algorithm 1 (Laplace), 2 (randomized response), 3 and 4 (a vector in a ball), 5 (a
+sketch of items). And the two rounds of Roth and Avella-Medina, "Differential Privacy with Dependent
+Data" (2025), Algorithms 6 to 9, which every client answers. The means of numbers, vectors and items
+that `privmean.local` chooses have the same guarantee and a smaller error.
+
+Each person's client draws its own report with exact coins. The server's weights are the printed
+ones. Corrections, named where they are made:
+
+1. Laplace noise is discrete and exact, on a grid: differences of doubles would reveal values.
+2. The reports of a ball are half as long as printed, else they estimate twice the mean.
+3. The zero vector has a direction, as every vector has: printed, it has none.
+4. The sketch has about 4 S rows, S the effective number of people: printed, about S^2.
+5. Radii have constants, and ln(2/beta) where ln(1/beta) is printed, which cannot hold.
+6. Two rounds pass their budget on once: printed, half of the votes' budget is never used. The end
+   bins take what lies outside, so that every client votes for exactly one bin.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.array_types import Floats
+from privmean.errors import ArgumentError
+from privmean.local.aggregators.aggregator import Aggregator
+from privmean.local.aggregators.ball_law import ball_law
+from privmean.local.aggregators.ball_law import radius as ball_radius
+from privmean.local.aggregators.scalar_law import smallest
+from privmean.local.clients.ball_randomizer import noisy_side, pole, unit
+from privmean.local.clients.client import randomize
+from privmean.local.clients.coerce_value import item, unit_value
+from privmean.local.clients.scalar_randomizers import grid_point
+from privmean.local.entropy import WORD, Entropy, SystemEntropy, normals
+from privmean.local.exact_coins import exact_epsilon, flip_threshold, signal
+from privmean.local.mechanisms import BALL_BIT, ONE_BIT, SKETCH, SUBSET
+from privmean.local.round import Round
+from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
+from privmean.noise.decimal_context import plain_context
+
+PRINTED, MINIMAX, UNIFORM = "printed", "minimax", "uniform"
+WEIGHTS = (PRINTED, MINIMAX, UNIFORM)
+NONE = bytes(16)  # a nonce: these reports are not sent
+SEED = bytes(32)
+
+
+@dataclass(frozen=True)
+class LocalEstimate:
+    """An estimate from one private report of each person, or two.
+
+    value: with probability 1 - beta its error is at most `radius`, in `norm`, if people are
+    independent and their epsilon does not depend on their value. raw: before clipping or
+    projection. people: how many people spent which epsilon. secure: False for simulated coins.
+
+    Guarantees: all reports of a person are epsilon-DP for that person's value, at the person's own
+    epsilon and for any value. The values of epsilon, and that a report was sent, are public.
+    """
+
+    value: Floats
+    radius: float
+    norm: str
+    beta: float
+    raw: Floats
+    people: Mapping[float, int]
+    secure: bool
+
+
+@dataclass(frozen=True)
+class _People:
+    """Values and epsilons of people, and the coins of their clients."""
+
+    values: Sequence[Any]
+    epsilons: tuple[Fraction, ...]
+    entropy: Entropy
+
+    @classmethod
+    def of(cls, values: Collection[Any], epsilon: object, entropy: Entropy | None) -> _People:
+        several = isinstance(epsilon, Sequence | np.ndarray) and not isinstance(epsilon, str)
+        given = list(epsilon) if several else [epsilon] * len(values)  # type: ignore[call-overload]
+        if len(given) != len(values) or not given:
+            raise ArgumentError("epsilon", len(given), "must match the values", "give one each")
+        own = {item: exact_epsilon("epsilon", _plain(item)) for item in set(given)}
+        return cls(list(values), tuple(own[item] for item in given), entropy or SystemEntropy())
+
+    @property
+    def menu(self) -> list[Fraction]:
+        return sorted(set(self.epsilons))
+
+    def reports(self, randomizer: Callable[[Any, Fraction, Entropy], Any]) -> list[Any]:
+        return [
+            randomizer(value, epsilon, self.entropy)
+            for value, epsilon in zip(self.values, self.epsilons, strict=True)
+        ]
+
+    def each(self, rule: Callable[[Fraction], float]) -> Floats:
+        """A number of each person's epsilon."""
+        known = {epsilon: rule(epsilon) for epsilon in self.menu}
+        return np.array([known[epsilon] for epsilon in self.epsilons])
+
+    def halved(self) -> _People:
+        return replace(self, epsilons=tuple(epsilon / 2 for epsilon in self.epsilons))
+
+    def told(self, **found: Any) -> LocalEstimate:
+        counts = Counter(float(epsilon) for epsilon in sorted(self.epsilons))
+        return LocalEstimate(people=dict(counts), secure=self.entropy.secure, **found)
+
+
+def _plain(value: object) -> object:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _weights(
+    people: _People, name: str, rules: Mapping[str, Callable[[Fraction], float]]
+) -> Floats:
+    validate.choice("weights", name, WEIGHTS)
+    raw = people.each({UNIFORM: lambda _: 1.0, **rules}[name])
+    result: Floats = raw / raw.sum()
+    return result
+
+
+# --- Algorithm 1: Laplace -------------------------------------------------------------------------
+
+GRID = 2**12  # steps of the grid in a unit of [-1, 1]
+BITS = 256  # of the uniform number behind a draw
+GUARD = 384  # of the products that it is compared with
+REACH = 60  # noise beyond so many scales is cut with the report: less than 1e-26 of all
+SENTINEL = 1 << 10
+SHAVED = Fraction(2**64 - 1, 2**64)  # of epsilon: pays for the rounding of the thresholds
+_CONTEXT = plain_context(220)
+
+
+@dataclass(frozen=True)
+class NoiseLaw:
+    """P(|noise| >= j) is about 2 q^j/(1 + q) with q = e^(-1/scale).
+
+    first: 2/(1 + q) and powers: q^(2^i), i falling to 0, all times 2^GUARD. limit: reports are
+    clamped to +-limit, on the grid.
+    """
+
+    first: int
+    powers: tuple[int, ...]
+    limit: int
+
+
+def _fixed(value: decimal.Decimal) -> int:
+    scaled = _CONTEXT.multiply(value, decimal.Decimal(2**GUARD))
+    return int(scaled.to_integral_value(decimal.ROUND_FLOOR, _CONTEXT))
+
+
+@lru_cache(maxsize=1024)
+def noise_law(scale: Fraction, steps: int) -> NoiseLaw:
+    """The law for values of -steps..steps; scale: in steps of the grid, 2 steps/epsilon."""
+    rate = SHAVED / scale
+    number = decimal.Decimal(rate.numerator)
+    exponent = _CONTEXT.divide(number, decimal.Decimal(rate.denominator))
+    limit = min(2**31 - 1, -(-REACH * scale.numerator // scale.denominator) + steps)
+    digits = (limit + steps).bit_length()
+    powers = tuple(
+        _fixed(_CONTEXT.exp(_CONTEXT.multiply(exponent, decimal.Decimal(-(2**i)))))
+        for i in reversed(range(digits))
+    )
+    whole = _CONTEXT.add(1, _CONTEXT.exp(_CONTEXT.minus(exponent)))  # never the caller's context
+    return NoiseLaw(_fixed(_CONTEXT.divide(decimal.Decimal(2), whole)), powers, limit)
+
+
+def magnitude(law: NoiseLaw, uniform: int) -> int:
+    """The largest j with uniform < 2^BITS P(|noise| >= j): one product and one comparison per
+    binary digit, whatever they say."""
+    top = 1 << GUARD
+    wanted = (uniform << (GUARD - BITS)) + top
+    product, size = law.first + top, SENTINEL  # never short numbers, which are multiplied faster
+    for power in law.powers:
+        next_ = (product * power >> GUARD) + top - power
+        hit = wanted < next_
+        product = (product, next_)[hit]
+        size = 2 * size + hit
+    return size - (SENTINEL << len(law.powers))
+
+
+def noisy(law: NoiseLaw, point: int, entropy: Entropy) -> int:
+    """point + noise, clamped to +-limit. Five words of entropy."""
+    uniform = int.from_bytes(entropy.bytes(BITS // 8), "little")
+    size = magnitude(law, uniform)
+    sign = 1 - 2 * (entropy.word() < WORD // 2)
+    return min(max(point + sign * size, -law.limit), law.limit)
+
+
+def laplace_report(round_: Round, value: object, epsilon: Fraction, entropy: Entropy) -> float:
+    """Algorithm 1, the client: the value in [-1, 1] and Laplace noise of scale 2/epsilon.
+
+    Correction 1: the value is rounded to a grid without bias, and the noise is discrete.
+    """
+    point = grid_point(unit_value(round_, value, NONE) * GRID, entropy.word())
+    return noisy(noise_law(Fraction(2 * GRID) / epsilon, GRID), point, entropy) / GRID
+
+
+def laplace_radius(epsilons: Floats, weights: Floats, beta: float) -> float:
+    """Chernoff's bound of the weighted mean's error, minimized over its one parameter."""
+    step = 1 / GRID
+    decay = epsilons * step / 2
+    constant = math.log(2 / beta)
+
+    def bound(share: float) -> float:
+        lam = share * float((decay / (weights * step)).min())
+        a = lam * weights * step
+        # ln[(1-q)^2 / ((1 - q e^a)(1 - q e^-a))] with q = e^-decay; of the values Hoeffding's lemma
+        logs = 2 * np.log(-np.expm1(-decay)) - np.log(-np.expm1(a - decay))
+        logs += (lam * weights) ** 2 / 2 - np.log(-np.expm1(-a - decay))
+        return (float(logs.sum()) + constant) / lam
+
+    return smallest(bound)
+
+
+def laplace_mean(
+    values: Collection[Any],
+    lower: float,
+    upper: float,
+    *,
+    epsilon: object,
+    weights: str = PRINTED,
+    beta: float = 0.05,
+    entropy: Entropy | None = None,
+) -> LocalEstimate:
+    """Algorithm 1: the mean of bounded numbers from Laplace reports.
+
+    epsilon: one number, or one per person. weights: "printed" is 1/(1 + 1/epsilon^2), "minimax"
+    1/(1 + 8/epsilon^2). entropy: SimulatedEntropy for tests alone.
+    """
+    people = _People.of(values, epsilon, entropy)
+    round_ = mean_round(
+        lower, upper, epsilon=people.menu, persons=len(values), mechanism=ONE_BIT, seed=SEED
+    )
+    rules = {PRINTED: lambda e: 1 / (1 + 1 / float(e) ** 2),
+             MINIMAX: lambda e: 1 / (1 + 8 / float(e) ** 2)}  # fmt: skip
+    w = _weights(people, weights, rules)
+    reports = people.reports(lambda value, e, coins: laplace_report(round_, value, e, coins))
+    mean = float(w @ np.array(reports))
+    radius = laplace_radius(people.each(float), w, validate.fraction("beta", beta))
+    middle, half = (round_.lower[0] + round_.upper[0]) / 2, (round_.upper[0] - round_.lower[0]) / 2
+    # printed: nothing is said where the radius is trivial. Correction 5: ln(2/beta) in the radius
+    value = 0.0 if radius >= 1 else min(max(mean, -1.0), 1.0)
+    return people.told(
+        value=np.array([middle + half * value]),
+        radius=half * min(radius, 1.0),
+        norm="absolute",
+        beta=beta,
+        raw=np.array([middle + half * mean]),
+    )
+
+
+# --- Algorithm 2: randomized response -------------------------------------------------------------
+
+
+def randomized_response_mean(
+    values: Collection[Any],
+    lower: float,
+    upper: float,
+    *,
+    epsilon: object,
+    beta: float = 0.05,
+    entropy: Entropy | None = None,
+) -> LocalEstimate:
+    """Algorithm 2: the mean of numbers that are `lower` or `upper`, from one bit per person.
+
+    Numbers between the two are rounded to one of them without bias. The printed weights,
+    tanh^2(epsilon/2), are minimax.
+    """
+    people = _People.of(values, epsilon, entropy)
+    round_ = mean_round(
+        lower, upper, epsilon=people.menu, persons=len(values), mechanism=ONE_BIT, beta=beta
+    )
+    return _counted(people, round_)
+
+
+# --- Algorithms 3 and 4: a vector in a ball -------------------------------------------------------
+
+
+def ball_report(round_: Round, value: object, epsilon: Fraction, entropy: Entropy) -> list[float]:
+    """Algorithm 3, the client: a direction, on the vector's side with odds e^epsilon.
+
+    The law of the direction does not depend on the vector, and its sign is an exact coin: so the
+    guarantee holds for floating-point directions too. Correction 3: see `pole`.
+    """
+    assert round_.dimension is not None
+    size = round_.dimension
+    center = pole(round_, value, entropy)
+    direction = unit(normals([entropy.word() for _ in range(size + size % 2)])[:size])
+    side = noisy_side(epsilon, center, direction, entropy)
+    return [side * entry for entry in direction]
+
+
+def ball_mean(
+    values: Collection[Any],
+    radius: float,
+    dimension: int,
+    *,
+    epsilon: object,
+    weights: str = PRINTED,
+    beta: float = 0.05,
+    entropy: Entropy | None = None,
+) -> LocalEstimate:
+    """Algorithms 3 and 4: the mean of vectors of length `radius` or less, from directions.
+
+    weights: "printed" is epsilon^2, "minimax" tanh^2(epsilon/2).
+    """
+    people = _People.of(values, epsilon, entropy)
+    round_ = ball_round(
+        radius,
+        dimension,
+        epsilon=people.menu,
+        persons=len(values),
+        mechanism=BALL_BIT,  # the same law, so the same radius
+        seed=SEED,
+    )
+    rules = {PRINTED: lambda e: float(e) ** 2, MINIMAX: lambda e: signal(e) ** 2}
+    w = _weights(people, weights, rules)
+    # correction 2: B = c r/h_d, half of what is printed
+    scales = [ball_law(round_, k).scale for k in range(len(round_.menu))]
+    scale = people.each(dict(zip(round_.menu, scales, strict=True)).__getitem__)
+    reports = people.reports(lambda value, e, coins: ball_report(round_, value, e, coins))
+    mean = (w * scale) @ np.array(reports)
+    counts = np.array([people.epsilons.count(e) for e in round_.menu], dtype=float)
+    each = np.array([w[people.epsilons.index(e)] for e in round_.menu])
+    limit = ball_radius(round_, counts, each, validate.fraction("beta", beta))
+    value = np.zeros(len(mean)) if limit >= 1 else mean / max(1.0, float(np.linalg.norm(mean)))
+    return people.told(
+        value=radius * value,
+        radius=radius * min(limit, 1.0),
+        norm="l2",
+        beta=beta,
+        raw=radius * mean,
+    )
+
+
+# --- Algorithm 5: a sketch of items ---------------------------------------------------------------
+
+
+def item_shares(
+    values: Collection[Any],
+    items: int,
+    *,
+    epsilon: object,
+    beta: float = 0.05,
+    entropy: Entropy | None = None,
+) -> LocalEstimate:
+    """Algorithm 5: the shares of items 0 to items - 1, from one bit per person.
+
+    The sketch, its oracle for every item, and the projection to the simplex. Correction 4: the
+    sketch has the power of two above 4 S rows. Single items of a huge domain: `local.item_oracle`.
+    """
+    people = _People.of(values, epsilon, entropy)
+    effective = float((people.each(signal) ** 2).sum())
+    round_ = items_round(
+        items,
+        epsilon=people.menu,
+        persons=len(values),
+        mechanism=SKETCH,
+        rows=1 << max(0, math.ceil(math.log2(max(1.0, 4 * effective)))),
+        beta=beta,
+    )
+    return _counted(people, round_)
+
+
+def _counted(people: _People, round_: Round) -> LocalEstimate:
+    """The reports of the clients of `privmean.local`, and what its server says of them."""
+    server = Aggregator(round_)
+    reports = people.reports(
+        lambda value, e, coins: randomize(round_, value, epsilon=e, entropy=coins)
+    )
+    server.add(b"".join(reports))
+    found = server.estimate(weights=MINIMAX)
+    return people.told(
+        value=found.value, radius=found.radius, norm=found.norm, beta=found.beta, raw=found.raw
+    )
+
+
+# --- two rounds that every client answers ---------------------------------------------------------
+
+
+def vote_report(round_: Round, value: object, epsilon: Fraction, entropy: Entropy) -> list[bool]:
+    """Algorithms 6 and 7, the client: every bit of its bin by randomized response at epsilon/2."""
+    own = item(round_, value, NONE)
+    flip = flip_threshold(epsilon / 2)
+    return [(k == own) ^ (entropy.word() < flip) for k in range(round_.items or 0)]
+
+
+def split_clients_as_printed(
+    values: Collection[Any],
+    bound: float,
+    *,
+    tau: float,
+    epsilon: object,
+    beta: float = 0.05,
+    entropy: Entropy | None = None,
+) -> LocalEstimate:
+    """Algorithms 6 to 9 of the dependent-data paper: the mean of numbers without narrow bounds.
+
+    bound: the mean lies in [-bound, bound]. tau: most values lie this near to their mean. Every
+    client answers both rounds, each at half of its epsilon: a vote for a bin of half width tau,
+    then a Laplace report of its value clipped to 3 tau around the bin with most votes. The radius
+    holds for the mean of the clipped values.
+    """
+    people = _People.of(values, epsilon, entropy)
+    half, tau = people.halved(), validate.positive("tau", tau)
+    bins = max(3, 2 * math.ceil((validate.positive("bound", bound) / tau - 1) / 2) + 1)
+    # correction 6: the end bins take all values outside, and epsilon/2 is passed on whole
+    round_ = vote_round(
+        -bins * tau, bins * tau, bins, epsilon=1, persons=1, mechanism=SUBSET, seed=SEED
+    )
+    votes = half.reports(lambda value, e, coins: vote_report(round_, value, e, coins))
+    kept = half.each(lambda e: signal(e / 2))
+    flip = half.each(lambda e: flip_threshold(e / 2) / WORD)
+    winner = int((kept @ (np.array(votes) - flip[:, None])).argmax())
+    center = tau * (2 * winner + 1 - bins)
+    found = laplace_mean(
+        values, center - 3 * tau, center + 3 * tau, epsilon=list(half.epsilons), beta=beta,
+        entropy=half.entropy,
+    )  # fmt: skip
+    return people.told(
+        value=found.value, radius=found.radius, norm=found.norm, beta=beta, raw=found.raw
+    )

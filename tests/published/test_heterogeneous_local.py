@@ -1,0 +1,223 @@
+"""Local reports as published: exact laws, unbiased estimates, radii, the papers' numbers."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from heterogeneous_local_cases import ball_laws, laplace_law, vote_laws
+
+from privmean import ArgumentError
+from privmean.auditing.audit_local import largest_ratio
+from privmean.local.clients.cap_geometry import mean_height
+from privmean.local.entropy import SimulatedEntropy
+from privmean.local.exact_coins import power_of_e, signal
+from privmean.local.round_builders import mean_round
+from privmean.published import (
+    ball_mean,
+    item_shares,
+    laplace_mean,
+    randomized_response_mean,
+)
+from privmean.published import heterogeneous_local as local
+from privmean.published.heterogeneous_local import (
+    BITS,
+    GUARD,
+    laplace_radius,
+    magnitude,
+    noise_law,
+    noisy,
+)
+from statistics_kit import assert_mean, assert_rate_at_most
+
+EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(16)]
+STEPS = 4
+MIX = np.where(np.arange(500) < 450, 0.1, 1.0)
+
+
+# --- Laplace noise --------------------------------------------------------------------------------
+
+
+def log_ratio(first, second):
+    ratio = max(first[y] / second[y] for y in first)
+    with decimal.localcontext() as context:
+        context.prec = 120
+        return (decimal.Decimal(ratio.numerator) / decimal.Decimal(ratio.denominator)).ln()
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_every_laplace_report_of_every_pair_of_grid_points(epsilon):
+    law = noise_law(Fraction(2 * STEPS) / epsilon, STEPS)
+    laws = [laplace_law(law, point) for point in (-STEPS, -1, 0, STEPS)]
+    limit = power_of_e(epsilon).ln()
+    for first in laws:
+        assert sum(first.values()) == 1
+        assert all(chance > 0 for chance in first.values())
+        for second in laws:
+            assert first.keys() == second.keys()  # nothing only one of them can send
+            assert log_ratio(first, second) <= limit
+    assert log_ratio(laws[0], laws[-1]) > limit * (1 - decimal.Decimal(2) ** -60)
+
+
+def test_without_the_shaved_epsilon_the_guarantee_would_not_hold(monkeypatch):
+    monkeypatch.setattr(local, "SHAVED", Fraction(2**64 + 1, 2**64))
+    law = noise_law.__wrapped__(Fraction(2 * STEPS), STEPS)
+    assert log_ratio(laplace_law(law, -STEPS), laplace_law(law, STEPS)) > 1
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), *EPSILONS])
+def test_the_search_finds_the_threshold(epsilon):
+    law = noise_law(Fraction(2 * STEPS) / epsilon, STEPS)
+    digits = len(law.powers)
+    dice = np.random.default_rng(1)
+    for j in dice.integers(1, 1 << digits, 40).tolist():
+        product = law.first
+        for digit, power in zip(format(j, f"0{digits}b"), law.powers, strict=True):
+            product = product * power >> GUARD if digit == "1" else product
+        edge = -(-product >> (GUARD - BITS))
+        if 0 < edge < 1 << BITS:
+            assert magnitude(law, edge - 1) >= j
+            assert magnitude(law, edge) < j
+    assert magnitude(law, 0) == (1 << digits) - 1
+    assert magnitude(law, (1 << BITS) - 1) == 0
+
+
+def test_every_draw_takes_the_same_coins_whatever_comes_out():
+    taken = []
+
+    class Counted(SimulatedEntropy):
+        def bytes(self, size):
+            taken.append(size)
+            return super().bytes(size)
+
+        def word(self):
+            taken.append(8)
+            return super().word()
+
+    law, words = noise_law(Fraction(16), 8), set()
+    for seed in range(20):
+        taken.clear()
+        assert abs(noisy(law, -8, Counted(seed))) <= law.limit
+        words.add(tuple(taken))
+    assert words == {(32, 8)}
+
+
+def test_the_law_of_the_noise_and_a_wrong_twin():
+    law, entropy = noise_law(Fraction(16), 8), SimulatedEntropy(5)
+    draws = np.array([noisy(law, 3, entropy) for _ in range(20_000)]) - 3
+    q = float(np.exp(-1 / 16))
+    for j in (0, 1, -1, 20):
+        assert_mean((draws == j).astype(float), (1 - q) / (1 + q) * q ** abs(j), slack=1e-9)
+    assert_mean(draws, 0.0)
+    assert_mean(draws.astype(float) ** 2, 2 * q / (1 - q) ** 2)
+    with pytest.raises(AssertionError):
+        assert_mean(draws.astype(float) ** 2, 2 * 15.0**2)
+
+
+# --- exact laws of the others ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("laws", [ball_laws, vote_laws])
+def test_reports_that_spend_twice_are_caught(laws):
+    for epsilon, private in ((Fraction(1), True), (Fraction(2), False)):
+        found = laws(epsilon)
+        worst = max(largest_ratio(first, second) for first in found for second in found)
+        assert (worst <= Fraction(power_of_e(Fraction(1)))) == private
+
+
+# --- estimates ------------------------------------------------------------------------------------
+
+
+def errors(estimate, truth, runs):
+    return np.array([estimate(SimulatedEntropy(k)).raw - truth for k in range(runs)])
+
+
+def test_weights_of_laplace_reports_by_the_table_of_the_paper():
+    """Of squared errors over the least, 90 % at .1 and 10 % at 1: uniform 8.83, printed 1.042."""
+    x = np.random.default_rng(0).choice([-1.0, 1.0], 500)
+    squares = {
+        weights: errors(
+            lambda coins, w=weights: laplace_mean(x, -1, 1, epsilon=MIX, weights=w, entropy=coins),
+            0.0,
+            150,
+        )[:, 0]
+        ** 2
+        for weights in ("uniform", "printed", "minimax")
+    }
+    assert_mean(squares["uniform"] - 8.83 * squares["minimax"], 0.0)
+    assert_mean(squares["printed"] - 1.042 * squares["minimax"], 0.0)
+
+
+def test_radii_of_the_reference_mix():
+    """n = 5000, 4488 at epsilon .1 and 512 at 1, beta .05: Chernoff's .3440, Hoeffding's .2474."""
+    epsilons = np.repeat([0.1, 1.0], [4488, 512])
+    raw = 1 / (1 + 8 / epsilons**2)
+    assert laplace_radius(epsilons, raw / raw.sum(), 0.05) == pytest.approx(0.3440, abs=5e-5)
+    found = randomized_response_mean(
+        np.ones(5000), -1, 1, epsilon=epsilons, entropy=SimulatedEntropy(1)
+    )
+    assert found.radius == pytest.approx(0.2474, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "truth"),
+    [
+        (lambda x, **k: laplace_mean(x, -1, 1, **k), 0.3),
+        (lambda x, **k: laplace_mean(x, -1, 1, weights="minimax", **k), 0.3),
+        (lambda x, **k: randomized_response_mean(x, -1, 1, **k), 0.3),
+        (lambda x, **k: ball_mean(np.c_[x, 0 * x, 0 * x], 1, 3, **k), (0.3, 0, 0)),
+        (lambda x, **k: item_shares((x > 0).astype(int), 4, **k), (0.35, 0.65, 0, 0)),
+    ],
+)
+def test_estimates_are_unbiased_and_their_radii_hold(estimate, truth):
+    rng, runs, off, misses = np.random.default_rng(2), 60, [], 0
+    own = np.repeat([0.5, 2.0, 6.0], [200, 200, 100])
+    for k in range(runs):
+        x = np.where(rng.uniform(size=500) < 0.65, 1.0, -1.0)
+        found = estimate(x, epsilon=own, beta=0.2, entropy=SimulatedEntropy(k))
+        error = found.value - truth
+        size = np.linalg.norm(error) if found.norm == "l2" else abs(error).max()
+        misses += size > found.radius
+        off.append(found.raw - truth)
+        assert not found.secure
+        assert found.people == {0.5: 200, 2.0: 200, 6.0: 100}
+    assert_rate_at_most(misses, runs, 0.2)
+    for coordinate in np.array(off).T:
+        assert_mean(coordinate, 0.0, slack=0.02)  # a sketch has a bias, which its radius has
+
+
+@pytest.mark.parametrize(("dimension", "half", "tenth"), [(5, 6.00, 12.76), (20, 29.3, 43.3)])
+def test_quantiles_of_vectors_by_the_reference(dimension, half, tenth):
+    """n = 300, epsilon 1, X = e1: medians and nine tenths of S error^2."""
+    x = np.zeros((300, dimension))
+    x[:, 0] = 1
+    off = errors(lambda coins: ball_mean(x, 1, dimension, epsilon=1, entropy=coins), x[0], 150)
+    squares = 300 * signal(1) ** 2 * (off**2).sum(axis=1)
+    assert_mean((squares > half).astype(float), 0.5)
+    assert_mean((squares > tenth).astype(float), 0.1)
+    exact_mean = 1 / mean_height(dimension) ** 2 - signal(1) ** 2
+    assert_mean(squares, exact_mean)
+    with pytest.raises(AssertionError):  # the printed scale is twice as large
+        assert_mean(300 * signal(1) ** 2 * ((2 * (off + x[0]) - x[0]) ** 2).sum(axis=1), exact_mean)
+
+
+def test_clipping_reports_on_the_server_would_bias():
+    """X = 1 always, reports cut to [-1, 1]: .369 instead of 1 at epsilon 1."""
+    round_ = mean_round(-1, 1, epsilon=1, persons=9)
+    coins = SimulatedEntropy(1)
+    reports = np.array([local.laplace_report(round_, 1.0, Fraction(1), coins) for _ in range(9000)])
+    assert_mean(reports, 1.0)
+    assert np.clip(reports, -1, 1).mean() == pytest.approx(0.369, abs=0.03)
+
+
+def test_missing_values_send_reports_and_few_people_learn_the_trivial_radius():
+    for value in (None, math.nan, "text", [1, 2]):
+        found = laplace_mean([value] * 3, 0, 10, epsilon=[1, 1, 2])
+        assert (float(found.value[0]), found.radius, found.secure) == (5.0, 5.0, True)
+    with pytest.raises(ArgumentError, match="must match the values"):
+        laplace_mean([1, 2], 0, 1, epsilon=[1])
+    with pytest.raises(ArgumentError, match="weights"):
+        ball_mean([[1, 0]], 1, 2, epsilon=1, weights="best")
