@@ -109,7 +109,8 @@ class _People:
         return np.array([known[epsilon] for epsilon in self.epsilons])
 
     def halved(self) -> _People:
-        return replace(self, epsilons=tuple(epsilon / 2 for epsilon in self.epsilons))
+        known = {epsilon: exact_epsilon("epsilon", epsilon / 2) for epsilon in self.menu}
+        return replace(self, epsilons=tuple(known[epsilon] for epsilon in self.epsilons))
 
     def told(self, **found: Any) -> LocalEstimate:
         counts = Counter(float(epsilon) for epsilon in sorted(self.epsilons))
@@ -239,14 +240,20 @@ def laplace_mean(
     """
     people = _People.of(values, epsilon, entropy)
     round_ = mean_round(
-        lower, upper, epsilon=people.menu, persons=len(values), mechanism=ONE_BIT, seed=SEED
+        lower,
+        upper,
+        epsilon=people.menu,
+        persons=len(values),
+        mechanism=ONE_BIT,
+        seed=SEED,
+        beta=beta,
     )
     rules = {PRINTED: lambda e: 1 / (1 + 1 / float(e) ** 2),
              MINIMAX: lambda e: 1 / (1 + 8 / float(e) ** 2)}  # fmt: skip
     w = _weights(people, weights, rules)
     reports = people.reports(lambda value, e, coins: laplace_report(round_, value, e, coins))
     mean = float(w @ np.array(reports))
-    radius = laplace_radius(people.each(float), w, validate.fraction("beta", beta))
+    radius = laplace_radius(people.each(float), w, beta)
     middle, half = (round_.lower[0] + round_.upper[0]) / 2, (round_.upper[0] - round_.lower[0]) / 2
     # printed: nothing is said where the radius is trivial. Correction 5: ln(2/beta) in the radius
     value = 0.0 if radius >= 1 else min(max(mean, -1.0), 1.0)
@@ -322,6 +329,7 @@ def ball_mean(
         persons=len(values),
         mechanism=BALL_BIT,  # the same law, so the same radius
         seed=SEED,
+        beta=beta,
     )
     rules = {PRINTED: lambda e: float(e) ** 2, MINIMAX: lambda e: signal(e) ** 2}
     w = _weights(people, weights, rules)
@@ -332,7 +340,7 @@ def ball_mean(
     mean = (w * scale) @ np.array(reports)
     counts = np.array([people.epsilons.count(e) for e in round_.menu], dtype=float)
     each = np.array([w[people.epsilons.index(e)] for e in round_.menu])
-    limit = ball_radius(round_, counts, each, validate.fraction("beta", beta))
+    limit = ball_radius(round_, counts, each, beta)
     value = np.zeros(len(mean)) if limit >= 1 else mean / max(1.0, float(np.linalg.norm(mean)))
     return people.told(
         value=radius * value,
@@ -416,7 +424,14 @@ def split_clients_as_printed(
     bins = max(3, 2 * math.ceil((validate.positive("bound", bound) / tau - 1) / 2) + 1)
     # correction 6: the end bins take all values outside, and epsilon/2 is passed on whole
     round_ = vote_round(
-        -bins * tau, bins * tau, bins, epsilon=1, persons=1, mechanism=SUBSET, seed=SEED
+        -bins * tau,
+        bins * tau,
+        bins,
+        epsilon=half.menu,
+        persons=len(values),
+        mechanism=SUBSET,
+        seed=SEED,
+        beta=beta,
     )
     votes = half.reports(lambda value, e, coins: vote_report(round_, value, e, coins))
     kept = half.each(lambda e: signal(e / 2))
