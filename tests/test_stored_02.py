@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 from fractions import Fraction
 from pathlib import Path
 
@@ -142,6 +143,19 @@ def test_a_collector_counts_the_same_reports_and_takes_more(tmp_path):
         store.write([Offer(randomize_many(round_, np.full(more, 7.0), epsilon=1))])
         assert store.tally(round_).reports == EXPECTED["collector"]["reports"] + more
         store.close()
+
+
+def test_a_collector_names_the_stored_round_of_a_retired_mechanism(tmp_path):
+    for file in ("collector", "collector.seen"):
+        shutil.copy(STORED / file, tmp_path)
+    retired = json.loads((STORED / "retired_rounds.json").read_text())[0]["round"]
+    with sqlite3.connect(tmp_path / "collector") as link:
+        link.execute("update privmean_rounds set description = ?", [json.dumps(retired)])
+    link.close()
+    store = Store(f"sqlite:///{tmp_path / 'collector'}")
+    with pytest.raises(pm.PrivmeanError, match=r"stored round [0-9a-f]{16}: mechanism='laplace'"):
+        store.rounds()
+    store.close()
 
 
 def test_an_old_copy_of_a_collector_s_file_is_refused(tmp_path):

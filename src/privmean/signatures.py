@@ -74,8 +74,9 @@ def renamed_value(name: str, value: object) -> str | None:
     return found
 
 
-def known_keywords(cls: C) -> C:
-    """A class whose constructor refuses unknown keywords as the public functions do."""
+def known_keywords(cls: C, face: str = "") -> C:
+    """A class whose constructor refuses unknown keywords as the public functions do. face: where
+    the class is found below the package, with a point."""
     made = cls.__init__
     accepted = tuple(inspect.signature(cls).parameters)
 
@@ -83,7 +84,7 @@ def known_keywords(cls: C) -> C:
     def checked(self: object, *args: object, **given: object) -> None:
         for name, value in given.items():
             if name not in accepted:
-                raise unknown_keyword(cls.__name__, name, value, accepted)
+                raise unknown_keyword(face + cls.__name__, name, value, accepted)
         made(self, *args, **given)
 
     cls.__init__ = checked

@@ -142,7 +142,7 @@ def test_weights_of_laplace_reports_by_the_table_of_the_paper():
         weights: errors(
             lambda coins, w=weights: laplace_mean(x, -1, 1, epsilon=MIX, weights=w, entropy=coins),
             0.0,
-            150,
+            60,
         )[:, 0]
         ** 2
         for weights in ("uniform", "printed", "minimax")

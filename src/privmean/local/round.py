@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -46,7 +46,7 @@ from privmean.strict_json import parsed
 VERSION = 1
 
 
-@known_keywords
+@partial(known_keywords, face="local.")
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """One round of locally private reports; usually made by `mean_round` and the like.

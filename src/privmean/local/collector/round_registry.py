@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from privmean.errors import PrivmeanError
+from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.collector.store_schema import (
     AUDIT,
     HEADS,
@@ -101,9 +101,18 @@ class RoundRegistry:
                     description = link.execute(text).scalar()
                     if description is None:  # deleted between the two questions
                         continue
-                    self._read[key] = Round.from_json(description)
+                    self._read[key] = self._round(key, description)
                 found[key] = RoundRecord(self._read[key], str(row[1]), float(row[2]))
         return found, gone
+
+    @staticmethod
+    def _round(key: bytes, description: str) -> Round:
+        """A stored round; a refusal says which one, as a store may hold many."""
+        try:
+            return Round.from_json(description)
+        except ArgumentError as error:
+            words = "Read this round with the version of privmean that made it."
+            raise PrivmeanError(f"stored round {key.hex()}: {error} {words}") from None
 
     def state(self, link: sql.Connection, key: bytes) -> str:
         """A round's state, "" if it is unknown; it stays so until the transaction's end."""
