@@ -10,12 +10,16 @@ import pytest
 
 import privmean as pm
 from doc_pages import DOCS
+from privmean import local, published
+from privmean.local.entropy import SimulatedEntropy
+from privmean.local.vectorized import tally_many
+from privmean.streams import Participation, PrefixRoot
 from statistics_kit import planned
 
 PAGE = (DOCS / "papers.md").read_text()
 HEAD = "| algorithm, theorem, figure | public name | benchmark | erratum |"
 NAME = re.compile(r"`((?:pm|local|published|streams)(?:\.\w+)+)")
-LARGE = pm.Budget(epsilon=20.0, delta=1e-3)
+LARGE, USUAL = pm.Budget(epsilon=20.0, delta=1e-3), pm.Budget(epsilon=1.0, delta=1e-6)
 
 
 def rows():
@@ -53,11 +57,85 @@ def table(x):
 
 
 # one call of every name of the page
+MOMENT = pm.BoundedMoment(4, 2.0, range=(-10, 10))
+NORMAL = pm.SubGaussian(1.0)
+PANEL = {"who": np.arange(2000), "a": np.arange(2000) % 7, "y": np.arange(2000) % 5}
+SHOWN = {"person": "who", "noise": pm.SimulatedNoise(1)}
+ROUND = {"epsilon": 1.0, "persons": 100}
+STREAM = {"epsilon": 1, "delta": 1e-6, "bounds": (0, 1), "noise": pm.SimulatedNoise(1)}
+PATTERN = Participation(2, 4)
+SIGNS, COINS = [1.0, -1.0] * 50, SimulatedEntropy(1)
+PURE = pm.Budget(epsilon=20.0)
 CALLS = {
+    "local.Estimate": lambda made: isinstance(local.estimate(answers(mean_round(), SIGNS)), made),
+    "local.WinsorizedRounds": lambda made: made.of(-9, 9, tau=1, **ROUND),
+    "local.ball_round": lambda made: made(1.0, 3, **ROUND),
+    "local.item_oracle": lambda made: made(
+        answers(local.items_round(4, mechanism="sketch", **ROUND), [0, 1] * 50)
+    ),
+    "local.items_round": lambda made: made(4, **ROUND),
+    "local.lower_bound": lambda made: made(mean_round(), [1.0] * 100),
+    "local.mean_round": lambda made: made(-1.0, 1.0, **ROUND),
+    "local.plan_round": lambda made: made(mean_round()),
+    "local.project_to_simplex": lambda made: made(np.array([0.7, 0.6])),
+    "local.slope": lambda made: made([[1, 0], [1, 1], [1, 2]], [0, 1, 2]),
+    "local.tau_random_effects": lambda made: made(1.0, 2.0, 5, 100),
     "pm.AnisotropicMean": lambda made: released(made(1.0)),
+    "pm.BetweenWithin": lambda made: released(pm.WinsorizedMean(made(1.0, 2.0, 5)), 1),
+    "pm.BoundedMoment": lambda made: released(pm.HeavyTailedMean(made(4, 2.0)), 1),
     "pm.Covariance": lambda made: made([1.0, 4.0], scales="mahalanobis"),
+    "pm.FixedDesign": lambda made: made((0.0, 1.0), cells=4).plan(PURE, times=[0.1, 0.6]),
+    "pm.HeavyTailedMean": lambda made: released(made(MOMENT, rounds=1)),
+    "pm.LogSobolev": lambda made: released(pm.WinsorizedMean(made(1.0, 5)), 1),
+    "pm.MeanStream": lambda made: made(steps=8, max_participations=2, min_separation=2, **STREAM),
+    "pm.RandomEffects": lambda made: made(1.0, 2.0, 5, group_sizes=[3, 3]),
+    "pm.RecordWeights": lambda made: made(max_records=12),
+    "pm.WinsorizedMean": lambda made: released(made(NORMAL)),
+    "pm.WithholdRelease": lambda made: made(max_records=2, **STREAM),
+    "pm.mean": lambda made: made(PANEL, "y", epsilon=1.0, **SHOWN),
+    "pm.regress": lambda made: made(PANEL, "y ~ a", epsilon=1.0, **SHOWN),
+    "pm.required_n": lambda made: made(pm.Mean(), target_error=0.3, guess_sd=1.0, epsilon=1.0),
+    "pm.variance": lambda made: made(PANEL, "y", epsilon=8.0, **SHOWN),
     "published.AnisotropicAsPublished": lambda made: released(made(), 3),
-}
+    "published.BandedInverse": lambda made: made(PrefixRoot(), 2).sensitivity(PATTERN, 8),
+    "published.Decaying": lambda made: made(0.1).sensitivity(PATTERN, 8),
+    "published.PriestleyChao": lambda made: released(made(0.5, 1.0, 1.0, 1.0), 1),
+    "published.PureCover": lambda made: released(made(MOMENT, work=1e6), 1, 300, PURE),
+    "published.ThreadedMean": lambda made: released(made(MOMENT)),
+    "published.VarianceAsPublished": lambda made: released(made(0.1, 10.0, 0.0), 1, budget=USUAL),
+    "published.WinsorizedAsPublished": lambda made: released(made(NORMAL), 1),
+    "published.ball_mean": lambda made: made([[1.0, 0.0]] * 9, 1, 2, epsilon=1, entropy=COINS),
+    "published.continual.best_decaying": lambda made: made(PATTERN, 8),
+    "published.continual.best_toeplitz": lambda made: made(PATTERN, 8),
+    "published.continual.table_2_strategies": lambda made: made(Participation(2, 16), 32),
+    "published.item_shares": lambda made: made([0, 1] * 9, 4, epsilon=1, entropy=COINS),
+    "published.laplace_mean": lambda made: made(SIGNS, -1, 1, epsilon=1, entropy=COINS),
+    "published.randomized_response_mean": lambda made: made(
+        SIGNS, -1, 1, epsilon=1, entropy=COINS
+    ),
+    "published.running_means": lambda made: made(
+        [0, 1, 2, 3] * 2, [0.5] * 8, participation=PATTERN, epsilon=1.0, delta=1e-6,
+        bounds=(0.0, 1.0), noise=pm.SimulatedNoise(1),
+    ),
+    "published.split_clients_as_printed": lambda made: made(
+        SIGNS, 50, tau=3.0, epsilon=1, entropy=COINS
+    ),
+    "published.vote_radius_dependent": lambda made: made(
+        local.vote_round(-1, 1, 4, **ROUND), 100, rho=1.0, density=0.4
+    ),
+    "streams.Banded": lambda made: made(PrefixRoot(), 2).sensitivity(PATTERN, 8),
+    "streams.Identity": lambda made: made().sensitivity(PATTERN, 8),
+    "streams.MeanToeplitz": lambda made: made().sensitivity(PATTERN, 8),
+    "streams.PrefixRoot": lambda made: made().sensitivity(PATTERN, 8),
+}  # fmt: skip
+
+
+def mean_round():
+    return local.mean_round(-1.0, 1.0, mechanism="one-bit", **ROUND)
+
+
+def answers(round_, values):
+    return tally_many(round_, values, epsilon=1.0, noise=pm.SimulatedNoise(1))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,3 +146,12 @@ def test_every_name_of_the_page_is_called(name):
 def test_every_row_has_four_cells():
     assert len(NAMES) > 2
     assert all(len(row) == 4 for row in rows())
+
+
+def test_every_published_name_is_on_the_page():
+    assert {f"published.{name}" for name in published.__all__} <= set(NAMES)
+
+
+def test_every_script_of_the_page_exists():
+    scripts = {name for row in rows() for name in re.findall(r"`(\w+\.py)", row[2])}
+    assert scripts <= {path.name for path in (DOCS.parent / "benchmarks").glob("*.py")}

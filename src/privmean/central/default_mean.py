@@ -45,6 +45,7 @@ class DefaultMean:
         center. 1 allows Pareto tails of index 2.
     design_effect : float, default 1.0
         Design effect of clustered people.
+
     Raises
     ------
     ArgumentError

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = names(
     __name__,
     """
-        anisotropic     AnisotropicAsPublished
-        continual       BandedInverse Decaying running_means
-        heterogeneous_local  ball_mean item_shares laplace_mean randomized_response_mean
-        heterogeneous_local  split_clients_as_printed
-        dependent       PriestleyChao VarianceAsPublished WinsorizedAsPublished
-        dependent       vote_radius_dependent
-        person_level    PureCover ThreadedMean
+        anisotropic           AnisotropicAsPublished
+        continual             BandedInverse Decaying running_means
+        dependent             PriestleyChao VarianceAsPublished WinsorizedAsPublished
+        dependent             vote_radius_dependent
+        heterogeneous_local   ball_mean item_shares laplace_mean randomized_response_mean
+        heterogeneous_local   split_clients_as_printed
+        person_level          PureCover ThreadedMean
     """,
     renamed="privmean.api.renamed_arguments",
 )
