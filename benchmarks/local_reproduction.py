@@ -292,14 +292,14 @@ def main() -> None:
         [
             "### Quantiles of the squared error of a mean\n\nTimes the sum of min(1, eps^2), over "
             "ln(2/beta); the proved bounds must not be exceeded. Miss rates of the radii at beta "
-            ".1, .05, .01.\n\n" + quantiles(4000 // part),
-            "### Gain of minimax over uniform weights\n\n" + gains(3000 // part),
+            ".1, .05, .01.\n\n" + quantiles(400 // part),
+            "### Gain of minimax over uniform weights\n\n" + gains(300 // part),
             "### Vectors: the failure probability adds, it does not multiply\n\n"
-            + slopes(6000 // part),
-            "### Vectors, mixed epsilon\n\n" + mixed_balls(3000 // part),
+            + slopes(600 // part),
+            "### Vectors, mixed epsilon\n\n" + mixed_balls(300 // part),
             "### Frequencies by Hadamard rows\n\n" + frequencies(40 // min(part, 4)),
             "### Sketch against Hadamard rows\n\n" + sketches(24 // min(part, 8)),
-            "### Unbounded values in two rounds\n\n" + two_rounds(400 // part),
+            "### Unbounded values in two rounds\n\n" + two_rounds(40 // part),
         ]
     )
     command = "python benchmarks/local_reproduction.py" + (" --quick" if quick else "")

@@ -40,7 +40,11 @@ _REGRESSION = "Use pm.ask(table, pm.Regression(..., {}=...), ...)"
 _ENTROPY = "Releases use system entropy; in tests pass noise=pm.SimulatedNoise(1)"
 _FOUND = "Remove it: clipping bounds are found privately"
 _METHOD = "method=pm.{}"
-_BOUNDS = ("bounds=(lower, upper)", "within=(smallest, largest)", "Give limits in the assumption")
+_BOUNDS = (
+    "bounds=(lower, upper)",
+    "within=(smallest, largest)",
+    "Give bounds to the question, or leave them out",
+)
 _LEVEL = ("level=0.95",)
 _PUBLISHED = "Use pm.mean(..., method=privmean.published.{})"
 _SEARCH = _PUBLISHED.format("VarianceAsPublished(smallest, largest, center)")
