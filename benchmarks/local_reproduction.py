@@ -297,7 +297,7 @@ def main() -> None:
             "### Vectors: the failure probability adds, it does not multiply\n\n"
             + slopes(600 // part),
             "### Vectors, mixed epsilon\n\n" + mixed_balls(300 // part),
-            "### Frequencies by Hadamard rows\n\n" + frequencies(40 // min(part, 4)),
+            "### Frequencies by Hadamard rows\n\n" + frequencies(10 // min(part, 5)),
             "### Sketch against Hadamard rows\n\n" + sketches(24 // min(part, 8)),
             "### Unbounded values in two rounds\n\n" + two_rounds(40 // part),
         ]

@@ -217,7 +217,9 @@ def test_missing_values_send_reports_and_few_people_learn_the_trivial_radius():
     for value in (None, math.nan, "text", [1, 2]):
         found = laplace_mean([value] * 3, 0, 10, epsilon=[1, 1, 2])
         assert (float(found.value[0]), found.radius, found.secure) == (5.0, 5.0, True)
-    with pytest.raises(ArgumentError, match="must match the values"):
+    with pytest.raises(ArgumentError, match="has length 1, but there are 2 values"):
         laplace_mean([1, 2], 0, 1, epsilon=[1])
+    with pytest.raises(ArgumentError, match="values is empty"):
+        laplace_mean([], 0, 1, epsilon=1)
     with pytest.raises(ArgumentError, match="weights"):
         ball_mean([[1, 0]], 1, 2, epsilon=1, weights="best")

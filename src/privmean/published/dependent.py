@@ -206,6 +206,7 @@ def mean_within(box: ClipInterval, sums: ColumnSums, n: int) -> float:
 
 
 # --- Corollary 4.11: one point of a Priestley-Chao curve -----------------------------------------
+# of the normal kernel: its largest value, its largest slope, its mean absolute argument
 KERNEL, KERNEL_SLOPE, KERNEL_MEAN = 0.3989422804014327, 0.24197072451914337, 0.7978845608028654
 
 
@@ -296,7 +297,7 @@ class VarianceAsPublished:
 
     Guarantees: (epsilon, delta)-DP under replace-one, for any data. At most N rounds (spec 2.8,
     1 and 2): as printed, constant data never end the bisection, and its loss is not bounded. People
-    without a value count as people at the center.
+    without a value count as people at the center, but for coverage, which they are not in.
     """
 
     smallest: float

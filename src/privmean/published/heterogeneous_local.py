@@ -88,8 +88,11 @@ class _People:
     def of(cls, values: Collection[Any], epsilon: object, entropy: Entropy | None) -> _People:
         several = isinstance(epsilon, Sequence | np.ndarray) and not isinstance(epsilon, str)
         given = list(epsilon) if several else [epsilon] * len(values)  # type: ignore[call-overload]
-        if len(given) != len(values) or not given:
-            raise ArgumentError("epsilon", len(given), "must match the values", "give one each")
+        if not len(values):
+            raise ArgumentError("values", None, "is empty", "give one value per person")
+        if len(given) != len(values):
+            counts = f"has length {len(given)}, but there are {len(values)} values"
+            raise ArgumentError("epsilon", None, counts, "give one number, or one per person")
         own = {item: exact_epsilon("epsilon", _plain(item)) for item in set(given)}
         return cls(list(values), tuple(own[item] for item in given), entropy or SystemEntropy())
 

@@ -36,14 +36,12 @@ def hidden_words(threshold: float) -> str:
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     """The unit, the rule, what is estimated, and what follows from the list of keys."""
     k, split = settings.weights.max_groups, settings.weights.split
+    one, more = ("arm", ".") if settings.common else ("group", "; see max_groups.")
     if settings.public_groups and not split:
-        rule = "Each person counts in one group, the first key of its records; see max_groups."
+        rule = f"Each person counts in one {one}, the first key of its records{more}"
         listed = "who has records in which group is public; only the values are protected"
     elif not split:
-        rule = (
-            f"Each person counts in one {'arm' if settings.common else 'group'}, the most frequent"
-        )
-        rule += "." if settings.common else "; see max_groups."
+        rule = f"Each person counts in one {one}, the most frequent{more}"
         listed = (
             "the most frequent group is the one with most usable records among the keys asked, "
             "ties to the first key in the order of texts; the rows depend on which keys are asked"
