@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction
 
 from privmean.data.grids import (
@@ -70,6 +70,43 @@ def log_counts(values, origin):
     for v in values:
         counts[log_cell(None if v is None else v - origin)] += 1
     return counts
+
+
+def half_octave_cell(d):
+    """The cell of `half_octave_counts`; d: the value less the origin."""
+    if d is None or math.isnan(d) or not abs(d) > 2.0**-64:
+        return 256
+    last = 255
+    if not math.isinf(d):
+        size = Fraction(abs(d))
+        mantissa, octave = math.frexp(abs(d))
+        octave -= 2 if mantissa == 0.5 else 1
+        assert Fraction(2) ** octave < size <= Fraction(2) ** (octave + 1)
+        upper = abs(d) * (1 - 2.0**-52) >= math.ldexp(HALF_OCTAVE, octave + 1)
+        last = min(last, 2 * (octave + 64) + upper)
+    return last + 257 if d < 0 else last
+
+
+def half_octave_counts(values, origin):
+    counts = [0] * 513
+    for v in values:
+        counts[half_octave_cell(None if v is None else v - origin)] += 1
+    return counts
+
+
+def part_counts(values, sign, step, first, parts):
+    counts = [0] * parts
+    for v in values:
+        if v is not None and math.isfinite(v):
+            k = math.ceil(sign * Fraction(v) / Fraction(step)) - 1 - first
+            if 0 <= k < parts:
+                counts[k] += 1
+    return counts
+
+
+def distribution(values):
+    found = Counter(v for v in values if v is not None)  # both zeros are one key
+    return sorted(found), [found[v] for v in sorted(found)]
 
 
 def missing(values):

@@ -27,6 +27,10 @@ CUTS = tuple(
 )
 SHELLS = (0.0, 2.0**-20, 0.5, 1.0, 2.5, 1e4)
 HALF = 2.0**-0.5
+PARTS = (  # of a column: sign, step, first, parts
+    (0, 1, 2.0**-40, 0, 4096), (0, -1, 2.0, 1, 300), (1, -1, 0.25, 0, 64), (1, 1, 2.0**-108, 0, 8),
+    (0, 1, 2.0**64, 0, 3), (1, 1, 2.0**-4, 2**44 - 5, 16),
+)  # fmt: skip
 EDGES = [2.0**-40, 2.0**40, 1.0, 2 * HALF, HALF, 0.1, 7.0, -3.0, 0.25, 1024 * HALF]
 SPECIAL = [
     None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300, -1e300, 5e-324, -5e-324, 2.0**53 + 2,
@@ -118,6 +122,10 @@ def answers(people):
         "size": people.size(),
         "log 0": people.log_counts(0, 0.0).tolist(),
         "log 0.3": people.log_counts(1, 0.3).tolist(),
+        "half octaves 0": people.half_octave_counts(0, 0.0).tolist(),
+        "half octaves 0.3": people.half_octave_counts(1, 0.3).tolist(),
+        "parts": [people.part_counts(*item).tolist() for item in PARTS],
+        "column": in_column(people.column_counts(1)),
         "missing": [people.missing(0), people.missing(1)],
         "uniform": people.uniform_counts(0, 0.25, 0.1),
         "uniform tiny": people.uniform_counts(1, 1e-300),
@@ -142,6 +150,53 @@ def answers(people):
         "part boxes": part.interval_sums([x, y]),
         "part of part": part.split(0, 2).pair_counts(0, -20, 20).tolist(),
     }
+
+
+def in_column(counts):
+    """What `ColumnCounts` tells."""
+    _, *part = PARTS[2]
+    values, people = counts.distribution()
+    return [
+        counts.present, counts.half_octaves(0.3).tolist(), counts.parts(*part).tolist(),
+        counts.outside(0.0, 0.0), (values.tolist(), people.tolist()),
+    ]  # fmt: skip
+
+
+def column_expected(values):
+    known, (_, *part) = [v for v in values if v is not None], PARTS[2]
+    return [
+        len(known), reference.half_octave_counts(known, 0.3), reference.part_counts(known, *part),
+        (sum(v < 0 for v in known), sum(v > 0 for v in known)), reference.distribution(known),
+    ]  # fmt: skip
+
+
+def edges():
+    """Powers of two, edges of half octaves and of parts, their neighbours, and what is far out."""
+    ends = [2.0**k * size for k in range(-72, 72) for size in (1.0, HALF, 0.75)]
+    ends += [math.ldexp(1.0, k) for k in (-1074, -1073, -1022, -109, -108, -107, 511, 512, 1023)]
+    ends += [k * 2.0**-4 for k in range(2**44 - 7, 2**44 + 15)] + [k / 4 for k in range(70)]
+    near = [math.nextafter(e, toward) for e in ends for toward in (0.0, math.inf)]
+    sizes = [*ends, *near, 1e-300, 1e200, 1.7976931348623157e308]
+    return [*sizes, *(0.0 - v for v in sizes), None]  # no engine holds a zero with a sign
+
+
+def edges_told(people):
+    """Of people with one value each, those of `edges`."""
+    return {
+        **{f"half octaves {origin}": people.half_octave_counts(0, origin).tolist()
+           for origin in (0.0, 1.0, -0.3)},
+        **{f"parts {part}": people.part_counts(0, *part).tolist() for _, *part in PARTS},
+        "column": in_column(people.column_counts(0)),
+    }  # fmt: skip
+
+
+def edges_expected(values):
+    return {
+        **{f"half octaves {origin}": reference.half_octave_counts(values, origin)
+           for origin in (0.0, 1.0, -0.3)},
+        **{f"parts {part}": reference.part_counts(values, *part) for _, *part in PARTS},
+        "column": column_expected(values),
+    }  # fmt: skip
 
 
 def expected(rows, cap=None, resolution=2.0**-40):
@@ -171,6 +226,10 @@ def expected(rows, cap=None, resolution=2.0**-40):
         "size": len(table),
         "log 0": reference.log_counts(first, 0.0),
         "log 0.3": reference.log_counts(second, 0.3),
+        "half octaves 0": reference.half_octave_counts(first, 0.0),
+        "half octaves 0.3": reference.half_octave_counts(second, 0.3),
+        "parts": [reference.part_counts((first, second)[j], *item) for j, *item in PARTS],
+        "column": column_expected(second),
         "missing": [reference.missing(first), reference.missing(second)],
         "uniform": reference.uniform_counts(first, 0.25, 0.1),
         "uniform tiny": reference.uniform_counts(second, 1e-300, 0.0),

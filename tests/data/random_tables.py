@@ -263,6 +263,16 @@ class Numbers:
     def box(self) -> ClipInterval:
         return ClipInterval(*self.interval())
 
+    def part(self) -> tuple[int, float, int, int]:
+        """Sign, step, first and parts of `part_counts`."""
+        size, parts = abs(self.place()), self.rng.choice((1, 2, 64, 4096))
+        exponent = self.rng.randint(-108, 64)
+        if size > 0.0 and self.rng.random() < 0.8:  # about one of the table's values
+            exponent = math.frexp(size)[1] - self.rng.randint(-2, 44)
+        step = math.ldexp(1.0, max(-108, min(64, exponent)))
+        first = max(0, int(min(size / step, 2.0**44)) - self.rng.randrange(parts))
+        return self.rng.choice((-1, 1)), step, first, parts
+
     def ball(self, width: int, most: int) -> L2Ball:
         bits = self.rng.randint(0, most)
         radius = self.size()
@@ -327,12 +337,22 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
     low = rng.randint(-120, 100)
     high = low + rng.randint(0, 90)
     boxes = [numbers.box() if rng.random() < 0.8 else None for _ in range(width)]
-    ends = numbers.interval()
+    ends, part = numbers.interval(), numbers.part()
     return [
         Question(
             "log_counts",
             lambda p: p.log_counts(j, origin).tolist(),
             lambda: reference.log_counts(column, origin),
+        ),
+        Question(
+            "half_octave_counts",
+            lambda p: p.half_octave_counts(j, origin).tolist(),
+            lambda: reference.half_octave_counts(column, origin),
+        ),
+        Question(
+            "part_counts",
+            lambda p: p.part_counts(j, *part).tolist(),
+            lambda: reference.part_counts(column, *part),
         ),
         Question(
             "missing",

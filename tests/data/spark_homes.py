@@ -49,12 +49,12 @@ SHARED_COLUMNS = {
     "insteval": "rating", "nlswork": "ln_wage", "nycflights": "arr_delay",
     "online_retail": "amount",
 }  # fmt: skip
-MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; no table here has so few persons
+MOST_ROWS = 514  # half octaves of both signs, about zero, and nulls
 RUN = ("provenance", "run", "parent_run", "digest")  # of a record: what only this run has
 QUESTIONS = (
     "size", "log_counts", "uniform_counts", "pair_counts", "interval_sums", "ball_sums",
     "count_in_ball", "count_outside", "norm_counts", "missing",
-    "clipped_row_sums",
+    "clipped_row_sums", "half_octave_counts", "part_counts",
 )  # fmt: skip
 
 

@@ -8,18 +8,21 @@ import duckdb
 import numpy as np
 import people_reference as reference
 import people_tables as tables
+import polars as pl
 import pytest
 
+from privmean.auditing.transcript import RecordingTable
 from privmean.data import array_kernels as kernels
 from privmean.data.array_table import ArrayPersonTable
+from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, fetch, lazy
 from privmean.data.frame_expressions import log_cells
-from privmean.data.grids import HALF_OCTAVE, LOG_CELLS, LOG_ZERO, log_edges
+from privmean.data.grids import HALF_OCTAVE, LOG_CELLS, LOG_GRID, LOG_ZERO, WIDE_GRID
 from privmean.data.person_table import ClipInterval, L2Ball
 
 
 def hard_values():
-    edges = np.concatenate([log_edges(), [2.0**40, 2.0**41]])
+    edges = np.concatenate([LOG_GRID.edges(), [2.0**40, 2.0**41]])
     around = [edges, np.nextafter(edges, 0), np.nextafter(edges, math.inf)]
     squares = np.ldexp([HALF_OCTAVE, 1.0], [[k] for k in range(-60, 60)]).ravel()
     around += [squares, np.nextafter(squares, 0), np.nextafter(squares, math.inf)]
@@ -59,6 +62,45 @@ def test_every_edge_of_the_logarithmic_bins_in_duckdb():
     assert [found[i] for i in range(len(values))] == expected
 
 
+@pytest.mark.parametrize("home", ["array", "duckdb", "polars"])
+def test_every_edge_of_half_octaves_and_of_parts(home):
+    values = tables.edges()
+    if home == "array":
+        values = [*values, -0.0, math.inf, -math.inf]
+        x = np.array([math.nan if v is None else v for v in values])
+        people = ArrayPersonTable(x[:, None], ("x",))
+    else:
+        frame = pl.DataFrame({"p": range(len(values)), "v0": values})
+        native = frame.lazy()
+        if home == "duckdb":
+            native = duckdb.from_arrow(frame.to_arrow())
+        people = EnginePersonTable(lazy(native), ("x",), home=EngineStore(native))
+    found = tables.edges_told(people)
+    for question, answer in tables.edges_expected(values).items():
+        assert found[question] == answer, question
+
+
+def test_half_octaves_are_closed_at_their_outer_edges():
+    def cell(v):
+        counts = ArrayPersonTable(np.array([[v]]), ("x",)).half_octave_counts(0, 0.0)
+        return int(np.flatnonzero(counts)[0])
+
+    for k in range(-64, 64):
+        edge = 2.0**k
+        assert cell(edge) == (2 * (k + 64) - 1 if k > -64 else WIDE_GRID.zero)
+        assert cell(math.nextafter(edge, math.inf)) == 2 * (k + 64)
+        assert cell(-edge * 1.25) == 2 * (k + 64) + WIDE_GRID.zero + 1
+    assert cell(2.0**64) == cell(math.inf) == 255
+
+
+def test_a_recording_table_gives_the_numbers_of_the_people_themselves():
+    people, heard = ArrayPersonTable(np.array([[1.0], [math.nan]]), ("x",)), []
+    counts = RecordingTable(people, heard.append).column_counts(0)
+    assert counts.people is people
+    assert (counts.present, counts.half_octaves(0.0).sum()) == (1, 1)
+    assert [str(item) for item in heard] == ["people.column_counts"]
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_chunks_and_threads_do_not_show(monkeypatch, workers):
     monkeypatch.setattr(kernels, "_processors", lambda: workers)
@@ -71,6 +113,10 @@ def test_chunks_and_threads_do_not_show(monkeypatch, workers):
     box = ClipInterval(-0.7, 12.3)
     people = ArrayPersonTable(values, ("x", "y"))
     assert people.log_counts(1, 0.25).tolist() == reference.log_counts(values[:, 1].tolist(), 0.25)
+    other = values[:, 1].tolist()
+    assert people.half_octave_counts(1, 0.25).tolist() == reference.half_octave_counts(other, 0.25)
+    found = people.part_counts(1, -1, 0.25, 2, 1000).tolist()
+    assert found == reference.part_counts(other, -1, 0.25, 2, 1000)
     plain = [None if math.isnan(v) else v for v in values[:, 0].tolist()]
     fields = reference.interval_sums(plain, [1] * len(plain), None, box)
     assert vars(people.interval_sums([box, None])[0]) == fields

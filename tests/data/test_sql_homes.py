@@ -29,9 +29,10 @@ import privmean as pm
 from privmean.data import databases
 from privmean.data import sql_engines as sqlengines
 from privmean.data import sql_exact as sqlexact
+from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, fetch, lazy
 from privmean.data.frame_expressions import log_cells
-from privmean.data.grids import LOG_CELLS, log_edges
+from privmean.data.grids import LOG_CELLS, LOG_GRID
 
 ENGINES = [
     pytest.param(
@@ -110,6 +111,8 @@ def test_public_numbers_of_any_size_raise_nothing(engine):
     first = [v[0] for v in values]
     for size in EXOTIC:
         assert people.log_counts(0, size).tolist() == reference.log_counts(first, size)
+        halves = people.half_octave_counts(0, size).tolist()
+        assert halves == reference.half_octave_counts(first, size)
         if size < 1e300:
             found = people.uniform_counts(0, size, 0.3)
             assert found == reference.uniform_counts(first, size, 0.3), size
@@ -157,7 +160,7 @@ def test_totals_that_64_bits_cannot_hold_are_exact(engine):
 def test_bins_of_their_edges_and_of_their_neighbours(engine):
     """The guess is right or wrong by one bin; the comparisons decide."""
     ends = [2.0**-41, 5e-324, 2.0**39.99, 0.0]
-    for edge in map(float, log_edges()):
+    for edge in map(float, LOG_GRID.edges()):
         ends += [math.nextafter(edge, 0.0), edge, math.nextafter(edge, math.inf)]
     values = [None, *ends, *(-end for end in ends)]
     frame = pa.table({"v": pa.array(values, pa.float64())})
@@ -167,6 +170,16 @@ def test_bins_of_their_edges_and_of_their_neighbours(engine):
     for cell, count in found:
         counts[int(cell)] += count
     assert list(counts.values()) == reference.log_counts(values, 0.0)
+
+
+@each
+def test_every_edge_of_half_octaves_and_of_parts(engine):
+    values = tables.edges()
+    frame = pa.table({"p": range(len(values)), "v0": pa.array(values, pa.float64())})
+    people = EnginePersonTable(lazy(sql_tables.put(engine, frame)), ("x",))
+    found = tables.edges_told(people)
+    for question, answer in tables.edges_expected(values).items():
+        assert found[question] == answer, question
 
 
 def test_a_cast_that_is_tried_stays_so_on_datafusion():

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.data.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
+from privmean.data.grids import LOG_GRID, LogGrid
 from privmean.data.person_table import ClipInterval
 
 T = TypeVar("T")
@@ -42,16 +42,16 @@ def log_keys(v: Floats, square: Floats, keys: Integers) -> Integers:
     return keys
 
 
-def log_cells(keys: Integers) -> Integers:
+def log_cells(keys: Integers, grid: LogGrid = LOG_GRID) -> Integers:
     """Counts of the 4096 keys of `log_keys` (nulls aside) to counts of the logarithmic bins."""
-    counts = np.zeros(LOG_CELLS, dtype=np.int64)
-    first = 1023 + LOG_LOW  # the exponent of the square in the lowest bin
-    last = first + LOG_BINS - 1
-    for sign, start in ((0, 0), (1, LOG_ZERO + 1)):
+    counts = np.zeros(grid.cells, dtype=np.int64)
+    first = 1023 + grid.low  # the exponent of the square in the lowest bin
+    last = first + grid.bins - 1
+    for sign, start in ((0, 0), (1, grid.zero + 1)):
         side = keys[2048 * sign : 2048 * (sign + 1)]
-        counts[start : start + LOG_BINS] = side[first : last + 1]
-        counts[start + LOG_BINS - 1] += side[last + 1 :].sum()
-        counts[LOG_ZERO] += side[:first].sum()
+        counts[start : start + grid.bins] = side[first : last + 1]
+        counts[start + grid.bins - 1] += side[last + 1 :].sum()
+        counts[grid.zero] += side[:first].sum()
     return counts
 
 
@@ -113,9 +113,11 @@ def _ends(chunk: Floats) -> tuple[float, float]:
         return chunk.min(), chunk.max()
 
 
-def count_keys(x: Floats, origin: float, ends: Floats | None = None) -> Integers:
-    """Counts of `log_keys` of x - origin without nulls. ends: where to write the `extremes` of x,
-    which are on the way."""
+def count_keys(
+    x: Floats, origin: float, factor: float = 1.0, ends: Floats | None = None
+) -> Integers:
+    """Counts of `log_keys` of (x - origin) * factor without nulls. ends: where to write the
+    `extremes` of x, which are on the way."""
     room = np.empty((2, min(CHUNK, max(1, len(x)))))
     keys = np.empty(room.shape[1], dtype=np.int64)
     total = np.zeros(4096, dtype=np.int64)
@@ -127,6 +129,8 @@ def count_keys(x: Floats, origin: float, ends: Floats | None = None) -> Integers
                 ends[:, i] = _ends(v)
             if origin != 0.0:
                 v = np.subtract(v, origin, out=room[1, :size])
+            if factor != 1.0:
+                v = np.multiply(v, factor, out=room[1, :size])
             found = np.bincount(log_keys(v, room[0, :size], keys[:size]), minlength=4096)
             if found[2047] or found[4095]:  # infinities, or nulls, which belong to the zero bin
                 null = np.isnan(v)
@@ -136,6 +140,21 @@ def count_keys(x: Floats, origin: float, ends: Floats | None = None) -> Integers
                 found[4095] -= negative
             total += found
     return total
+
+
+def count_parts(x: Floats, sign: int, step: float, first: int, parts: int) -> Integers:
+    """People in each part of one side of a column, see `PersonTable.part_counts`."""
+    low, high = first * step, (first + parts) * step
+    counts = np.zeros(parts, dtype=np.int64)
+    with np.errstate(all="ignore"):
+        for start in range(0, len(x), CHUNK):
+            v = x[start : start + CHUNK] * sign
+            inside = v[(v > low) & (v <= high)]
+            if len(inside):
+                k = np.ceil(inside * (1 / step)).astype(np.int64) - (first + 1)
+                # a product that vanishes is of the first part
+                counts += np.bincount(np.maximum(k, 0), minlength=parts)
+    return counts
 
 
 def _grid(x: Floats, box: ClipInterval, room: Floats, *, inside: bool = False) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.data.answer_cache import CachedPersonTable
 from privmean.data.array_kernels import log_cells, log_keys
+from privmean.data.grids import LOG_GRID, WIDE_GRID, LogGrid
 from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums
 from privmean.data.person_table import ClipInterval
 
@@ -83,11 +84,26 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
         return self._added(self.weight)
 
     def log_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(LOG_GRID, column, origin)
+
+    def half_octave_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(WIDE_GRID, column, origin)
+
+    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         def cells() -> Integers:
             with np.errstate(all="ignore"):
-                return _cells(self.values[column] - origin, self.mass)
+                return _cells((self.values[column] - origin) * grid.factor, self.mass, grid)
 
-        return self._once(("log", column, origin), cells).copy()
+        return self._once((grid, column, origin), cells).copy()
+
+    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        x = sign * self.values[column]
+        inside = (x > first * step) & (x <= (first + parts) * step)
+        k = np.ceil(x[inside] * (1 / step)).astype(np.int64) - first - 1
+        return np.bincount(np.maximum(k, 0), self.mass[inside], parts).astype(np.int64)
+
+    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
+        return self.values[column], self.mass
 
     def missing(self, column: int) -> int:
         return int(self.mass[np.isnan(self.values[column])].sum())
@@ -135,7 +151,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
         kept = known[self.group]
         g, x = self.group[kept], self.values[column][kept]
         with np.errstate(all="ignore"):
-            return _cells((x - center[g]) * factor[g], self.mass[kept])
+            return _cells((x - center[g]) * factor[g], self.mass[kept], LOG_GRID)
 
     def _added(self, numbers: Integers) -> list[int]:
         """Exact sums by group: of each half they are whole doubles below 2^53."""
@@ -145,8 +161,8 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
         return [(int(a) << SPLIT) + int(b) for a, b in zip(high, low, strict=True)]
 
 
-def _cells(v: Floats, mass: Integers) -> Integers:
+def _cells(v: Floats, mass: Integers, grid: LogGrid) -> Integers:
     """Masses per logarithmic bin; nulls are in the zero bin."""
     v = np.where(np.isnan(v), 0.0, v)
     keys = log_keys(v, np.empty(len(v)), np.empty(len(v), dtype=np.int64))
-    return log_cells(np.bincount(keys, mass, 4096).astype(np.int64))
+    return log_cells(np.bincount(keys, mass, 4096).astype(np.int64), grid)

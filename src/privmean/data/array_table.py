@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.data.answer_cache import CachedPersonTable
 from privmean.data.array_kernels import (
     CHUNK,
     box_totals,
     chunks,
     count_keys,
+    count_parts,
     extremes,
     in_parallel,
     log_cells,
@@ -30,7 +30,17 @@ from privmean.data.clip_rows import (
     standardize,
     tail_totals,
 )
-from privmean.data.grids import HALF_OCTAVE, UNIFORM_LIMIT, pair_multiplier, quotient, unit_of
+from privmean.data.column_counts import CountedTable
+from privmean.data.grids import (
+    HALF_OCTAVE,
+    LOG_GRID,
+    UNIFORM_LIMIT,
+    WIDE_GRID,
+    LogGrid,
+    pair_multiplier,
+    quotient,
+    unit_of,
+)
 from privmean.data.person_table import (
     Besides,
     ClipInterval,
@@ -46,7 +56,7 @@ SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
 
 
 @dataclass(frozen=True)
-class ArrayPersonTable(CachedPersonTable):
+class ArrayPersonTable(CountedTable):
     """One row a person in memory.
 
     values: shape (n, d), NaN for a person without a usable value; never written to.
@@ -86,19 +96,25 @@ class ArrayPersonTable(CachedPersonTable):
         return self._laid[start : start + size]
 
     def log_counts(self, column: int, origin: float) -> Integers:
-        key = ("log", column, origin)
-        return self._once(key, lambda: self._log_counts(column, origin)).copy()
+        return self._grid_counts(LOG_GRID, column, origin)
 
-    def _log_counts(self, column: int, origin: float) -> Integers:
+    def half_octave_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(WIDE_GRID, column, origin)
+
+    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+        key = (grid, column, origin)
+        return self._once(key, lambda: self._log_counts(grid, column, origin)).copy()
+
+    def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         x = self._column(column)
         known = ("ends", column) in self._cache
         ends = None if known else np.empty((2, chunks(0, len(x)).stop))
 
         def task(start: int, stop: int) -> Integers:
             part = None if ends is None else ends[:, chunks(start, stop)]
-            return count_keys(x[start:stop], origin, part)
+            return count_keys(x[start:stop], origin, grid.factor, part)
 
-        counts = log_cells(np.sum(in_parallel(task, len(x)), axis=0))
+        counts = log_cells(np.sum(in_parallel(task, len(x)), axis=0), grid)
         if ends is not None:
             self._cache["ends", column] = ends
         return counts
@@ -136,6 +152,18 @@ class ArrayPersonTable(CachedPersonTable):
         counts = np.zeros(len(keys), dtype=np.int64)
         np.add.at(counts, where, np.concatenate([c for _, c in found]))
         return dict(zip(keys.tolist(), counts.tolist(), strict=True))
+
+    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        x = self._column(column)
+
+        def task(start: int, stop: int) -> Integers:
+            return count_parts(x[start:stop], sign, step, first, parts)
+
+        def counts() -> Integers:
+            total: Integers = np.sum(in_parallel(task, len(x)), axis=0)
+            return total
+
+        return self._once(("parts", column, sign, step, first, parts), counts).copy()
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
         x = self._column(column)
@@ -257,3 +285,7 @@ class ArrayPersonTable(CachedPersonTable):
 
     def matrix(self) -> Floats:
         return self.values
+
+    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
+        values = self.matrix()[:, column]
+        return values, np.ones(len(values), dtype=np.int64)

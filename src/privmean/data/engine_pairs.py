@@ -9,12 +9,12 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from privmean.array_types import Integers
+from privmean.array_types import Floats, Integers
 from privmean.data.answer_cache import KeptByEngine
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.engines import EngineStore, fetch
 from privmean.data.frame_expressions import Totals, log_cells
-from privmean.data.grids import LOG_CELLS
+from privmean.data.grids import LOG_GRID, WIDE_GRID, LogGrid
 from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums
 from privmean.data.person_records import FLOAT, INTEGER, PERSON
 from privmean.data.person_table import ClipInterval
@@ -57,11 +57,28 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         return sum(item["f"] for item in found.values()), weights
 
     def log_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(LOG_GRID, column, origin)
+
+    def half_octave_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(WIDE_GRID, column, origin)
+
+    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         v = nw.col(value_name(column)) - origin
-        masses = self._once(
-            ("log", column, origin), lambda: _masses(self.frame.select(nw.col("m"), v=v), self.home)
-        )
-        return masses.copy()
+        frame = self.frame.select(nw.col("m"), v=v if grid.factor == 1.0 else v * grid.factor)
+        return self._once((grid, column, origin), lambda: _masses(frame, self.home, grid)).copy()
+
+    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        x = nw.col(value_name(column))
+        y = x * float(sign)
+        frame = self.frame.filter((y > first * step) & (y <= (first + parts) * step))
+        frame = frame.select(nw.col("m"), k=(y * (1 / step)).ceil())
+        counts = np.zeros(parts, dtype=np.int64)
+        for end, mass in fetch(frame.group_by("k").agg(m=nw.col("m").sum())):
+            counts[max(int(end) - first - 1, 0)] += int(mass)  # 0: a product that vanishes
+        return counts
+
+    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
+        return self.collect().weighted_values(column)
 
     def missing(self, column: int) -> int:
         return self._once(("missing", column), lambda: self._missing(nw.col(value_name(column))))
@@ -109,7 +126,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         v = (nw.col(value_name(column)) - nw.col("center")) * nw.col("factor")
         # kept: engines would write the product out again in every step of the bins
         frame = self.home.keep(self._beside(known).select(nw.col("m"), v=v))
-        return _masses(frame, self.home)
+        return _masses(frame, self.home, LOG_GRID)
 
     def _beside(self, columns: dict[str, list[Any]]) -> nw.LazyFrame[Any]:
         """The pairs of some groups with public numbers of their group."""
@@ -150,10 +167,10 @@ def persons_of(frame: nw.LazyFrame[Any]) -> int:
     return int(fetch(frame.select(nw.col(PERSON)).unique().select(nw.len()))[0][0])
 
 
-def _masses(frame: nw.LazyFrame[Any], home: EngineStore) -> Integers:
+def _masses(frame: nw.LazyFrame[Any], home: EngineStore, grid: LogGrid) -> Integers:
     """Masses per logarithmic bin of v."""
-    found = fetch(log_cells(frame, home).group_by("k").agg(m=nw.col("m").sum()))
-    counts = np.zeros(LOG_CELLS, dtype=np.int64)
+    found = fetch(log_cells(frame, home, grid).group_by("k").agg(m=nw.col("m").sum()))
+    counts = np.zeros(grid.cells, dtype=np.int64)
     for cell, mass in found:
         counts[int(cell)] += int(mass)
     return counts

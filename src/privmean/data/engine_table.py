@@ -20,6 +20,7 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.data.answer_cache import KeptByEngine
 from privmean.data.array_table import ArrayPersonTable
+from privmean.data.column_counts import CountedTable
 from privmean.data.engines import EngineStore, fetch, fetch_matrix
 from privmean.data.exact_totals import Lazy
 from privmean.data.frame_expressions import (
@@ -37,11 +38,12 @@ from privmean.data.frame_expressions import (
 )
 from privmean.data.grids import (
     HALF_OCTAVE,
-    LOG_CELLS,
-    LOG_ZERO,
+    LOG_GRID,
     QUARTER,
     SLIGHTLY,
     UNIFORM_LIMIT,
+    WIDE_GRID,
+    LogGrid,
     pair_multiplier,
     quotient,
     unit_of,
@@ -59,7 +61,7 @@ from privmean.data.person_table import (
 
 
 @dataclass(frozen=True)
-class EnginePersonTable(KeptByEngine):
+class EnginePersonTable(KeptByEngine, CountedTable):
     """One row a person inside an engine: columns p (the id), v0 .. and, with a cap, c0 .. .
 
     columns: the caller's names. cap: see `People`. Values are finite doubles or null.
@@ -75,17 +77,24 @@ class EnginePersonTable(KeptByEngine):
         return self._once("size", lambda: int(fetch(self.frame.select(nw.len()))[0][0]))
 
     def log_counts(self, column: int, origin: float) -> Integers:
-        key = ("log", column, origin)
-        return self._once(key, lambda: self._log_counts(column, origin)).copy()
+        return self._grid_counts(LOG_GRID, column, origin)
 
-    def _log_counts(self, column: int, origin: float) -> Integers:
-        values = self.frame.select(v=nw.col(f"v{column}") - origin)
-        counts = np.zeros(LOG_CELLS + 1, dtype=np.int64)
-        for cell, count in counted(log_cells(values, self.home, null=LOG_CELLS)):
+    def half_octave_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(WIDE_GRID, column, origin)
+
+    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+        key = (grid, column, origin)
+        return self._once(key, lambda: self._log_counts(grid, column, origin)).copy()
+
+    def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+        v = nw.col(f"v{column}") - origin
+        values = self.frame.select(v=v if grid.factor == 1.0 else v * grid.factor)
+        counts = np.zeros(grid.cells + 1, dtype=np.int64)
+        for cell, count in counted(log_cells(values, self.home, grid, null=grid.cells)):
             counts[int(cell)] += int(count)
-        self._cache["missing", column] = int(counts[LOG_CELLS])  # comes with any histogram
-        counts[LOG_ZERO] += counts[LOG_CELLS]
-        return counts[:LOG_CELLS]
+        self._cache["missing", column] = int(counts[grid.cells])  # comes with any histogram
+        counts[grid.zero] += counts[grid.cells]
+        return counts[: grid.cells]
 
     def missing(self, column: int) -> int:
         key = ("missing", column)
@@ -109,6 +118,19 @@ class EnginePersonTable(KeptByEngine):
         k = nw.when(k < -UNIFORM_LIMIT).then(-UNIFORM_LIMIT).otherwise(k)
         frame = self.frame.filter(~x.is_null()).select(k=k.ceil().cast(INTEGER))
         return {int(cell): int(count) for cell, count in counted(frame)}
+
+    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        key = ("parts", column, sign, step, first, parts)
+        return self._once(key, lambda: self._parts(column, sign, step, first, parts)).copy()
+
+    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        x = nw.col(f"v{column}") * float(sign)
+        frame = self.frame.filter((x > first * step) & (x <= (first + parts) * step))
+        k = (x * (1 / step)).ceil()
+        counts = np.zeros(parts, dtype=np.int64)
+        for end, count in counted(frame.select(k=k)):
+            counts[max(int(end) - first - 1, 0)] += int(count)  # 0: a product that vanishes
+        return counts
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
         counts = np.zeros(high - low + 1, dtype=np.int64)
@@ -332,3 +354,7 @@ class EnginePersonTable(KeptByEngine):
 
     def matrix(self) -> Floats:
         return self.collect().values
+
+    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
+        values = self.matrix()[:, column]
+        return values, np.ones(len(values), dtype=np.int64)

@@ -21,6 +21,7 @@ from privmean.data import sql_bins as sqlbins
 from privmean.data import sql_engines as sqlengines
 from privmean.data.byte_order import in_duckdb
 from privmean.data.exact_totals import Lazy
+from privmean.data.grids import LogGrid
 from privmean.data.read_progress import shown
 from privmean.errors import PrivmeanError, SchemaError
 
@@ -133,7 +134,7 @@ class EngineStore:
         self._anchor = anchor
         self._owner = owner
         self._kept: list[Callable[[], object]] = [] if closing is None else [closing]
-        self._bins: Lazy | None = None  # a public table that an SQL engine has
+        self._bins: dict[LogGrid, Lazy] = {}  # public tables that an SQL engine has
         self.texts = False  # whether ids are texts because their column has no type
         self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
@@ -217,14 +218,15 @@ class EngineStore:
         kind = dict(native.schema().items())
         return lazy(self._held(sqlengines.written({"p": ids}, kind, native)))
 
-    def log_cells(self, frame: Lazy, null: int) -> Lazy:
+    def log_cells(self, frame: Lazy, grid: LogGrid, null: int) -> Lazy:
         """With the logarithmic bin of v as k, `null` for a null, in a table of DuckDB or of an SQL
         engine."""
         if frame.implementation.is_duckdb():
-            return lazy(sqlbins.in_duckdb(frame.to_native(), null))
-        if self._bins is None:
-            self._bins = self.small(sqlbins.edges(), frame)
-        return lazy(sqlbins.log_cells(frame.to_native(), self._bins.to_native(), null))
+            return lazy(sqlbins.in_duckdb(frame.to_native(), grid, null))
+        if grid not in self._bins:
+            self._bins[grid] = self.small(sqlbins.edges(grid), frame)
+        bins = self._bins[grid].to_native()
+        return lazy(sqlbins.log_cells(frame.to_native(), bins, grid, null))
 
     def small(self, columns: Mapping[str, Sequence[object]], like: Lazy) -> Lazy:
         """A table of public whole numbers, doubles and texts in the engine of `like`, as a lazy

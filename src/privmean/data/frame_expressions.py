@@ -16,11 +16,10 @@ from privmean.data.grids import (
     GROW,
     HALF_OCTAVE,
     HUGE,
-    LOG_BINS,
-    LOG_LOW,
-    LOG_ZERO,
+    LOG_GRID,
     SHRINK,
     TINY,
+    LogGrid,
     quotient,
 )
 from privmean.data.person_records import FLOAT, INTEGER, divided
@@ -59,21 +58,26 @@ def octaves(frame: Lazy, steps: Sequence[int], *, strict: bool) -> Lazy:
     return frame
 
 
-def log_cells(frame: Lazy, home: EngineStore, null: int = LOG_ZERO) -> Lazy:
-    """With the logarithmic bin of v as k (a double), which is `null` for a null."""
+def log_cells(
+    frame: Lazy, home: EngineStore, grid: LogGrid = LOG_GRID, null: int | None = None
+) -> Lazy:
+    """With the logarithmic bin of v as k (a double), which is `null` (the zero bin if None) for a
+    null."""
+    null = grid.zero if null is None else null
     if frame.implementation.is_duckdb() or frame.implementation.is_ibis():
-        return home.log_cells(frame, null)
+        return home.log_cells(frame, grid, null)
     v = nw.col("v")
-    # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too
-    frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0.0))
-    frame = octaves(frame, (64, 32, 16, 8, 4, 2, 1), strict=False)
+    # |v|/least lies in [1, 2^octaves) for all bins but the last; more, or infinity, is the last too
+    frame = frame.with_columns(u=v.abs() * (1 / grid.least), k=nw.lit(0.0))
+    powers = range((grid.bins // 2 - 1).bit_length())
+    frame = octaves(frame, [1 << bit for bit in reversed(powers)], strict=False)
     index = 2.0 * nw.col("k") + one_if(nw.col("u") >= 2 * HALF_OCTAVE)
-    last = nw.lit(LOG_BINS - 1.0)
-    index = nw.when(index > LOG_BINS - 1).then(last).otherwise(index)
-    index = nw.when(v < 0).then(index + (LOG_ZERO + 1.0)).otherwise(index)
-    inside = v.abs() >= 2.0 ** (LOG_LOW // 2)
-    aside = nw.lit(float(LOG_ZERO))
-    if null != LOG_ZERO:
+    last = nw.lit(grid.bins - 1.0)
+    index = nw.when(index > grid.bins - 1).then(last).otherwise(index)
+    index = nw.when(v < 0).then(index + (grid.zero + 1.0)).otherwise(index)
+    inside = v.abs() >= grid.least
+    aside = nw.lit(float(grid.zero))
+    if null != grid.zero:
         aside = nw.when(v.is_null()).then(nw.lit(float(null))).otherwise(aside)
     return frame.with_columns(k=nw.when(inside).then(index).otherwise(aside))
 

@@ -10,6 +10,7 @@ double. All homes take the same `quotient`.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,52 @@ from privmean.array_types import Floats
 LIMIT_BITS = 80  # grid points of a value, see `records`
 TOTAL_BITS = 100  # and of a total
 
-# --- signed logarithmic bins: two an octave from 2^-40 to 2^40, both signs, and one zero bin ------
-LOG_LOW = -80  # bin j holds 2^(j/2) <= |v| < 2^((j+1)/2); |v| >= 2^40 falls into bin 79
-LOG_BINS = 160
-LOG_ZERO = 160  # index of the zero bin: |v| < 2^-40, and nulls
-LOG_CELLS = 2 * LOG_BINS + 1  # layout: 160 positive bins, the zero bin, 160 negative bins
+# --- signed logarithmic bins: two an octave, both signs, and one zero bin -------------------------
 HALF_OCTAVE = 0.7071067811865476  # the double nearest to sqrt(1/2); part of the bins' definition
+INWARD = 1 - 2.0**-52  # of normal doubles x: x INWARD >= 2^k exactly if x > 2^k
+
+
+@dataclass(frozen=True)
+class LogGrid:
+    """Logarithmic bins of v = (x - origin) * factor; `low` and `bins` are even numbers.
+
+    Bin j = low .. low + bins - 1 holds 2^(j/2) <= |v| < 2^((j+1)/2), the last also what is beyond;
+    the zero bin holds |v| < 2^(low/2), and nulls. Layout: the positive bins, the zero bin, the
+    negative bins.
+    """
+
+    low: int
+    bins: int
+    factor: float = 1.0
+
+    @property
+    def zero(self) -> int:
+        """The index of the zero bin."""
+        return self.bins
+
+    @property
+    def cells(self) -> int:
+        return 2 * self.bins + 1
+
+    @property
+    def least(self) -> float:
+        """The lower edge of the first bin."""
+        return 2.0 ** (self.low // 2)
+
+    def edges(self) -> Floats:
+        """The lower edges of the positive bins, exactly as every home uses them."""
+        edges = np.empty(self.bins)
+        for index in range(self.bins):
+            j = index + self.low
+            edges[index] = (
+                math.ldexp(1.0, j // 2) if j % 2 == 0 else math.ldexp(HALF_OCTAVE, (j + 1) // 2)
+            )
+        return edges
+
+
+LOG_GRID = LogGrid(-80, 160)  # from 2^-40 to 2^40
+WIDE_GRID = LogGrid(-128, 256, INWARD)  # from 2^-64 to 2^64, closed at the outer edges
+LOG_LOW, LOG_BINS, LOG_ZERO, LOG_CELLS = LOG_GRID.low, LOG_GRID.bins, LOG_GRID.zero, LOG_GRID.cells
 
 # --- uniform bins: index k holds (origin + 2hk - h, origin + 2hk + h], up to roundings ------------
 # k = ceil(half the quotient of x - origin - h by h), each operation rounded: one map for all rows
@@ -53,17 +94,6 @@ def quotient(x: Any, step: float) -> Any:
 def unit_of(radius: float) -> float:
     """A power of two that brings `radius` near 1 (as near as doubles allow)."""
     return math.ldexp(1.0, max(-1000, min(1000, -math.frexp(radius)[1])))
-
-
-def log_edges() -> Floats:
-    """The 160 lower edges of the positive logarithmic bins, exactly as every home uses them."""
-    edges = np.empty(LOG_BINS)
-    for index in range(LOG_BINS):
-        j = index + LOG_LOW
-        edges[index] = (
-            math.ldexp(1.0, j // 2) if j % 2 == 0 else math.ldexp(HALF_OCTAVE, (j + 1) // 2)
-        )
-    return edges
 
 
 def pair_multiplier(n: int) -> int:

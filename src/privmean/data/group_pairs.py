@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from privmean import validate
-from privmean.array_types import Integers
+from privmean.array_types import Floats, Integers
+from privmean.data.column_counts import ColumnCounts
 from privmean.data.key_text import by_text
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError
@@ -110,6 +111,22 @@ class GroupPairTable(ABC):
     @abstractmethod
     def log_counts(self, column: int, origin: float) -> Integers:
         """Masses per signed logarithmic bin of x - origin over all pairs; shape (LOG_CELLS,)."""
+
+    @abstractmethod
+    def half_octave_counts(self, column: int, origin: float) -> Integers:
+        """Masses in the bins of `PersonTable.half_octave_counts`."""
+
+    @abstractmethod
+    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        """Masses in the parts of `PersonTable.part_counts`."""
+
+    @abstractmethod
+    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
+        """Values of pairs and their masses. Collects: for audits and tests only."""
+
+    def column_counts(self, column: int) -> ColumnCounts:
+        """Masses around points of a column."""
+        return ColumnCounts(self, column)
 
     def missing(self, column: int) -> int:
         """Masses of pairs without a value: none, but where who is in a group is public, or there

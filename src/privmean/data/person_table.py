@@ -17,6 +17,7 @@ import numpy as np
 
 from privmean.array_types import Floats as Floats  # noqa: PLC0414 - the rooms above take it from here
 from privmean.array_types import Integers as Integers  # noqa: PLC0414
+from privmean.data.column_counts import ColumnCounts
 from privmean.data.grids import GRID_BITS, quotient
 
 
@@ -206,6 +207,26 @@ class PersonTable(Protocol):
         """People per signed logarithmic bin of (value - origin); shape (LOG_CELLS,)."""
         ...
 
+    def half_octave_counts(self, column: int, origin: float) -> Integers:
+        """The same over 128 octaves, of bins closed at their outer edges; shape (WIDE_GRID.cells,).
+
+        Of v = (value - origin) * INWARD, bin j = -128 .. 127 holds 2^(j/2) <= |v| < 2^((j+1)/2),
+        the last one also all |v| >= 2^64; the zero bin holds |v| < 2^-64 and nulls.
+        """
+        ...
+
+    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        """People per part k = 0 .. parts-1 of one side of a column; shape (parts,).
+
+        Part k holds (first+k)*step < sign*value <= (first+k+1)*step. `step` is a power of two from
+        2^-108 to 2^64, 0 <= first < 2^45 and parts <= 4096; nulls are in no part.
+        """
+        ...
+
+    def column_counts(self, column: int) -> ColumnCounts:
+        """Numbers of people at and around points of a column, asked as they are needed."""
+        ...
+
     def missing(self, column: int) -> int:
         """People without a value in this column."""
         ...
@@ -257,4 +278,8 @@ class PersonTable(Protocol):
 
     def matrix(self) -> Floats:
         """All rows, shape (people, columns); NaN for nulls. Collects: only where it must."""
+        ...
+
+    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
+        """Every value (NaN for nulls) and what it counts. Collects: for audits and tests only."""
         ...

@@ -13,28 +13,26 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO, log_edges
+from privmean.data.grids import LogGrid
 from privmean.data.sql_engines import backend, facts, named, statement
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
     from ibis.expr.types import Table
 
-LEAST_BIN = 2.0 ** (LOG_LOW // 2)  # below, the zero bin
 
-
-def edges() -> dict[str, list[int] | list[float]]:
+def edges(grid: LogGrid) -> dict[str, list[int] | list[float]]:
     """The bins of positive values: their numbers, where each begins, and where it ends."""
-    low = [float(item) for item in log_edges()]
+    low = [float(item) for item in grid.edges()]
     return {
-        "bin": list(range(LOG_BINS)),
-        "place": [float(j) for j in range(LOG_BINS)],
+        "bin": list(range(grid.bins)),
+        "place": [float(j) for j in range(grid.bins)],
         "low": low,
         "high": [*low[1:], math.inf],
     }
 
 
-def log_cells(table: Table, bins: Table, null: int = LOG_ZERO) -> Table:
+def log_cells(table: Table, bins: Table, grid: LogGrid, null: int) -> Table:
     """With the logarithmic bin of v as k (a double), which is `null` for a null. bins: `edges`. In
     the engine's own words: planning expressions takes Ibis longer than an engine runs them."""
     import ibis
@@ -44,12 +42,12 @@ def log_cells(table: Table, bins: Table, null: int = LOG_ZERO) -> Table:
     kinds = ibis.expr.datatypes
     whole = link.compiler.type_mapper.to_string(kinds.int64)
     names = [named(name, link) for name in table.columns]
-    inside = f"ABS(v) >= {_double(LEAST_BIN)}"
-    last = _double(LOG_BINS - 1)
+    inside = f"ABS(v) >= {_double(grid.least)}"
+    last = _double(grid.bins - 1)
     steps = [
         # one value for nulls and what is in the zero bin: a logarithm of zero may be an error
-        [f"CASE WHEN {inside} THEN ABS(v) ELSE {_double(LEAST_BIN)} END AS size"],
-        ["size", f"FLOOR(LN(size) * {_double(2.0 / math.log(2.0))}) - {_double(LOG_LOW)} AS near"],
+        [f"CASE WHEN {inside} THEN ABS(v) ELSE {_double(grid.least)} END AS size"],
+        ["size", f"FLOOR(LN(size) * {_double(2.0 / math.log(2.0))}) - {_double(grid.low)} AS near"],
         ["size", f"CAST(CASE WHEN near < {_double(0)} THEN {_double(0)} "
          f"WHEN near > {last} THEN {last} ELSE near END AS {whole}) AS guess"],
     ]  # fmt: skip
@@ -60,8 +58,8 @@ def log_cells(table: Table, bins: Table, null: int = LOG_ZERO) -> Table:
     cell = (
         f"CASE WHEN {inside} THEN place + CASE WHEN size < low THEN {_double(-1)} "
         f"WHEN size >= high THEN {_double(1)} ELSE {_double(0)} END "
-        f"+ CASE WHEN v < {_double(0)} THEN {_double(LOG_ZERO + 1)} ELSE {_double(0)} END "
-        f"WHEN v IS NULL THEN {_double(null)} ELSE {_double(LOG_ZERO)} END AS k"
+        f"+ CASE WHEN v < {_double(0)} THEN {_double(grid.zero + 1)} ELSE {_double(0)} END "
+        f"WHEN v IS NULL THEN {_double(null)} ELSE {_double(grid.zero)} END AS k"
     )
     text = (
         f"SELECT {', '.join([*names, cell])} FROM ({text}) AS guessed "
@@ -75,21 +73,21 @@ def _double(value: float) -> str:
     return f"CAST('{float(value)!r}' AS DOUBLE PRECISION)"
 
 
-def in_duckdb(relation: DuckDBPyRelation, null: int = LOG_ZERO) -> DuckDBPyRelation:
+def in_duckdb(relation: DuckDBPyRelation, grid: LogGrid, null: int) -> DuckDBPyRelation:
     """The same in DuckDB's words, where the edges are two lists. A bin that is infinite or beyond
     the last is the last."""
-    low, high = (_doubles(edges()[name]) for name in ("low", "high"))
-    least = f"CAST('{LEAST_BIN!r}' AS DOUBLE)"
+    low, high = (_doubles(edges(grid)[name]) for name in ("low", "high"))
+    least = f"CAST('{grid.least!r}' AS DOUBLE)"
     # one value for nulls and what is in the zero bin, which no logarithm is asked about
     sized = f"*, CASE WHEN abs(v) >= {least} THEN abs(v) ELSE {least} END AS size"
-    guess = f"floor(2 * log2(size)) + {1 - LOG_LOW}"  # lists begin at 1
-    guessed = f"*, CAST(least(greatest({guess}, 1), {LOG_BINS}) AS BIGINT) AS guess"
+    guess = f"floor(2 * log2(size)) + {1 - grid.low}"  # lists begin at 1
+    guessed = f"*, CAST(least(greatest({guess}, 1), {grid.bins}) AS BIGINT) AS guess"
     place = (
         f"CAST(guess - 1 AS DOUBLE) - CAST(size < {low}[guess] AS DOUBLE) "
         f"+ CAST(size >= {high}[guess] AS DOUBLE)"
     )
-    k = f"least({place}, {LOG_BINS - 1}) + CASE WHEN v < 0 THEN {LOG_ZERO + 1} ELSE 0 END"
-    none = f"WHEN v IS NULL THEN {null} ELSE {LOG_ZERO}"
+    k = f"least({place}, {grid.bins - 1}) + CASE WHEN v < 0 THEN {grid.zero + 1} ELSE 0 END"
+    none = f"WHEN v IS NULL THEN {null} ELSE {grid.zero}"
     found = f"CASE WHEN abs(v) >= {least} THEN {k} {none} END"
     return relation.query(
         "privmean_rows",
