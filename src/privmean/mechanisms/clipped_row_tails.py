@@ -2,7 +2,7 @@
 
 Rows that something is cut off end in a smaller ball (`Cut`): what they no longer use of the privacy
 loss pays for a weight in every column, so that people beyond a column's limits, or in rows that
-were shortened, are counted for next to nothing. docs/proofs/default-mean.md, section 6.
+were shortened, are counted for next to nothing. docs/proofs/many-columns.md.
 """
 
 from __future__ import annotations

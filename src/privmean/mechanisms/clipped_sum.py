@@ -38,7 +38,7 @@ class ColumnSums:
     scales of the independent noises, Laplace scales or standard deviations if `gaussian`; under
     replace-one those of value, square and weight, under add-remove those of the three cells, of
     which value is the first less the last, and weight is the sum. extra, extra_noise: what was
-    added to |value| for people beyond the limits, or the number of people set apart; its scale.
+    added to |value| for people beyond the limits; its scale.
     cross, cross_noise: sums of u y and u^2 (under add-remove of a^2 and b^2) and their scales.
     """
 
@@ -90,7 +90,7 @@ class ClippedSums:
     """Clipped sums of some columns at Laplace loss `epsilon` a column, or Gaussian loss `mu` for
     all `columns` together. The boxes may come from earlier private outputs.
 
-    jumps, apart, cross, absent: with Laplace noise, what is released besides, and where people
+    jumps, cross, absent: with Laplace noise, what is released besides, and where people
     without a value stand (see `Answers`).
 
     Guarantees: (columns * epsilon)-DP or mu-GDP, for any data and any boxes.
@@ -102,9 +102,8 @@ class ClippedSums:
     epsilon: Fraction | None = None
     mu: float | None = None
     jumps: tuple[float, float] = (0.0, 0.0)
-    apart: bool = False
     cross: bool = False
-    absent: Fraction = Fraction(0)
+    absent: Fraction | None = None
 
     def __post_init__(self) -> None:
         loss = self.mu if self.epsilon is None else self.epsilon
@@ -145,7 +144,7 @@ class ClippedSums:
 
     def answers(self, max_records: int | None = None) -> Answers:
         """Which integers are released for a column; cap as in `People`."""
-        return Answers(self.relation, max_records, self.jumps, self.apart, self.cross, self.absent)
+        return Answers(self.relation, max_records, self.jumps, self.cross, self.absent)
 
     def noise(self, max_records: int | None = None) -> Three:
         """Laplace scales, or deviations, of the three answers of a column in units."""
@@ -222,12 +221,15 @@ class SumsOver:
         return self.sums.answers(self.max_records)
 
     def exact(
-        self, found: Sequence[IntervalSums | None], far: Sequence[int] | None = None
+        self,
+        found: Sequence[IntervalSums | None],
+        nulls: Sequence[int] | None = None,
     ) -> tuple[Whole, ...]:
-        """The integers that get noise, a column. far: people set apart; None counts as nobody."""
-        away = [0] * len(self.boxes) if far is None else far
+        """The integers that get noise, a column. nulls: people without a value who count; None
+        counts as nobody."""
+        none = [0] * len(self.boxes)
         present = [NOBODY if item is None else item for item in found]
-        columns = zip(self.boxes, present, away, strict=True)
+        columns = zip(self.boxes, present, nulls or none, strict=True)
         return tuple(self._kind.integers(*column) for column in columns)
 
     def sensitivity_share(

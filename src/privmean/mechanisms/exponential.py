@@ -22,19 +22,23 @@ from privmean.noise.decimal_context import plain_context
 from privmean.noise.noise_source import Noise
 from privmean.privacy.privacy_events import PrivacyEvent, Selection
 
+ONE = Fraction(1)
 DOUBT = 1e-9  # relative room around the double of an exponential
 
 
-def exponential_digits(gamma: Fraction, bits: int) -> int:
-    """floor(2^bits exp(-gamma)) for rational gamma > 0, exactly.
+def exponential_digits(gamma: Fraction, bits: int, factor: Fraction = ONE) -> int:
+    """floor(2^bits factor exp(-gamma)) for rational gamma >= 0 and factor, exactly.
 
     exp of a rational other than 0 is irrational, so some precision always settles the floor.
     """
+    if gamma == 0:
+        return int(factor * 2**bits)
     digits = bits // 3 + 30
     while True:
         with decimal.localcontext(plain_context(digits)):
             exponent = decimal.Decimal(-gamma.numerator) / decimal.Decimal(gamma.denominator)
             value = exponent.exp() * (decimal.Decimal(2) ** bits)
+            value *= decimal.Decimal(factor.numerator) / decimal.Decimal(factor.denominator)
             room = abs(value) * decimal.Decimal(10) ** (10 - digits) * (1 + abs(exponent))
             low, high = math.floor(value - room), math.floor(value + room)
         if low == high:
@@ -42,13 +46,13 @@ def exponential_digits(gamma: Fraction, bits: int) -> int:
         digits *= 2
 
 
-def accept(word: int, gamma: Fraction, noise: Noise) -> bool:
-    """Whether a uniform number that begins with the 64 bits `word` is below exp(-gamma)."""
-    if gamma == 0:
+def accept(word: int, gamma: Fraction, noise: Noise, factor: Fraction = ONE) -> bool:
+    """Whether a uniform number that begins with the 64 bits `word` is below factor exp(-gamma)."""
+    if gamma == 0 and factor >= 1:
         return True
     bits, number = 64, word
     while True:
-        limit = exponential_digits(gamma, bits)
+        limit = exponential_digits(gamma, bits, factor)
         if number != limit:
             return number < limit
         number = (number << 64) + int(noise.bits64(1)[0])

@@ -5,7 +5,7 @@ value y = u z in [-u, u]. Three answers a column are released together: under re
 of y, y^2 and u; under add-remove the sums of a(1 - b), 2ab and b(1 - a) with a = (u + y)/2 and
 b = (u - y)/2, which add up to u. In both, the weight and the square come at no loss beside the sum
 of y (docs/proofs/ratio.md). A fourth answer can tell how much lies beyond the limits
-(docs/proofs/intervals.md, sections 2 and 8).
+(docs/proofs/intervals.md, section 2).
 
 Source: the capped record mean of a person-level ratio; Roth and Avella-Medina (2025), Section 5,
 for equal numbers of records.
@@ -33,34 +33,30 @@ RHO = Fraction(7, 10)  # noise of the tail share, in scales of the value's noise
 class Answers:
     """Which integers are released for a column, and how one person moves them.
 
-    cap: None for the mean over people (u is 0 or 1), or the record cap C. jumps: p+ and p-, what a
-    person beyond the upper or lower limit adds to |y| and to the tail share, in units of the radius
-    (replace-one); (0, 0) releases no tail share. apart: release the number of people set apart:
-    with y = 0, y^2 = 1 and u = 1 under replace-one, in none of the cells under add-remove. Both
-    are for the mean over people, and only one of them at a time. absent: the z of a person without
-    a value, who has u = 0, for the mean over people under replace-one (0 elsewhere): the farther
-    from 0, the noisier the sum of u. cross: release the sums of u y
-    and u^2 too (under add-remove those of a^2 and b^2), for the variance of a ratio, at a quarter
-    (a ninth) more noise of the sum of y, and less of u.
+    max_records: None for the mean over people (u is 0 or 1), or the record cap C. jumps: p+ and p-,
+    what a person beyond the upper or lower limit adds to |y| and to the tail share, in units of the
+    radius (replace-one); (0, 0) releases no tail share. absent: the z of a person without a value,
+    who has the square 1 and u = 0, for the mean over people under replace-one: the farther from 0,
+    the noisier the sum of u (None: z and square are 0, and the sum of u is noisier still). cross:
+    release the sums of u y and u^2 too (under add-remove those of a^2 and b^2), for the variance of
+    a ratio, at a quarter (a ninth) more noise of the sum of y, and less of u.
     """
 
     relation: Relation
     max_records: int | None = None
     jumps: tuple[float, float] = (0.0, 0.0)
-    apart: bool = False
     cross: bool = False
-    absent: Fraction = Fraction(0)
+    absent: Fraction | None = None
 
     def __post_init__(self) -> None:
         tail = max(self.jumps) > 0
-        if self.absent and (self.max_records is not None or self.relation != REPLACE_ONE):
-            raise ValueError("people without a value stand at 0 unless all count alike")
-        if abs(self.absent) >= 1:
-            raise ValueError("people without a value stand inside of the limits")
-        if (self.max_records is not None or self.cross) and (tail or self.apart):
-            raise ValueError("tails are told for the mean over people only")
-        if tail and (self.apart or self.relation != REPLACE_ONE):
-            raise ValueError("a tail share goes with replace-one, and without people set apart")
+        if self.absent is not None:
+            if self.max_records is not None or self.relation != REPLACE_ONE or tail or self.cross:
+                raise ValueError("people without a value stand at 0 unless all count alike")
+            if abs(self.absent) >= 1:
+                raise ValueError("people without a value stand inside of the limits")
+        if tail and (self.max_records is not None or self.cross or self.relation != REPLACE_ONE):
+            raise ValueError("a tail share is told for the mean over people, under replace-one")
 
     @property
     def multiples(self) -> Whole:
@@ -74,9 +70,8 @@ class Answers:
         if self.cross:
             return CROSS if self.relation == REPLACE_ONE else CROSS_CELLS
         first, second, third = (Fraction(item) for item in self.multiples)
-        third /= (1 - abs(self.absent)) ** 2
-        if self.apart:
-            return first, second, third, Fraction(2 if self.relation == REPLACE_ONE else 1)
+        if self.absent is not None:
+            third = 2 / (1 - abs(self.absent))
         jump = max(self._jump_steps(steps))
         if not jump:
             return first, second, third
@@ -98,17 +93,23 @@ class Answers:
     def units(self, steps: int) -> Whole:
         """What 1 in the units above is in integer steps, for a box of `steps` steps."""
         c = 1 if self.max_records is None else self.max_records
-        more: Whole = (1,) if self.apart else (steps,) if max(self.jumps) > 0 else ()
+        more: Whole = (steps,) if max(self.jumps) > 0 else ()
         if self.relation != REPLACE_ONE:
             return *((2 * c * steps) ** 2,) * (5 if self.cross else 3), *more
         if self.cross:
             more = c * c * steps, c * c
         return c * steps, (c * steps) ** 2, c, *more
 
-    def integers(self, box: ClipInterval, sums: IntervalSums, far: int = 0) -> Whole:
-        """The exact answers from the sums of one box; far: the number of people set apart."""
-        more: Whole = (far,) if self.apart else ()
+    def integers(self, box: ClipInterval, sums: IntervalSums, nulls: int = 0) -> Whole:
+        """The exact answers from the sums of one box; nulls: the number of people without a value,
+        where they stand at `absent`."""
+        more: Whole = ()
         if self.relation == REPLACE_ONE:
+            if self.absent is not None:
+                step = self.absent * box.steps
+                assert step.denominator == 1
+                z = sums.wz + int(step) * nulls
+                return z, sums.wwzz + box.steps**2 * nulls, sums.w
             if self.cross:
                 more = sums.wwz, sums.ww
             if max(self.jumps) == 0:

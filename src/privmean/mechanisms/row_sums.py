@@ -3,7 +3,7 @@
 For lattice rows z, z' with ||z||, ||z'|| <= K the sums of z and of |z| (column by column) together
 move by at most 2K in l2, as the sum of z alone: | |a| - |b| | <= |a + b|, and the squares of a - b
 and of a + b add up to 2a^2 + 2b^2. The same holds for z_j^2 / (2 B_j) in place of |z_j|, if
-|z_j| <= B_j. docs/proofs/default-mean.md, section 6.
+|z_j| <= B_j. docs/proofs/many-columns.md.
 """
 
 from __future__ import annotations
