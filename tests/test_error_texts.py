@@ -53,7 +53,7 @@ ROWS = [
     ),
     (
         lambda t: pm.mean(FEW, epsilon=1),
-        "n=50 is too small at epsilon=1. Provide at least 150 people, epsilon=3, or bounds.",
+        "n=50 is too small at epsilon=1. Provide at least 200 people, epsilon=4, or bounds.",
     ),
     (
         lambda t: pm.mean(t.source, "x", epsilon=1),

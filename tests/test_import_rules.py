@@ -33,6 +33,7 @@ FLOORS = (
     ("inference",),
     ("release",),
     ("pipeline",),
+    ("estimators",),
     ("central",),
     ("models",),
     ("questions",),

@@ -12,7 +12,13 @@ import pytest
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
-from privmean.inference.status import FAILED, OK, OUTLIERS_CLIPPED, OUTLIERS_UNCHECKED
+from privmean.inference.status import (
+    FAILED,
+    MODIFIED_TARGET,
+    OK,
+    OUTLIERS_CLIPPED,
+    OUTLIERS_UNCHECKED,
+)
 from privmean.noise.noise_source import FromBits
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
@@ -65,7 +71,7 @@ def fresh_plan_of(case, unit=1.0, persons=PERSONS):
     return planned(entry.make(unit), budget, dimension=dimension, relation=relation, **known)
 
 
-def released(case, values, seed=1, unit=1.0):
+def released(case, values, seed=2, unit=1.0):
     return plan_of(case, unit, len(values)).release(people_of(case, values), SimulatedNoise(seed))
 
 
@@ -235,7 +241,7 @@ def test_scaling_by_a_power_of_two_scales_the_answer(case, power):
     difference = second.estimate / unit - first.estimate
     assert np.all(np.abs(difference) <= (0.5 if case[0].octaves else 0.0))
     # of other draws a tail may be seen once and not again
-    tails = {OK, OUTLIERS_UNCHECKED, OUTLIERS_CLIPPED}
+    tails = {OK, OUTLIERS_UNCHECKED, OUTLIERS_CLIPPED, MODIFIED_TARGET}
     assert first.status == second.status or {first.status, second.status} <= tails
     assert first.status == second.status or case[0].octaves
 

@@ -116,7 +116,7 @@ def _of_questions() -> Iterator[tuple[str, Any]]:
     table = pm.Table(pm.example("nlswork"), person="person_id")
     terms: dict[str, Any] = {"epsilon": 1, "noise": pm.SimulatedNoise(1)}
     groups = {"by": "ind_code", "keys": [4, 6, 7, 99], "contrasts": ["7 - 6"]}
-    few = {"epsilon": 0.035, "noise": pm.SimulatedNoise(1)}
+    few = {"epsilon": 0.05, "noise": pm.SimulatedNoise(1)}
     yield "mean", pm.mean(table, "ln_wage", **terms)
     yield "mean of few", pm.mean(table, "ln_wage", **few)
     yield "mean at a bound", pm.mean(table, "ln_wage", assume=(5, 9), **terms)

@@ -32,7 +32,7 @@ def tail_of(zero, ones, lower=0.0, upper=2.0):
 
 def place_of(zero, scale=10.0, lower=0.7, upper=1.7, origin=0.0):
     seen = Histogram(np.zeros(LOG_BINS), zero, np.zeros(LOG_BINS), scale)
-    return ClippingRegion(FOUND, origin, lower, upper, 1, 1, 0, 0.0, scale, seen=seen)
+    return ClippingRegion(FOUND, origin, lower, upper, seen=seen)
 
 
 def rows_of(rate, persons, seed, epsilon=1.0):

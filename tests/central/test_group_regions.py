@@ -10,18 +10,18 @@ import pytest
 from privmean.central.groups.group_means import GroupMeans
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.array_table import ArrayPersonTable
+from privmean.data.column_counts import ColumnCounts
 from privmean.data.group_pairs import GroupPairTable, GroupWeights
 from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
+from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 BY_PLACE = ("part", "few", "pair_counts", "matrix")  # questions that part persons by their place
 
 
-class Silent:
-    """Noise that is 0."""
-
-    secure = False
+class Silent(SimulatedNoise):
+    """Added noise that is 0; choices are drawn."""
 
     def laplace(self, size, scale):
         return np.zeros(size, dtype=np.int64)
@@ -33,13 +33,14 @@ def asked_of(pairs, relation, epsilon=2.0):
 
     class Curator(TrustedCurator):
         def ask(self, mechanism, exact):
-            seen.append((mechanism, np.asarray(exact, dtype=object).tolist()))
+            plain = exact.distribution() if isinstance(exact, ColumnCounts) else exact
+            seen.append((mechanism, [np.asarray(item).tolist() for item in plain]))
             return super().ask(mechanism, exact)
 
     persons = pairs.size() if relation == REPLACE_ONE else None
     budget = Budget(epsilon=epsilon, neighbors=relation)
     plan = GroupMeans(pairs.keys, pairs.weights).plan(budget, PublicShape(pairs.columns, persons))
-    return seen, plan.run(Curator(pairs, Silent()))
+    return seen, plan.run(Curator(pairs, Silent(1)))
 
 
 def pairs_of(persons, weights=GroupWeights(), groups=4, spread=0.0, most=1, seed=1):  # noqa: B008
@@ -83,5 +84,6 @@ def test_masses_are_read_as_persons(persons):
     for weights in (GroupWeights(), GroupWeights(1, True)):
         _, outcome = asked_of(pairs_of(persons, weights), ADD_REMOVE)
         found.append((outcome.status, outcome.diagnostics.get("pooled limits")))
-    assert found[0] == found[1]
-    assert (found[0][0] == "failed") == (persons * 2.0 < 150)
+    few = found[0][0] == "failed"  # the number of people was bought apart, where they are split
+    assert found[0] == found[1] or (few and found[1][0] == "failed")
+    assert few == (persons * 2.0 < 200)

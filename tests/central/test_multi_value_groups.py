@@ -138,28 +138,27 @@ def replayed(plan, one, two):
     """What every mechanism of a run on `one` would have cost on `two`, over its bill."""
     first, costs = [], []
 
-    class Zero:
-        secure = False
-
+    class Zero(SimulatedNoise):
         def laplace(self, size, scale):
             return np.zeros(size, dtype=np.int64)
 
     class Recording(TrustedCurator):
         def ask(self, mechanism, exact):
-            first.append((mechanism, exact))
-            return super().ask(mechanism, exact)
+            noisy = super().ask(mechanism, exact)
+            first.append((mechanism, exact, noisy))
+            return noisy
 
     class Replaying:
         people = two
         events = ()
 
         def ask(self, mechanism, exact):
-            known, answer = first[len(costs)]
+            known, answer, noisy = first[len(costs)]
             assert known == mechanism
             costs.append(max(mechanism.sensitivity_share(answer, exact)))
-            return mechanism.draw(answer, Zero())
+            return noisy
 
-    plan.run(Recording(one, Zero()))
+    plan.run(Recording(one, Zero(1)))
     plan.run(Replaying())
     assert len(costs) == len(first)
     return costs

@@ -316,7 +316,7 @@ def test_plan_reads_nothing_and_prints_the_persons_needed(capsys):
 def test_plan_of_too_few_persons_says_how_many_are_needed(capsys):
     status, out, err = call(capsys, "plan", "--n", "20", "--epsilon", "1")
     assert (status, out) == (2, "")
-    assert "Provide at least 150 people" in err
+    assert "Provide at least 200 people" in err
 
 
 def test_ledger_file_stops_the_release_that_would_overspend(capsys, table, tmp_path):

@@ -15,12 +15,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from privmean.central.default_outliers import with_missing
 from privmean.data.person_table import IntervalSums
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.ratio_sums import Answers
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from statistics_kit import drawn_sums
 
 EPSILON = Fraction(3, 7)
 
@@ -54,17 +52,16 @@ def states(k, slack=1):
     return [person(present=0), *inside, *beyond]
 
 
-def released(sums, k, jumps=(0.0, 0.0), relation=REPLACE_ONE, far=None, absent=0):
-    """Integers released for one person, the scales of their noise in steps, and the bill."""
-    at = Fraction(absent, k)
-    mechanism = ClippedSums(
-        "sums", relation, epsilon=EPSILON, jumps=jumps, apart=far is not None, absent=at
-    )
+def released(sums, k, jumps=(0.0, 0.0), relation=REPLACE_ONE, absent=None):
+    """Integers released for one person, the scales of their noise in steps, and the bill. absent:
+    the step at which a person without a value stands."""
+    at = None if absent is None else Fraction(absent, k)
+    mechanism = ClippedSums("sums", relation, epsilon=EPSILON, jumps=jumps, absent=at)
     noise, box = Zero(), SimpleNamespace(steps=k)
-    away = None if far is None else [far]
-    (column,) = drawn_sums(mechanism, [box], [sums], noise, far=away)
-    answers = Answers(relation, None, jumps, far is not None)
-    integers, units = answers.integers(box, sums, far or 0), answers.units(k)
+    over = mechanism.over([box])
+    (integers,) = over.exact([sums], [1 - sums.present])
+    (column,) = over.draw([integers], noise)
+    units = mechanism.answers().units(k)
     # small units live on a lattice 2^20 times finer; with noise of zero the integers come back
     scales = [scale / 2**20 for scale in noise.scales]
     back = [column.value, column.square, column.weight, column.extra]
@@ -122,48 +119,42 @@ def test_jumps_rounded_apart_would_break_the_bill():
     assert worst(apart, scales) > EPSILON
 
 
-@pytest.mark.parametrize("jumps", [(0.0, 0.0), (0.5, 0.5)])
-@pytest.mark.parametrize("absent", [-7, -3, 1, 6])
-def test_persons_without_a_value_beside_the_middle_cost_exactly_epsilon(absent, jumps):
-    k = 8
-    nobody = with_missing(person(present=0), 1, absent)
-    rows = [released(s, k, jumps, absent=absent) for s in [*states(k)[1:], nobody]]
-    scales, loss = rows[0][1], rows[0][2]
-    assert worst([row[0] for row in rows], scales) == EPSILON == loss.pure
-    # the number of people with a value has 1/(1 - |t|)^2 times the noise that it has in the middle
-    plain = released(person(), k, jumps)[1]
-    assert scales[2] == plain[2] * Fraction(k, k - abs(absent)) ** 2
-    assert [scales[0], scales[1], *scales[3:]] == [plain[0], plain[1], *plain[3:]]
-    cheap = [*scales[:2], scales[2] * Fraction(39, 40), *scales[3:]]
-    assert worst([row[0] for row in rows], cheap) > EPSILON
+@pytest.mark.parametrize(
+    ("absent", "k"), [(0, 1), (0, 8), (1, 2), (-7, 8), (-3, 8), (1, 8), (6, 8)]
+)
+def test_persons_without_a_value_who_stand_somewhere_cost_exactly_epsilon(absent, k):
+    """With the square 1 and without weight."""
+    found = [released(s, k, absent=absent) for s in states(k)]
+    rows, scales, loss = [item[0] for item in found], found[0][1], found[0][2]
+    assert rows[0][:3] == [absent, k * k, 0]
+    assert worst(rows, scales) == EPSILON == loss.pure
+    at = Fraction(abs(absent), k)
+    multiples = [2 * k, 4 * k * k, 2 / (1 - at)]
+    assert scales == [item / EPSILON for item in multiples]
+    for i in range(len(scales)):  # every one of the scales is needed
+        cheap = list(scales)
+        cheap[i] = cheap[i] * Fraction(9, 10)
+        if i == 1 and k < 8:  # between steps of the grid
+            continue
+        assert worst(rows, cheap) > EPSILON
+    # with the square of where they stand, or 0, the number of people with a value would cost more
+    for square in {absent**2, 0}:
+        other = [absent, square, *rows[0][2:]]
+        assert worst([*rows, other], scales) > EPSILON
 
 
-def test_persons_without_a_value_stand_inside_of_the_limits_and_count_fully():
-    for words in ({"absent": Fraction(1)}, {"absent": Fraction(1, 2), "max_records": 3}):
+def test_persons_without_a_value_who_stand_somewhere_exclude_tails_and_records():
+    at = Fraction(1, 2)
+    refused = [
+        {"absent": Fraction(1)}, {"absent": Fraction(-1)}, {"absent": at, "max_records": 3},
+        {"absent": at, "jumps": (0.5, 0.0)}, {"absent": at, "jumps": (0.0, 0.5)},
+        {"absent": at, "cross": True}, {"absent": Fraction(0), "cross": True},
+    ]  # fmt: skip
+    for words in refused:
         with pytest.raises(ValueError, match="stand"):
             Answers(REPLACE_ONE, **words)
     with pytest.raises(ValueError, match="stand"):
-        Answers(ADD_REMOVE, absent=Fraction(1, 2))
-
-
-@pytest.mark.parametrize("k", [1, 2, 7, 16])
-def test_number_of_persons_set_apart_is_free_beside_value_square_and_count(k):
-    apart = IntervalSums(1, 1, 0, 0, k * k, 1, 0, 1, 0, k * k)
-    found = [released(s, k, far=0) for s in states(k)] + [released(apart, k, far=1)]
-    rows, scales, loss = [item[0] for item in found], found[0][1], found[0][2]
-    assert scales[3] == 2 / EPSILON
-    assert worst(rows, scales) == EPSILON == loss.pure
-    cheap = [*scales[:3], scales[3] * Fraction(39, 40)]
-    assert worst(rows, cheap) > EPSILON
-    # with the square of the middle, or at the limit itself, the number would cost more
-    for other in (person(0, above=1), person(k, above=1)):
-        assert worst([*rows[:-1], released(other, k, far=1)[0]], scales) > EPSILON
-
-
-def test_persons_set_apart_have_a_cell_of_their_own_under_add_remove():
-    row, scales, _ = released(person(present=0), 4, far=1, relation=ADD_REMOVE)
-    assert row == [0, 0, 0, 1]  # somebody far joins: nothing else moves
-    assert scales[3] == 1 / EPSILON
+        Answers(ADD_REMOVE, absent=at)
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 9])

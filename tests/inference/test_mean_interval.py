@@ -209,7 +209,7 @@ def test_statuses_and_targets():
         sums, allowance=ClippingBiasBound(30.0, 6.0, 1.0), check=OutlierCheck(1000, 30.0, 6.0)
     )
     assert seen.interval(0.95, None).status == OUTLIERS_CLIPPED
-    assert "fewer than about 18 people far outside" in seen.interval(0.95, None).assumption
+    assert "fewer than about 28 people far outside" in seen.interval(0.95, None).assumption
     thick = ColumnIntervals(
         sums, allowance=ClippingBiasBound(90.0, 6.0, 1.0), check=OutlierCheck(1000, 90.0, 6.0)
     )

@@ -289,7 +289,7 @@ def test_a_curve_without_any_person_fails():
 def test_a_mean_that_noise_carries_beyond_its_limits_is_not_shown():
     """30 persons at the upper limit: half of the noisy means lie beyond it. Of a bound that a type
     implies nothing is shown; of one that was given nothing is known beyond it."""
-    from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+    from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans
     from privmean.mechanisms.clipped_sum import ColumnSums
     from privmean.models.bin_suppression import BinnedIntervals
 

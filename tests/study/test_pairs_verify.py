@@ -124,7 +124,7 @@ FORGERIES = {
     "a look left out in part": lambda s: bill(s).pop(0),
     "a look left out": lambda s: bill(s).__delitem__(slice(0, looked(s))),
     "a look swapped for an own answer": lambda s: bill(s).__setitem__(0, dict(bill(s)[-1])),
-    "a louder look": lambda s: bill(s)[0].update(scale="100"),
+    "a louder look": lambda s: bill(s)[0].update(epsilon="1/100000"),
 }
 
 

@@ -12,10 +12,10 @@ import pytest
 
 import privmean as pm
 from privmean.central.mean_from_region import RegionMean
-from privmean.central.pure_budget import floor_epsilon
 from privmean.central.shared_location import SharedLocationQuery, centre_of, spread_of
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
+from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.pipeline import execute, run_step
@@ -74,10 +74,10 @@ def test_a_look_asks_the_same_lines_whatever_it_sees(name, epsilon):
 
 def test_prices_are_those_of_the_default_mean_on_its_usual_path():
     look = SharedLocationQuery.of("y", 4711, Fraction(1, 4))
-    assert float(look.price) == pytest.approx(80 / 4711)
-    assert look.tails == floor_epsilon((Fraction(1, 4) - 2 * look.price) * Fraction(0.4))
-    assert look.left == Fraction(1, 4) - 2 * look.price - look.tails
-    assert SharedLocationQuery.of("y", 500, Fraction(1, 4)) is None  # too few to look in rounds
+    assert float(look.center) == pytest.approx(100 / 4711)
+    assert look.tails == floor_epsilon((Fraction(1, 4) - look.center) * Fraction(0.4))
+    assert look.left == Fraction(1, 4) - look.center - look.tails
+    assert SharedLocationQuery.of("y", 500, Fraction(1, 4)) is None  # too few to share one
 
 
 def test_centre_and_spread_are_read_off_what_was_paid_for():
@@ -134,7 +134,7 @@ def test_the_bill_holds_a_look_once_and_every_release_in_full():
     lines = Counter(line.name for line in found.guarantee.mechanisms)
     plan = found.plan
     assert lines["look: y: tail histogram"] == 1
-    assert lines["look: y: coarse location"] == plan.shared_locations[0].rounds
+    assert lines["look: y: center"] == 1
     for part in plan.parts:
         own = found[part.name].guarantee.mechanisms
         assert own[: len(plan.shared_locations[0].events)] == part.plan.paid

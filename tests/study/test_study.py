@@ -541,7 +541,7 @@ def remade(stored):
 FORGERIES = {
     "a line removed": lambda s: s["guarantee"]["mechanisms"].pop(2),
     "a line relabelled": lambda s: s["guarantee"]["mechanisms"][0].update(name="other: whole"),
-    "a line made cheaper": lambda s: s["guarantee"]["mechanisms"][0].update(scale="100000"),
+    "a line made cheaper": lambda s: s["guarantee"]["mechanisms"][0].update(epsilon="1/100000"),
     "a look left out": lambda s: s.update(shared_locations=[]),
     "a look that is not used": lambda s: s["questions"][0].update(shared_locations=[]),
     "a look's line given to a question": lambda s: (

@@ -1,6 +1,7 @@
 """Audit by record and replay: what neighbors change, against what the losses declare.
 
 `calls` makes whole calls, `transcript` records and replays them, `operands` measures a pair of
-neighbors. `call_list` and `subjects` list what is asked. `measure_loss` tries the draws themselves;
-`audit_local`, `audit_streams` and `direct` audit what has no curator.
+neighbors. `call_list` and `subjects` list what is asked. `measure_loss` tries the draws themselves,
+`sharp_choices` those by rejection; `audit_local`, `audit_streams` and `direct` audit what has no
+curator.
 """

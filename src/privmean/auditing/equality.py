@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmean.data.column_counts import ColumnCounts
+
 ATOMS = (int, bool, bytes, type(None))
 # times, digests of them and names of runs differ from call to call, whatever the records; a number,
 # however many digits it has, is compared
@@ -40,6 +42,8 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, Sequence):
         others: Any = b
         return len(a) == len(others) and all(map(same, a, others))
+    if isinstance(a, ColumnCounts) and isinstance(b, ColumnCounts):
+        return same(a.distribution(), b.distribution())
     if is_dataclass(a):
         names = [item.name for item in fields(a) if item.compare]
         return all(same(getattr(a, name), getattr(b, name)) for name in names)

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
+from privmean.mechanisms.curator import Mechanism
 from privmean.noise.noise_source import Flags, FromBits, Integers, Noise, Words
 
 Answer: TypeAlias = Any  # exact or noisy, in the form that its mechanism has
@@ -229,3 +230,11 @@ class Fixed(FromBits):
 
     def bits64(self, size: int) -> Words:
         return np.zeros(size, dtype=np.uint64)
+
+
+def drawn(
+    mechanism: Mechanism[Any, Any], exact: object, noise: Noise, most: int = MOST_REQUESTS
+) -> tuple[Any, list[Request]]:
+    """What is given back, and what was asked for; `Endless` after so many requests."""
+    draws = Draws(noise, most=most)
+    return mechanism.draw(exact, draws), draws.requests

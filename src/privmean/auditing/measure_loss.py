@@ -11,7 +11,7 @@ Trials of recorded answers, none of which uses `moved`:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -21,19 +21,18 @@ import numpy as np
 from privmean.auditing.equality import same
 from privmean.auditing.fixed_noise import (
     ADDITIVE,
-    MOST_REQUESTS,
     Added,
     Answer,
-    Draws,
     Endless,
     Fixed,
     Request,
+    drawn,
 )
-from privmean.bisection import smallest_int
+from privmean.auditing.sharp_choices import CHOICES, ROUNDING, least, too_sharp
+from privmean.data.column_counts import ColumnCounts
 from privmean.mechanisms.above_threshold import HitsAbove
 from privmean.mechanisms.below_threshold import FirstBelow
 from privmean.mechanisms.curator import Mechanism
-from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.mechanisms.gaussian_sums import tail_above
 from privmean.mechanisms.key_cells import KeyCells
@@ -41,6 +40,8 @@ from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_quantile import NoisyQuantile
 from privmean.mechanisms.per_column import EachColumn
+from privmean.mechanisms.private_center import PrivateCenter
+from privmean.mechanisms.private_limits import PrivateLimits
 from privmean.mechanisms.stable_histogram import laplace_tail
 from privmean.mechanisms.weighted_rows import JointSums
 from privmean.noise.noise_source import Noise
@@ -49,17 +50,9 @@ from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 from privmean.privacy.threshold_of_sum import ThresholdOfSum, three_laplace_tail
 
 # several draws whose losses are known together; their answers are no plain numbers
-PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
-ROUNDING = Fraction(1, 10**6)
+PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile, PrivateCenter)
 SIZES = (0.0, 200.0, -200.0)
 SEEDS = 6
-
-
-def drawn(
-    mechanism: Mechanism[Any, Any], exact: object, noise: Noise, most: int = MOST_REQUESTS
-) -> tuple[Any, list[Request]]:
-    draws = Draws(noise, most=most)
-    return mechanism.draw(exact, draws), draws.requests
 
 
 def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
@@ -86,12 +79,13 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     yield from _narrow(mechanism, requests)
     # cells, whose number may be the same whatever the noise
     hidden = not isinstance(step, FilteredMean) and any(x.added_delta for x in mechanism.events)
+    hidden |= isinstance(step, PrivateCenter | PrivateLimits)  # whose probabilities are measured
     if laws - {*ADDITIVE, "argmax"} and not hidden:
         yield from _constant(mechanism, flat(exact) if simple else exact)
     if any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.events):
         yield from _shown(mechanism, exact)
-    if isinstance(step, Exponential | TopChoices):
-        yield from _too_sharp(step)
+    if isinstance(step, CHOICES):
+        yield from too_sharp(step)
 
 
 def _constant(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
@@ -155,6 +149,8 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
 
 def numbers(value: object) -> Iterator[Fraction]:
     """The finite numbers of an answer, in order."""
+    if isinstance(value, ColumnCounts):
+        value = value.distribution()
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     items: Iterable[Any] = ()
@@ -202,7 +198,7 @@ def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
     if len(requests) != 1 or requests[0].law not in ADDITIVE:
         return
     law, scale = requests[0].law, requests[0].scale
-    low = _least(lambda steps: step.draw(alone, Fixed(steps=steps)) not in (None, {}), 2**62)
+    low = least(lambda steps: step.draw(alone, Fixed(steps=steps)) not in (None, {}), 2**62)
     for loss in mechanism.events:
         tail: Fraction | float = laplace_tail(low, scale) if law == "laplace" else 0.0
         if isinstance(loss, ThresholdOfSum):  # three noises of so many steps each
@@ -216,37 +212,3 @@ def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
             tail = tail_above(low, float(scale))
         if Fraction(tail) * loss.cells > loss.delta:
             yield "a person alone is shown more often than the accounting says"
-
-
-def _too_sharp(mechanism: Exponential | TopChoices) -> Iterator[str]:
-    """Whether one of two items is accepted as often as their scores and the accounting say: the
-    first word that refuses it is its probability, in parts of 2^64."""
-    if not mechanism.events:
-        return
-    one = replace(mechanism, choices=1) if isinstance(mechanism, TopChoices) else mechanism
-    change = 2 * one.span if isinstance(one, TopChoices) else one.change
-    gap = max(1, int(change * min(1.0, 5 / float(one.epsilon))))
-    scores = np.array([0, gap])
-    low = _least(lambda word: np.ravel(one.draw(scores, Proposing(word)))[0] != 0, 2**64 - 1)
-    if 2**64 * math.exp(-float(one.epsilon) * gap / change * (1 + ROUNDING)) > low:
-        yield "a choice is sharper than the accounting says"
-
-
-def _least(enough: Callable[[int], bool], most: int) -> int:
-    """The smallest whole number that is enough, or `most`."""
-    found = smallest_int(enough, 0, most=most)
-    return most if found is None else found
-
-
-class Proposing(Fixed):
-    """The first item is proposed first, with this word; then the second, for ever."""
-
-    def __init__(self, word: int) -> None:
-        super().__init__()
-        self._word = word
-
-    def below(self, size: int, bound: int) -> Added:
-        return np.minimum(np.arange(size), 1)
-
-    def bits64(self, size: int) -> Added:
-        return np.full(size, self._word, dtype=np.uint64)

@@ -13,8 +13,16 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.auditing.equality import same
-from privmean.auditing.fixed_noise import ADDITIVE, Answer, Draws, Endless, Otherwise, Request
-from privmean.auditing.measure_loss import PROCEDURES, drawn, step_of
+from privmean.auditing.fixed_noise import (
+    ADDITIVE,
+    Answer,
+    Draws,
+    Endless,
+    Otherwise,
+    Request,
+    drawn,
+)
+from privmean.auditing.measure_loss import PROCEDURES, step_of
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.noise.simulated import SimulatedNoise

@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.auditing.findings import Findings
-from privmean.auditing.measure_loss import ROUNDING, step_of, troubles
+from privmean.auditing.measure_loss import step_of, troubles
 from privmean.auditing.operands import Answered, Branch
+from privmean.auditing.sharp_choices import ROUNDING
 from privmean.auditing.transcript import Compared
 from privmean.mechanisms.curator import Mechanism
 

@@ -17,12 +17,12 @@ from typing import Any
 
 from privmean.central.concentration import UnknownScale
 from privmean.central.default_mean import DefaultMean
-from privmean.central.default_plan import DefaultMeanPlan
 from privmean.central.default_vector import DefaultVectorPlan, vector_plan
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.person_table import PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.means.default_mean_plan import DefaultMeanPlan
 from privmean.mechanisms.curator import Curator
 from privmean.noise.noise_source import Noise
 from privmean.pipeline import execute

@@ -1,9 +1,7 @@
 """The default mean: nothing given but the privacy budget.
 
-A Laplace-noised histogram of x - m on a signed logarithmic grid shows location, scale and both
-tails at once, without bounds, thresholds or delta; limits are read from it; a cheap count of the
-people beyond them says whether to widen; all the rest of epsilon goes to one joint Laplace release
-of the clipped sum and its square. Claim and proof: docs/proofs/default-mean.md.
+One column, or each of a few: four fixed steps (`estimators/means/default_mean_plan.py`). More
+columns are located together (`default_vector`). Claim and proof: docs/proofs/default-mean.md.
 """
 
 from __future__ import annotations
@@ -11,14 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from privmean import validate
-from privmean.central.default_plan import MOST_SPLIT, DefaultMeanPlan
-from privmean.central.find_region import FEWEST
-from privmean.central.pure_budget import require_epsilon
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
+from privmean.estimators.means.default_mean_plan import FEWEST, DefaultMeanPlan
+from privmean.estimators.pure_budget import require_epsilon
 from privmean.inference.clipped_intervals import MEAN
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.signatures import known_keywords
@@ -26,7 +23,8 @@ from privmean.signatures import known_keywords
 if TYPE_CHECKING:
     from privmean.central.default_vector import DefaultVectorPlan
 
-MOST_COLUMNS = 3  # epsilon is split over columns up to here
+MOST_COLUMNS = 3  # epsilon is split over columns up to here,
+MOST_SPLIT = 400.0  # with at least so many people*epsilon for each
 
 
 @known_keywords
@@ -37,9 +35,9 @@ class DefaultMean:
     Parameters
     ----------
     target : {"mean", "clipped"}, optional
-        Default: the clipped mean with the least noise, and an interval for the mean from a count of
-        outliers. "mean" has a shorter interval and 1.6 to 2.2 times the noise. "clipped" has an
-        interval for the clipped mean only.
+        What the interval is for. Default: the mean, at little cost to the estimate. "mean" spends
+        more on the count of outliers, so that the interval for the mean is shorter where noise
+        matters. "clipped": the clipped mean, with the least noise.
     excess_ratio : float, default 1.0
         Assumed average distance of outliers beyond the bound, relative to its distance from the
         center. 1 allows Pareto tails of index 2.
@@ -75,10 +73,9 @@ class DefaultMean:
         validate.positive("excess_ratio", self.excess_ratio)
         validate.positive("design_effect", self.design_effect)
 
-    @property
-    def serves_records(self) -> bool:
-        """Whether it answers for the mean over records too (one to three columns)."""
-        return self.target != MEAN
+    serves_records: ClassVar[bool] = (
+        True  # it answers for the mean over records too (one to three columns)
+    )
 
     def plan(self, budget: Budget, shape: PublicShape) -> DefaultMeanPlan | DefaultVectorPlan:
         """Prices of all stages, before any data. A guess of the number of people is used to

@@ -4,7 +4,7 @@ For d > 3 (or too few people to split epsilon over the columns) all columns are 
 noisy counts per octave tell where each lies (`vector_looks`), rounds carry center and scale of each
 into its values, and all that is left of the budget goes to one sum of rows, every column in units
 of its own scale, clipped to a ball whose radius was chosen privately (`vector_rounds`).
-docs/proofs/default-mean.md, section 6.
+docs/proofs/many-columns.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.central.default_plan import DefaultPlan
 from privmean.central.gdp_budget import GdpBudgetSpender
 from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.octave_counts import MAIN, PRICE, OctaveSummary
@@ -41,10 +40,11 @@ from privmean.central.vector_rounds import (
 from privmean.data.person_table import PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.means.default_mean_plan import DefaultPlan
 from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
-from privmean.inference.outlier_check import SEEN, OutlierCheck, outlier_status
+from privmean.inference.outlier_check import OutlierCheck, outlier_status
 from privmean.inference.ratio_with_missing import RatioWithMissing
 from privmean.inference.status import FAILED, OK, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
@@ -59,6 +59,7 @@ from privmean.release.outcome import Outcome, by_cause
 # rows leave of the privacy loss counts them by column
 INNER = {None: 0.95, MEAN: 0.75, "clipped": 1.0}
 TYPICAL_ROUNDS = 2  # before the last one, for planning
+CHECKED_PART = 0.01  # a group of this part of the people must be seen for an interval of the mean
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
 
 
@@ -121,7 +122,7 @@ class DefaultVectorPlan(DefaultPlan):
         if self.inner == 1:
             return None
         sd = 2**0.5 / (self.mu * math.sqrt(self.last_part * (1 - self.inner**2)))
-        return OutlierCheck(self._persons, 0.0, sd, least=SEEN, checked=self.target is None)
+        return OutlierCheck(self._persons, 0.0, sd, CHECKED_PART, self.target is None)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, if every column is seen and has this deviation."""
@@ -225,7 +226,7 @@ class DefaultVectorPlan(DefaultPlan):
         if noisy.tails:
             beyond, sd, part = noisy.tails[k], noisy.tails_sd, reach / scale
             allowance = ClippingBiasBound(part * beyond, part * sd, part)
-            check = OutlierCheck(found.sums.n, beyond, sd, least=SEEN, checked=self.target is None)
+            check = OutlierCheck(found.sums.n, beyond, sd, CHECKED_PART, self.target is None)
         made = ColumnIntervals(
             found.sums,
             ClipUnits(unit.center, scale, (unit.lower, unit.upper)),

@@ -1,7 +1,7 @@
 """Parts of a squared GDP budget, spent one after the other.
 
 Each step may ask for a part that depends on earlier outputs; what is left never depends on the
-output that the step is about to make. So the whole is mu-GDP (docs/proofs/default-mean.md, section
+output that the step is about to make. So the whole is mu-GDP (docs/proofs/many-columns.md, step
 6): by induction from the last step, every remainder of the transcript is sqrt(left)*mu-GDP.
 """
 

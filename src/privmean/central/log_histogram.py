@@ -22,12 +22,7 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
 
 NEAR, LOOK = 6, 14  # bins beyond the first segment's end: "about as far", and the farthest allowed
-BEFORE = 4, 6  # numbers of bins before a limit from which the slope of a tail is read
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
-ALONE = 0.15  # part of a window's people beside its fullest bin, which stands for it then
-FAR_PART, FAR_ALONE = 0.05, 0.1  # part of all people beside a far window, or its fullest bin
-SPARED, DOUBT = 6.0, 4.0  # and noise scales at most; below the second nobody need be beside it
-COARSE = 0.75  # and of a noisy number of people
 TOP = LOG_BINS - 1  # the last bin also holds everything beyond 2^40
 END = 2.0**40  # of the public range: values beyond it are read as it
 CELLS = LOG_CELLS + 1  # with that of the people without a value
@@ -67,7 +62,6 @@ def bin_edge(index: float) -> float:
 
 
 EDGES: Floats = np.array([bin_edge(i) for i in range(LOG_BINS + 1)])
-_MIDDLES: Floats = (EDGES[:-1] + EDGES[1:]) / 2
 # of all bins by place, about the origin
 LOWER: Floats = np.concatenate([-EDGES[1:][::-1], EDGES[:-1]])
 UPPER: Floats = np.concatenate([-EDGES[:-1][::-1], EDGES[1:]])
@@ -99,12 +93,6 @@ class Histogram:
         """The noisy count of the fullest cell with a value."""
         return max(float(self.positive.max()), self.zero, float(self.negative.max()))
 
-    def within(self, top: int) -> Histogram:
-        """Without the bins beyond `top`, where no values are."""
-        positive, negative = self.positive.copy(), self.negative.copy()
-        positive[top + 1 :] = negative[top + 1 :] = 0.0
-        return Histogram(positive, self.zero, negative, self.scale, self.missing)
-
     def pooled(self, other: Histogram) -> Histogram:
         """The average of two histograms of the same cells, weighted by precision."""
         one, two = self.scale**-2, other.scale**-2
@@ -116,20 +104,6 @@ class Histogram:
             (one + two) ** -0.5,
             a * self.missing + b * other.missing,
         )
-
-
-def seen_mean(histogram: Histogram, reach: HistogramExtent) -> float | None:
-    """About the mean of the people in those bins within `reach` that stand out from the noise."""
-    total = moment = 0.0
-    if histogram.zero > 0:
-        total = histogram.zero
-    for sign, counts in ((1.0, histogram.positive), (-1.0, histogram.negative)):
-        places = sign * _MIDDLES
-        kept = (counts > LAPLACE.price * histogram.scale) & (places >= reach.lower)
-        kept &= places <= reach.upper
-        total += float(counts[kept].sum())
-        moment += float(counts[kept] @ places[kept])
-    return moment / total if total > 0 else None
 
 
 @dataclass(frozen=True)
@@ -151,69 +125,6 @@ def best_segment(counts: Counts, price: float, start: int = 0) -> Segment:
     return Segment(float(gain[last]), start + first, start + last)
 
 
-@dataclass(frozen=True)
-class Window:
-    """Neighboring bins of one side. held: their noisy people; most: those of the fullest bin,
-    `fullest`; middle: the weighted middle of the window (with its sign); sign: the side."""
-
-    held: float
-    most: float
-    middle: float
-    sign: float
-    first: int
-    fullest: int
-
-    def edges(self, bins: int, scale: float) -> tuple[float, float]:
-        """The fullest bin if it holds nearly all, else the window, half a bin more on each side."""
-        alone = nearly_all(self.most, self.held, ALONE, scale)
-        first, width = (self.fullest, 1) if alone else (self.first, bins)
-        near, far = bin_edge(first - 0.5), bin_edge(first + width + 0.5)
-        return (near, far) if self.sign > 0 else (-far, -near)
-
-
-def concentrated(histogram: Histogram, bins: int) -> Window:
-    """The window of `bins` bins with the most noisy people."""
-    best = Window(-np.inf, 0.0, 0.0, 1.0, 0, 0)
-    for sign, counts in ((1.0, histogram.positive), (-1.0, histogram.negative)):
-        sums = np.convolve(counts, np.ones(bins), "valid")
-        at = int(np.argmax(sums))
-        if sums[at] > best.held:
-            weights = np.maximum(counts[at : at + bins], 0.0)
-            total = float(weights.sum())
-            middle = float(weights @ _MIDDLES[at : at + bins]) / total if total > 0 else 0.0
-            full = int(np.argmax(counts[at : at + bins]))
-            most = float(counts[at + full])
-            best = Window(float(sums[at]), most, sign * middle, sign, at, at + full)
-    return best
-
-
-def all_around(histogram: Histogram, window: Window, persons: float, exact: bool) -> float:
-    """What a window must hold nearly all of: a number of people that is not `exact` is too coarse
-    for that, so then all who are seen around it, and most people."""
-    if exact:
-        return persons
-    side = histogram.positive if window.sign > 0 else histogram.negative
-    around = side[max(window.first - NEAR, 0) : window.first + NEAR + 2]
-    return max(float(around.sum()), COARSE * persons)
-
-
-def nearly_all(held: float, everybody: float, part: float, scale: float) -> bool:
-    """Whether bins hold all but a part of the people, and of no more than noise may hide."""
-    return everybody - held <= min(part * everybody, SPARED * scale)
-
-
-def lies_far(
-    histogram: Histogram, window: Window, everybody: float, evidence: DetectionRule
-) -> bool:
-    """Whether nearly everybody is in a window away from the origin."""
-    scale = histogram.scale
-    alone = nearly_all(window.most, everybody, FAR_ALONE, scale)
-    if not alone and not nearly_all(window.held, everybody, FAR_PART, scale):
-        return False
-    beside = everybody - (window.most if alone else window.held)
-    return histogram.zero <= evidence.atom * scale or beside <= DOUBT * scale
-
-
 FOUND, ATOM_ONLY, NOTHING, BEYOND = OK, POINT_MASS, FAILED, "beyond range"
 RANGE = (
     "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, or "
@@ -227,15 +138,13 @@ class HistogramExtent:
 
     hidden: if only one side was seen, the noisy number of people thinly spread on the other side
     (within LOOK bins) less that of people just beyond the limit; tells where uncounted people
-    are likelier to be. before: the noisy people in the last bins before the farther limit, as
-    many as `BEFORE` says.
+    are likelier to be.
     """
 
     outcome: str
     lower: float = 0.0
     upper: float = 0.0
     hidden: float = 0.0
-    before: tuple[float, float] = (0.0, 0.0)
 
 
 def read_reach(
@@ -287,10 +196,9 @@ def read_reach(
         short, far = (near, rest) if top < end else (rest, near)
         farther = max(top, end)
         hidden = _hidden(short, farther) - _hidden_beyond(far, farther)
-    before = _before(rest, end) if both and end > top else _before(near, top)
     if positive:
-        return HistogramExtent(FOUND, inner, outer, hidden, before)
-    return HistogramExtent(FOUND, -outer, -inner, hidden, before)
+        return HistogramExtent(FOUND, inner, outer, hidden)
+    return HistogramExtent(FOUND, -outer, -inner, hidden)
 
 
 def _farther(counts: Counts, last: int, scale: float, evidence: DetectionRule) -> int:
@@ -309,8 +217,3 @@ def _hidden(counts: Counts, last: int) -> float:
 
 def _hidden_beyond(counts: Counts, last: int) -> float:
     return float(counts[last + 1 : last + 1 + NEAR].sum())
-
-
-def _before(counts: Counts, last: int) -> tuple[float, float]:
-    few, many = (float(counts[max(last + 1 - k, 0) : last + 1].sum()) for k in BEFORE)
-    return few, many

@@ -1,8 +1,7 @@
-"""The default mean of a column that was located already: a count beyond the limits, then the sum.
+"""The default mean of a column that was located already: a count outside the limits, then the sums.
 
-Every price is a public number and the accounting of any run is covered by these two lines: the
-count at a fixed part, the joint release at the rest. Where nearly everybody has one value the
-others are counted at the price of the joint release. docs/proofs/study.md, section 5.
+Every price is a public number, and the accounting of any run is these two lines.
+docs/proofs/study.md, section 5.
 """
 
 from __future__ import annotations
@@ -16,18 +15,26 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.clipping_region import ClippingRegion
-from privmean.central.default_column import LAST, Settings, release_located
-from privmean.central.default_plan import PUBLIC, TYPICAL_WIDTH
-from privmean.central.log_histogram import ATOM_ONLY
-from privmean.central.pure_budget import PureBudgetSpender, floor_epsilon, require_epsilon
+from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.shared_location import SingleRegionPlan
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.inference.status import POINT_MASS
+from privmean.estimators.locate import Place
+from privmean.estimators.means.default_mean_plan import (
+    COUNT_SHARES,
+    FEW_VALUES,
+    LAST,
+    PUBLIC,
+    TYPICAL_WIDTH,
+    ColumnRun,
+    count_step,
+)
+from privmean.estimators.pure_budget import floor_epsilon, require_epsilon
+from privmean.inference.status import FAILED
+from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_counts import NoisyCounts
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.privacy_events import Laplace, PrivacyEvent
+from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause, estimand_of
 
 
@@ -62,6 +69,7 @@ class RegionMeanPlan(SingleRegionPlan):
     epsilon: Fraction
     excess: float = 1.0
     design_effect: float = 1.0
+    target: str | None = None
     estimator = "default mean"
     rationale = (
         "limits from a shared location query, a count of people outside them, "
@@ -75,25 +83,19 @@ class RegionMeanPlan(SingleRegionPlan):
         return replace(self, place=place)
 
     @property
-    def settings(self) -> Settings:
-        """As with few persons: one count, and no step that is paid for only sometimes."""
-        return Settings.of(None, self.excess, self.design_effect, self.relation, True)
-
-    @property
     def check(self) -> Fraction:
-        """Price of the count beyond the limits."""
-        return floor_epsilon(self.epsilon * Fraction(self.settings.check))
+        """Price of the count outside the limits."""
+        return floor_epsilon(self.epsilon * Fraction(COUNT_SHARES[self.target]))
 
     @property
     def final(self) -> Fraction:
-        """Price of the joint release."""
+        """Price of the clipped sums."""
         return self.epsilon - self.check
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        count = NoisyCounts.at("count outside bounds", self.check, self.relation)
-        last = Laplace(LAST, Fraction(1), 1 / self.final, joint=True, neighbors=self.relation)
-        return (*count.events, last)
+        last = ClippedSums(LAST, self.relation, epsilon=self.final)
+        return (*count_step(self.check, self.relation).events, *last.events)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, for a guess of the deviation of people's values (limits about 7
@@ -115,14 +117,18 @@ class RegionMeanPlan(SingleRegionPlan):
 
     def run(self, curator: Curator) -> Outcome:
         """Statuses as of the default mean."""
-        place, n = self.found, self.shape.known()
-        spender = PureBudgetSpender(self.epsilon, self.relation)
-        if place.outcome == ATOM_ONLY:  # one count at the price of the joint release
-            spender.spend(self.check)
-        made = release_located(curator, 0, place, spender, n, self.settings, self.relation, {})
-        notes = made.assumptions
-        if made.status != POINT_MASS:
-            notes += ("no group of people lies apart from the rest (it may be left out)",)
+        region, n = self.found, self.shape.known()
+        center = min(max(region.origin, region.lower), region.upper)
+        arms = center - region.lower, region.upper - center
+        if region.outcome == ATOM_ONLY:
+            arms = 0.0, 0.0
+        run = ColumnRun(self, curator, 0, math.ceil(n - region.missing.believed))
+        missing = [(region.missing.number, region.missing.scale)]
+        if region.outcome in (FOUND, ATOM_ONLY):
+            made = run.located(Place(center, 0.0, *arms), missing, self.check, self.final)
+        else:
+            run.shares["unspent"] = 1.0
+            made = run.nothing(FAILED, RANGE if region.outcome == BEYOND else FEW_VALUES)
         return Outcome(
             np.array([made.estimate]),
             made.intervals,
@@ -130,7 +136,7 @@ class RegionMeanPlan(SingleRegionPlan):
             status=made.status,
             statuses=(made.status,),
             advice=made.advice,
-            assumptions=notes,
+            assumptions=made.assumptions,
             shares=made.shares,
             diagnostics=made.diagnostics,
             estimand=estimand_of(curator.people.max_records),

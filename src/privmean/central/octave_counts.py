@@ -3,7 +3,7 @@
 Post-processing: reads no data. Cells are one octave wide, from 2^-40 to 2^40, for both signs, with
 a cell for zero and one for people without a value. Coarser cells than those of `log_segments`
 find values under more noise; the limits need not be sharp, because what follows clips whole rows.
-docs/proofs/default-mean.md, section 6.
+docs/proofs/many-columns.md.
 """
 
 from __future__ import annotations

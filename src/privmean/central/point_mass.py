@@ -1,9 +1,8 @@
 """Whether narrow limits hold one value that nearly all people share, or values that differ.
 
-Rounds go on to the last digits of a value that most people have. Its limits are narrow, as those
-of values far from 0 are, but only the latter show how far from each other they lie. Everything here
-is a function of noisy counts and public numbers. Claims: docs/proofs/intervals.md, section 8,
-and groups.md, section 6.
+The limits of a value that most people have are narrow, as those of values far from 0 are, but only
+the latter show how far from each other they lie. Everything here is a function of noisy counts and
+public numbers. Claims: docs/proofs/groups.md, section 6.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ from privmean.central.clipping_region import ClippingRegion
 from privmean.central.log_histogram import LOWER, UPPER
 
 NARROW = 2.0**-10  # width of such limits for where they are
-DIGITS = 2.0**-26  # limits that differ in the eighth digit only
 SEEN = 4.0  # noise scales of a cell where somebody is for certain
-CHANCE = 0.01  # that limits about anything else hold a whole number, or a decimal of few digits
 
 
-def is_narrow(lower: float, upper: float, part: float = NARROW) -> bool:
+def is_narrow(lower: float, upper: float) -> bool:
     """Whether limits are this close together, for where they are."""
-    return upper - lower < part * max(abs(lower), abs(upper))
+    return upper - lower < NARROW * max(abs(lower), abs(upper))
 
 
 def is_one_cell(place: ClippingRegion) -> bool:
@@ -45,13 +42,3 @@ def point_mass_value(place: ClippingRegion) -> str:
     digits = min(max(math.floor(math.log10(size / width)), 1), 15)
     middle = (place.lower + place.upper) / 2
     return f"{float(f'{middle:.{digits}g}'):.15g}"
-
-
-def contains_code(lower: float, upper: float) -> bool:
-    """Whether limits hold a whole number, or a decimal of so few digits that limits as narrow hold
-    one by chance with probability `CHANCE` at most: codes, rates, ratings and counts are such."""
-    width = upper - lower
-    if not 0 < width <= CHANCE:
-        return width == 0
-    scale = 10.0 ** math.floor(-math.log10(width / CHANCE))
-    return math.floor(upper * scale) >= math.ceil(lower * scale)

@@ -1,7 +1,7 @@
 """Looks at all columns together: noisy counts per octave, again for the columns not yet seen.
 
 One search of k columns is one Gaussian query: a replaced person leaves one cell of each column for
-another, l2 change at most sqrt(2k). docs/proofs/default-mean.md, section 6.
+another, l2 change at most sqrt(2k). docs/proofs/many-columns.md.
 """
 
 from __future__ import annotations

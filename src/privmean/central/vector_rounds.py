@@ -3,8 +3,7 @@
 A round standardizes the columns with what is known, looks at the norms of the people's rows (one
 cheap histogram for all columns together), chooses the radius of a ball and releases the sums of the
 rows shortened to it, with the sums of sizes |z| beside them: new centers and new scales. The last
-round has all that is left, and squares beside it, for intervals. docs/proofs/default-mean.md,
-section 6.
+round has all that is left, and squares beside it, for intervals. docs/proofs/many-columns.md.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import PublicFacts, Stages
 from privmean.data.public_shape import PublicShape
+from privmean.estimators.means.clipped_mean import ClippedMeans
 from privmean.inference.assumptions import dependence
 from privmean.inference.ratio_with_missing import TOO_FEW
 from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from privmean.central.clipped_mean import ClippedMean, seen
 from privmean.central.winsorized_stages import PublicFacts, Stages
 from privmean.data.person_table import ClipInterval
+from privmean.estimators.means.clipped_mean import ClippedMean, seen
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax

@@ -41,7 +41,6 @@ class ColumnIntervals:
     sums None: nothing was released (status says why); the intervals are the public bounds or the
     whole line. allowance: the noisy clipping allowance, None if it was not bought or not needed.
     check: the noisy counts behind the status, None if nobody beyond the limits was counted.
-    apart_at: limits beyond which people count at the middle of the region (or are left out).
     rows: whether the release also shortened rows, so that the assumption is about all that was cut.
     open_side: -1 or 1 where nobody is seen away from that public bound (`advice` says so).
     excess: the stated assumption: those beyond `counted_at` exceed the limits on average by no more
@@ -58,7 +57,6 @@ class ColumnIntervals:
     reach: float = 0.0
     nearer: float | None = None
     counted_at: tuple[float, float] | None = None
-    apart_at: tuple[float, float] | None = None
     rows: bool = False
     bounds: tuple[float, float] | None = None
     design_effect: float = 1.0
@@ -114,7 +112,7 @@ class ColumnIntervals:
     def _clipped(self, level: float, target: str, ends: tuple[float, float]) -> Interval:
         assert self.sums is not None
         if self._moved() is None:
-            plain = clipped_interval(
+            return clipped_interval(
                 self.sums,
                 self.units,
                 level=level,
@@ -123,12 +121,6 @@ class ColumnIntervals:
                 target=target,
                 ends=ends,
             )
-            if self.apart_at is None:
-                return plain
-            low, high = self.apart_at
-            words = f"values outside [{low:.6g}, {high:.6g}] "
-            words += "are left out" if self.sums.partition else "count at the middle of the bounds"
-            return replace(plain, assumption=assumed(self.design_effect, words))
         return Interval.one(
             self._limited(ends, self.units.region),
             level,

@@ -47,11 +47,12 @@ class RatioWithMissing:
         persons: int | None,
         earlier: Sequence[tuple[float, float]] = (),
         *,
-        absent_at: float = 0.0,
+        absent_at: float | None = None,
     ) -> RatioWithMissing:
         """persons: n under replace-one, where the weights count people. earlier: other noisy
         numbers of the people without a value, and their scales (Laplace noise only); given, those
-        who may have none are in the intervals too. absent_at: the z of people without one."""
+        who may have none are in the intervals too. absent_at: the z of people without one, whose
+        square is 1 (None: both are 0)."""
         value_scale, square_scale, count_scale = column.noise
         present = column.weight
         if column.relation != REPLACE_ONE:
@@ -81,15 +82,15 @@ class RatioWithMissing:
         absent = MissingCount.pooled([*earlier, (persons - present, count_scale)])
         gone = absent.believed
         sums = NoisySums(
-            column.value - absent_at * gone,
-            column.square - absent_at**2 * gone,
+            column.value - (absent_at or 0.0) * gone,
+            column.square - (0.0 if absent_at is None else gone),
             max(persons - gone, 1.0),
             value_scale,
             square_scale,
             "laplace",
             absent.scale if gone else 0.0,
             undetected=absent.spared / persons if earlier else 0.0,
-            missing=absent_at,
+            missing=absent_at or 0.0,
         )
         present = persons - absent.number
         return cls(sums, present, gone > 0, column.extra, column.extra_noise, absent)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.data.person_table import Floats
+from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans
 from privmean.inference.interval import Interval
 from privmean.inference.status import (
     AT_BOUND,

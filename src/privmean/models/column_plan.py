@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.data.person_table import ClipInterval
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
+from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans
 from privmean.inference.assumptions import INDEPENDENT
 from privmean.inference.ratio_with_missing import TOO_FEW
 from privmean.inference.status import FAILED, release_status

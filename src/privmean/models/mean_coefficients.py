@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from privmean.central.clipped_mean import ClippedMeans
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.public_shape import PublicShape
+from privmean.estimators.means.clipped_mean import ClippedMeans
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy, ParallelRule
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts

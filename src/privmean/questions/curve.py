@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
+from privmean.estimators.means.clipped_mean import ClippedMeans
 from privmean.inference.at_bound import BOOLEAN, TypeBounds
 from privmean.inference.status import FAILED, release_status
 from privmean.models.bin_suppression import TOO_FEW, BinnedIntervals

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded, UnknownScale
 from privmean.central.winsorized import WinsorizedMean
 from privmean.errors import ArgumentError
+from privmean.estimators.means.clipped_mean import ClippedMeans
 from privmean.inference.at_bound import BOOLEAN
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.models.bin_suppression import unseen

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from privmean import validate
 from privmean.central.groups.group_plan import GroupPlan
 from privmean.central.groups.group_settings import GroupSettings
-from privmean.central.pure_budget import require_epsilon
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.key_text import keys_of, label
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.pure_budget import require_epsilon
 from privmean.privacy.budget import REPLACE_ONE, Budget
 
 MOST_KEYS = 100_000

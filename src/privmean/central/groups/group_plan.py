@@ -43,13 +43,13 @@ from privmean.central.groups.run_groups import (
     run_groups,
 )
 from privmean.central.log_histogram import ATOM_ONLY
-from privmean.central.pure_budget import PureBudgetSpender
 from privmean.data.grids import LOG_CELLS
 from privmean.data.group_pairs import pairs_of
 from privmean.data.key_text import label
 from privmean.data.person_table import Floats, PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.inference.group_table import GroupTable
 from privmean.inference.status import FAILED, POINT_MASS, SUPPRESSED, release_status
 from privmean.mechanisms.curator import Curator

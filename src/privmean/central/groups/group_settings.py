@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.central.pure_budget import PureBudgetSpender
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.person_table import Floats
+from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 COUNTS, TOTAL = 0.04, 0.01  # of epsilon: people by group, and all of them where that is bought

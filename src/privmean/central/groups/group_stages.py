@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from privmean.central.clipping_region import ClippingRegion
-from privmean.central.default_bounds import TRUST
-from privmean.central.find_region import RoundSchedule, find_region
+from privmean.central.find_region import find_region, tail_share
 from privmean.central.groups.decode_cells import DecodedCells
 from privmean.central.groups.group_settings import (
     HEAVY,
@@ -22,9 +21,10 @@ from privmean.central.groups.group_settings import (
 )
 from privmean.central.groups.pooled_tail import GroupBounds, PooledTail, far_together
 from privmean.central.log_histogram import Histogram
-from privmean.central.pure_budget import PureBudgetSpender
+from privmean.central.widen_bounds import TRUST
 from privmean.data.group_pairs import CenteredSums, GroupPairTable, PairSums, pairs_of
 from privmean.data.person_table import ClipInterval, Floats
+from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.inference.outlier_check import SEEN, THICKEST
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
@@ -37,7 +37,6 @@ KNOWN = 1e-6  # the deviation of a number that is public
 MANY_BOXES, EVEN = 64, 2**13
 SHARED = 0.5  # of all people in one bin: nearly all of them have one value
 FIRM = 3.0  # noise scales of doubt about people beyond the limits of other values
-SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
 
 
 @dataclass(frozen=True)
@@ -139,15 +138,12 @@ class GroupRun:
         """Limits of all pairs together. doubt: deviation of the noise of `persons`; largest: noisy
         weight of the largest group."""
         s, spender = self.settings, self.spender
-        unit = s.weights.mass
         whole = max(int(persons), 1)
-        schedule = RoundSchedule.of(whole, spender.left)
         share = s.look_share(whole, spender.total)
         if not s.weights.split and largest > HEAVY * persons:
-            share = max(share, schedule.share)
-        # no parts: these are chosen by whole people, and a person here is several pairs
-        schedule = replace(schedule, share=share, n=whole * unit, doubt=doubt * unit / 2**0.5)
-        return find_region(self.curator, self.column, schedule, SNUG, spender, spender.relation)
+            share = max(share, tail_share(whole, spender.left))
+        scale = doubt / 2**0.5
+        return find_region(self.curator, self.column, whole, share, spender, scale)
 
     def beyond(self, epsilon: Fraction, place: ClippingRegion, persons: float) -> GroupOutsideCount:
         """People beyond the limits that were found. persons: all of them, by noisy counts."""

@@ -29,9 +29,9 @@ from privmean.central.groups.group_stages import GroupRun, boxes_of
 from privmean.central.groups.pooled_tail import GroupBounds, PooledTail, point_mass_share
 from privmean.central.groups.recenter import recenter
 from privmean.central.groups.run_groups import FINAL, GroupEstimates, opened, price
-from privmean.central.pure_budget import PureBudgetSpender
 from privmean.data.group_pairs import GroupPairTable, pairs_of
 from privmean.data.person_table import ClipInterval, Floats
+from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.mechanisms.key_cells import Key, KeyCells

@@ -12,7 +12,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.central.default_bounds import moved_for
 from privmean.central.groups.decode_cells import (
     BetweenGroups,
     DecodedCells,
@@ -36,6 +35,7 @@ from privmean.central.groups.group_settings import (
 from privmean.central.groups.group_stages import GroupOutsideCount, GroupRun
 from privmean.central.groups.pooled_tail import GroupBounds, PooledTail
 from privmean.central.log_histogram import FOUND, Histogram, read_reach
+from privmean.central.widen_bounds import moved_for
 from privmean.data.group_pairs import CenteredSums
 from privmean.data.person_table import Floats
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from privmean.central.clipping_region import ClippingRegion
-from privmean.central.default_bounds import first_step
 from privmean.central.groups.decode_cells import (
     BetweenGroups,
     DecodedCells,
@@ -36,10 +35,11 @@ from privmean.central.groups.group_settings import (
 from privmean.central.groups.group_stages import GroupOutsideCount, GroupRun, joined
 from privmean.central.groups.pooled_tail import GroupBounds, PooledTail, point_mass_share
 from privmean.central.groups.recenter import GroupRegions, recenter
-from privmean.central.pure_budget import floor_epsilon
+from privmean.central.widen_bounds import first_step
 from privmean.data.group_pairs import GroupPairTable
 from privmean.data.person_table import Floats
 from privmean.errors import InfeasibleError
+from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import Curator
 from privmean.privacy.privacy_events import PrivacyEvent
 

@@ -2,7 +2,7 @@
 
 A person counts with weight u = min(records, C)/C. One joint release gives the sums of u z, u^2 z^2,
 u, u^2 z and u^2 (z: the person's limited mean in units of the box), so that the sampling variance
-of the ratio follows without an assumption. Claim and proof: docs/proofs/default-mean.md, section 7.
+of the ratio follows without an assumption. Claim and proof: docs/proofs/default-mean.md, section 6.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, TailPart
+from privmean.estimators.means.clipped_mean import ClippedMean, TailPart
 from privmean.inference.assumptions import assumed, no_undetected, outliers_within
 from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import limit, no_interval

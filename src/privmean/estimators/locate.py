@@ -1,0 +1,88 @@
+"""Where a column lies: a center near the median and a limit to either side, by two choices.
+
+docs/proofs/default-mean.md, section 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from privmean.estimators.pure_budget import floor_epsilon
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.private_center import PrivateCenter
+from privmean.mechanisms.private_limits import PrivateLimits, edges, side_counts
+from privmean.privacy.budget import Relation
+
+CENTER_PEOPLE = 100  # epsilon of the center times the people: e^25 between the median and the ends
+LEAST_CENTER, MOST_CENTER = Fraction(3, 100), Fraction(3, 10)  # of epsilon
+LIMITS_SHARE = Fraction(3, 10)  # of what is left
+LIMITS_PEOPLE = 150  # epsilon of the limits times the people, at least,
+MOST_LIMITS = Fraction(4, 10)  # but at most so much of what is left
+
+
+@dataclass(frozen=True)
+class LocationPrices:
+    """Epsilon of the center and of the limits."""
+
+    center: Fraction
+    limits: Fraction
+
+    @classmethod
+    def of(cls, people: int, epsilon: Fraction) -> LocationPrices:
+        """Prices for so many people (a public number or a noisy one), of `epsilon` in all."""
+        count = max(people, 1)
+        center = min(
+            max(Fraction(CENTER_PEOPLE, count), LEAST_CENTER * epsilon), MOST_CENTER * epsilon
+        )
+        center = floor_epsilon(center)
+        left = epsilon - center
+        limits = min(max(LIMITS_SHARE * left, Fraction(LIMITS_PEOPLE, count)), MOST_LIMITS * left)
+        return cls(center, floor_epsilon(limits))
+
+    @property
+    def pure(self) -> Fraction:
+        return self.center + self.limits
+
+
+@dataclass(frozen=True)
+class Place:
+    """The private outcome. digit: the last binary digit of the center; below, above: distances of
+    the limits from it."""
+
+    center: float
+    digit: float
+    below: float
+    above: float
+
+    @property
+    def lower(self) -> float:
+        return self.center - self.below
+
+    @property
+    def upper(self) -> float:
+        return self.center + self.above
+
+    @property
+    def is_point(self) -> bool:
+        """Whether both limits are at the center: nearly all people have that value."""
+        return not self.lower < self.upper
+
+
+def center_step(price: Fraction, relation: Relation, whole: int = 1) -> PrivateCenter:
+    """whole: parts of a person that counts are in."""
+    return PrivateCenter("center", price, relation, whole=whole)
+
+
+def limits_step(price: Fraction, relation: Relation, digit: float = 0.0) -> PrivateLimits:
+    return PrivateLimits("limits", price, relation, digit)
+
+
+def find_place(curator: Curator, column: int, prices: LocationPrices, relation: Relation) -> Place:
+    """Ask for the center and the limits of one column."""
+    counts = curator.people.column_counts(column)
+    center, digit = curator.ask(center_step(prices.center, relation), counts)
+    sides = side_counts(counts.half_octaves(center))
+    below, above = curator.ask(limits_step(prices.limits, relation, digit), sides)
+    distances = edges()
+    return Place(center, digit, float(distances[below]), float(distances[above]))

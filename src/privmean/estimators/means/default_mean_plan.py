@@ -1,0 +1,462 @@
+"""The default mean: a center, two limits, a count of the people beyond them, the clipped sums.
+
+Nothing is given but the privacy budget. Four steps at fixed prices; no step is repeated and none is
+left out. Algorithm, proof and settings: docs/proofs/default-mean.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from privmean import validate
+from privmean.data.person_table import ClipInterval, IntervalSums
+from privmean.data.public_shape import PublicShape
+from privmean.estimators.locate import (
+    LocationPrices,
+    Place,
+    center_step,
+    find_place,
+    limits_step,
+)
+from privmean.estimators.means.clipped_mean import ClippedMean
+from privmean.estimators.means.record_mean import RecordIntervals, record_sums, too_few
+from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
+from privmean.inference.assumptions import missing_count_at
+from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
+from privmean.inference.interval import IntervalMaker
+from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
+from privmean.inference.missing_count import MissingCount
+from privmean.inference.outlier_check import OutlierCheck, outlier_status
+from privmean.inference.ratio_with_missing import TOO_FEW, RatioWithMissing
+from privmean.inference.status import FAILED, POINT_MASS, release_status
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
+from privmean.pipeline import PlanBase
+from privmean.plurals import count_noun
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome, by_cause, estimand_of
+
+PRESENT_SHARE = Fraction(2, 100)  # of epsilon for the number of people with a value
+COUNT_SHARES = {None: 0.22, MEAN: 0.4, "clipped": 0.05}  # of the rest after the limits, by target
+FEWEST = 200  # people with a value times epsilon, and times five times the price of the center
+CERTAINTY = 5
+FARTHEST = Fraction(1, 2)  # of the radius: from the middle to where people without a value count
+TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
+TYPICAL_PEOPLE = 10_000  # for the accounting of a path, where the number of people is private
+
+PUBLIC = {
+    REPLACE_ONE: ("n", "roster of people", "column names"),
+    ADD_REMOVE: ("column names",),
+}
+LAST = "clipped sums"
+FEW_VALUES = (
+    "Almost no person has a readable value, or too few for this epsilon. Is the column numeric?"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultPlan(PlanBase):
+    """What is asked of a default mean, of one column or of many; see `DefaultMean`."""
+
+    budget: Budget
+    shape: PublicShape
+    target: str | None = None
+    excess: float = 1.0
+    design_effect: float = 1.0
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Epsilon of the four steps of one column. They add up to what is left exactly."""
+
+    location: LocationPrices
+    count: Fraction
+    sums: Fraction
+
+    @classmethod
+    def of(cls, people: int, epsilon: Fraction, target: str | None) -> Prices:
+        """people: with a value, public or noisy."""
+        location = LocationPrices.of(people, epsilon)
+        left = epsilon - location.pure
+        count = floor_epsilon(left * Fraction(COUNT_SHARES[target]))
+        return cls(location, count, left - count)
+
+
+@dataclass(frozen=True)
+class ColumnRelease:
+    """The private outcome of one column."""
+
+    estimate: float
+    status: str
+    advice: str
+    intervals: IntervalMaker
+    shares: dict[str, float]
+    diagnostics: dict[str, Any]
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultMeanPlan(DefaultPlan):
+    """The steps and their prices. epsilon is that of one column."""
+
+    epsilon: Fraction
+    estimator = "default mean"
+
+    @property
+    def rationale(self) -> str:
+        words = {
+            None: "for the mean",
+            MEAN: "for a short interval of the mean",
+            "clipped": "for the clipped mean",
+        }[self.target]
+        return (
+            "no bounds are needed: a center and two limits are chosen privately, the people beyond "
+            f"them are counted, then one Laplace release {words}"
+        )
+
+    # --- prices -----------------------------------------------------------------------------------
+    @property
+    def _present(self) -> Fraction:
+        return floor_epsilon(self.epsilon * PRESENT_SHARE)
+
+    def prices(self, people: int) -> Prices:
+        """Prices of one column for so many people with a value."""
+        return Prices.of(people, self.epsilon - self._present, self.target)
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """The accounting of one path; every path composes to epsilon at most, exactly."""
+        return self._bill
+
+    @cached_property
+    def _bill(self) -> tuple[PrivacyEvent, ...]:
+        prices, relation = self.prices(self.shape.n or TYPICAL_PEOPLE), self.relation
+        last = ClippedSums(LAST, relation, epsilon=prices.sums)
+        steps = (
+            present_step(self._present, relation),
+            center_step(prices.location.center, relation),
+            limits_step(prices.location.limits, relation),
+            count_step(prices.count, relation),
+            last,
+        )
+        return tuple(event for step in steps for event in step.events) * self.shape.dimension
+
+    # --- predictions ------------------------------------------------------------------------------
+    def final_epsilon(self, persons: int) -> float:
+        """What the sums get for so many people with a value."""
+        return float(self.prices(persons).sums)
+
+    def tail_check(self, persons: int) -> OutlierCheck:
+        """What the count can see if nobody is beyond the limits."""
+        return OutlierCheck(float(persons), 0.0, float(1 / self.prices(persons).count))
+
+    def predicted(self, sd: float, persons: int | None = None) -> float:
+        """Predicted root mean square error around the population mean, for a guess of the standard
+        deviation of people's values (limits about 7 deviations apart; heavier tails cost more)."""
+        return self.predict(sd, persons)["rmse"]
+
+    def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
+        """Predicted error by cause, for the plan's number of people or another one.
+
+        Under add-remove the number is `n_guess`; without it a prediction is refused.
+        """
+        sd = validate.positive("guess_sd", guess_sd)
+        count = persons if persons is not None else self.shape.counted()
+        scale = TYPICAL_WIDTH * sd / (count * self.final_epsilon(count))
+        sampling = math.sqrt(self.design_effect / count) * sd
+        return by_cause(sampling, math.sqrt(2) * scale)
+
+    def describe(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "target": self.target or "mean",
+            "excess": self.excess,
+            "design effect": self.design_effect,
+            "epsilon a column": float(self.epsilon),
+            "epsilon of the number of people with a value": float(self._present),
+        }
+        if self.shape.n is None:
+            return facts
+        prices = self.prices(self.shape.n)
+        check = self.tail_check(self.shape.n)
+        return facts | {
+            "n*epsilon": float(self.shape.n * self.epsilon),
+            "epsilon of the center": float(prices.location.center),
+            "epsilon of the limits": float(prices.location.limits),
+            "epsilon of the count outside the limits": float(prices.count),
+            "epsilon of the clipped sums": float(prices.sums),
+            "tail check": check.planned,
+            "people outside the limits who may go undetected": math.ceil(check.hidden),
+        }
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return PUBLIC[self.relation]
+
+    # --- the release ------------------------------------------------------------------------------
+    def run(self, curator: Curator) -> Outcome:
+        columns = range(self.shape.dimension)
+        runs = [ColumnRun(self, curator, column) for column in columns]
+        results = [run.release(self._present, self.prices) for run in runs]
+        statuses = tuple(item.status for item in results)
+        notes = [item for result in results for item in result.assumptions]
+        one = len(results) == 1
+        return Outcome(
+            np.array([item.estimate for item in results]),
+            results[0].intervals if one else BoxIntervals([item.intervals for item in results]),
+            n=self.shape.n if self.shape.n is not None else runs[0].people,
+            status=release_status(statuses),
+            statuses=statuses,
+            advice=" ".join(dict.fromkeys(item.advice for item in results if item.advice)),
+            assumptions=tuple(dict.fromkeys(notes)),
+            shares=_added([item.shares for item in results]),
+            diagnostics=results[0].diagnostics
+            if one
+            else {curator.people.columns[j]: item.diagnostics for j, item in enumerate(results)},
+            estimand=estimand_of(curator.people.max_records),
+        )
+
+
+class ColumnPlan(Protocol):
+    """What a run of one column reads of its plan. epsilon: of the column."""
+
+    @property
+    def target(self) -> str | None: ...
+
+    @property
+    def excess(self) -> float: ...
+
+    @property
+    def design_effect(self) -> float: ...
+
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    @property
+    def relation(self) -> Relation: ...
+
+    @property
+    def shape(self) -> PublicShape: ...
+
+
+@dataclass
+class ColumnRun:
+    """One column on its way through the steps. people: those with a value, as far as known."""
+
+    plan: ColumnPlan
+    curator: Curator
+    column: int
+    people: int = 0
+    shares: dict[str, float] = field(default_factory=dict)
+    path: dict[str, Any] = field(default_factory=dict)
+
+    def release(self, present: Fraction, prices: Callable[[int], Prices]) -> ColumnRelease:
+        """All steps. present: price of the number of people with a value; prices: of the others,
+        for so many people."""
+        plan = self.plan
+        spender = PureBudgetSpender(plan.epsilon, plan.relation)
+        spender.spend(present)
+        spender.label_next("people with a value")
+        missing = self._ask_present(present_step(present, plan.relation))
+        found = prices(self.people)
+        sure = min(float(plan.epsilon), CERTAINTY * float(found.location.center))
+        if self.people * sure < FEWEST:
+            self.shares = spender.spent_by_label()
+            return self.nothing(FAILED, FEW_VALUES)
+        spender.spend(found.location.pure)
+        spender.label_next("center and limits")
+        place = find_place(self.curator, self.column, found.location, plan.relation)
+        self.shares = spender.shares
+        return self.located(place, missing, found.count, found.sums)
+
+    def located(
+        self, place: Place, missing: Sequence[tuple[float, float]], price: Fraction, last: Fraction
+    ) -> ColumnRelease:
+        """The steps after the location, at these prices. missing: noisy numbers of people without a
+        value and their noise scales (replace-one)."""
+        whole = float(self.plan.epsilon)
+        self.shares |= {"count outside limits": float(price) / whole,
+                        "clipped sums": float(last) / whole}  # fmt: skip
+        count = count_step(price, self.plan.relation)
+        (found,) = self.curator.ask(count, as_counts(self._outside(place)))
+        tail = float(found), float(count.scale)
+        self.path |= {
+            "center": place.center,
+            "limits": [place.lower, place.upper],
+            "people outside the limits": tail[0],
+            "noise scale of that number": tail[1],
+        }
+        if place.is_point:
+            return self._one_value(place, tail, last)
+        if self.curator.people.max_records is not None:
+            return self._by_records(place, tail, last)
+        return self._by_people(place, tail, missing, last)
+
+    def _ask_present(self, step: NoisyCounts) -> list[tuple[float, float]]:
+        """Ask for the number of people with a value. Returned: what it says of the others."""
+        people, n = self.curator.people, self.plan.shape.n
+        (found,) = self.curator.ask(step, as_counts(people.column_counts(self.column).present))
+        scale = float(step.scale)
+        self.path |= {"people with a value": float(found), "noise scale of their number": scale}
+        if n is None:
+            self.people = max(int(found), 1)
+            return []
+        gone = MissingCount(n - float(found), scale).believed
+        self.people = max(min(n, math.ceil(n - gone)), 1)
+        return [(n - float(found), scale)]
+
+    def _outside(self, place: Place) -> int:
+        """People with a value outside the limits; in a pass with the sums, where there are some."""
+        if place.is_point:
+            return sum(self.curator.people.count_outside(self.column, place.lower, place.upper))
+        sums = self._sums(ClipInterval(place.lower, place.upper))
+        return sums.below + sums.above
+
+    def nothing(self, status: str, advice: str, estimate: float = math.nan) -> ColumnRelease:
+        """A release without an interval."""
+        target = CLIPPED if self.plan.target == "clipped" else MEAN
+        made = ColumnIntervals(None, default=target, status=status)
+        return ColumnRelease(estimate, status, advice, made, self.shares, self.path)
+
+    def _point_mass(self, place: Place, tail: tuple[float, float]) -> ColumnRelease:
+        others = max(round(tail[0]), 0)
+        advice = (
+            f"About {count_noun(others, 'person')} with a value other than {place.center:.6g} "
+            f"(noise scale {tail[1]:.2g}). Give bounds that hold all values to include them."
+        )
+        return self.nothing(POINT_MASS, advice, place.center)
+
+    def _one_value(self, place: Place, tail: tuple[float, float], price: Fraction) -> ColumnRelease:
+        """The limits coincide: what is left counts the people with a value once more."""
+        step = NoisyCounts.at("people with a value again", price, self.plan.relation)
+        present = self.curator.people.column_counts(self.column).present
+        (found,) = self.curator.ask(step, as_counts(present))
+        self.path["people with a value"] = float(found)
+        return self._point_mass(place, tail)
+
+    def _by_people(
+        self,
+        place: Place,
+        tail: tuple[float, float],
+        missing: Sequence[tuple[float, float]],
+        price: Fraction,
+    ) -> ColumnRelease:
+        plan, people = self.plan, self.curator.people
+        box = ClipInterval(place.lower, place.upper)
+        replaced = plan.relation == REPLACE_ONE
+        absent = Fraction(_step_of(place.center, box), box.steps) if replaced else None
+        last = ClippedSums(LAST, plan.relation, epsilon=price, absent=absent)
+        sums = self._sums(box)
+        nulls = people.size() - sums.present if replaced else 0
+        over = last.over([box], billed=(last.loss_at(box.steps),))
+        (found,) = self.curator.ask(over, over.exact([sums], nulls=[nulls]))
+        spot = None if absent is None else float(absent)
+        divided = RatioWithMissing.of(found, plan.shape.n, missing, absent_at=spot)
+        self.path["people with a value"] = divided.present
+        if divided.sums.n * float(plan.epsilon) < FEWEST:
+            return self.nothing(FAILED, TOO_FEW)
+        return self._clipped_mean(place, box, divided, tail)
+
+    def _sums(self, box: ClipInterval) -> IntervalSums:
+        """Exact sums of this column in a box."""
+        columns = range(len(self.curator.people.columns))
+        boxes = [box if j == self.column else None for j in columns]
+        sums = self.curator.people.interval_sums(boxes)[self.column]
+        assert sums is not None
+        return sums
+
+    def _clipped_mean(
+        self,
+        place: Place,
+        box: ClipInterval,
+        divided: RatioWithMissing,
+        tail: tuple[float, float],
+    ) -> ColumnRelease:
+        plan, (reach, nearer), sums = self.plan, self._reaches(place), divided.sums
+        unit = reach / box.radius
+        check = OutlierCheck(sums.n, *tail)
+        clipped = plan.target == "clipped"
+        region = place.lower, place.upper
+        intervals = ColumnIntervals(
+            sums,
+            ClipUnits(box.middle, box.radius, region),
+            default=CLIPPED if clipped else MEAN,
+            allowance=ClippingBiasBound(unit * tail[0], unit * tail[1], unit),
+            check=check,
+            excess=plan.excess,
+            reach=reach,
+            nearer=nearer,
+            counted_at=region,
+            design_effect=plan.design_effect,
+        )
+        estimate = min(max(box.middle + box.radius * sums.mean, region[0]), region[1])
+        notes: tuple[str, ...] = ()
+        if not divided.missing and plan.relation == REPLACE_ONE:
+            notes = (missing_count_at(f"{place.center:.6g}, near the median"),)
+        status, advice = outlier_status(check, clipped=clipped)
+        return ColumnRelease(estimate, status, advice, intervals, self.shares, self.path, notes)
+
+    def _reaches(self, place: Place) -> tuple[float, float | None]:
+        """By how much people beyond a limit exceed it on average at most, by assumption: beyond the
+        farther one and, where that is less, beyond the nearer one."""
+        arms = [self.plan.excess * arm for arm in (place.below, place.above)]
+        return max(arms), min(arms) if 0 < min(arms) < max(arms) else None
+
+    def _by_records(
+        self, place: Place, tail: tuple[float, float], price: Fraction
+    ) -> ColumnRelease:
+        plan, people = self.plan, self.curator.people
+        box = ClipInterval(place.lower, place.upper)
+        last = record_sums(LAST, plan.relation, price)
+        over = last.over([box], max_records=people.max_records, billed=(last.loss_at(box.steps),))
+        (found,) = self.curator.ask(over, over.exact([self._sums(box)]))
+        ratio = ClippedMean(box, found, None, by_records=True)
+        self.path["sum of weights"] = found.weight
+        if too_few(ratio):
+            return self.nothing(FAILED, "There are too few records. Add people or raise epsilon.")
+        check = OutlierCheck(float(self.people), *tail)
+        clipped = plan.target == "clipped"
+        reach, nearer = self._reaches(place)
+        intervals = RecordIntervals(
+            ratio,
+            reach=reach,
+            nearer=nearer,
+            excess=plan.excess,
+            counted_at=(place.lower, place.upper),
+            check=check,
+            design_effect=plan.design_effect,
+            clipped=clipped,
+        )
+        status, advice = outlier_status(check, clipped=clipped)
+        return ColumnRelease(ratio.estimate, status, advice, intervals, self.shares, self.path)
+
+
+def present_step(price: Fraction, relation: Relation) -> NoisyCounts:
+    return NoisyCounts.at("people with a value", price, relation)
+
+
+def count_step(price: Fraction, relation: Relation) -> NoisyCounts:
+    return NoisyCounts.at("count outside limits", price, relation)
+
+
+def _step_of(value: float, box: ClipInterval) -> int:
+    """The lattice step of a value, at most `FARTHEST` of the radius from the middle."""
+    most = box.steps * FARTHEST.numerator // FARTHEST.denominator
+    return min(max(math.floor((value - box.middle) / box.step + 0.5), -most), most)
+
+
+def _added(shares: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Shares of the whole budget by purpose, over columns that have an equal part each."""
+    total: dict[str, float] = {}
+    for column in shares:
+        for name, value in column.items():
+            total[name] = total.get(name, 0.0) + value / len(shares)
+    return total
