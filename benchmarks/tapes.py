@@ -28,8 +28,9 @@ from privmean.auditing.calls import STRANGE, Called, edges, neighbour, seen
 from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import ADDITIVE, Draws, Fixed, Request
-from privmean.auditing.measure_loss import Proposing, step_of
+from privmean.auditing.measure_loss import step_of
 from privmean.auditing.operands import Answered, in_common, paid
+from privmean.auditing.sharp_choices import CHOICES, accepted, measurable
 from privmean.auditing.subjects import budget_of
 from privmean.auditing.transcript import Compared, Parted, Replaying, Transcript
 from privmean.mechanisms.exponential import Exponential, TopChoices
@@ -173,8 +174,10 @@ def _answer(item: Answered) -> dict[str, Any]:
     if isinstance(step, JointSums) and step.law == "k-norm":
         scale = str(step.pure_scales[0])
         made["vector"] = {"law": "k-norm", "dimension": step.dimension, "scale": scale}
-    if isinstance(step, Exponential | TopChoices):
-        made["choice"] = _accepts(step)
+    if isinstance(step, CHOICES) and measurable(step):
+        gap, words = accepted(step)
+        choices = getattr(step, "choices", 1)
+        made["choice"] = {"gap": gap, "words": str(words), "choices": choices}
     border = _border(item)
     return made | ({"threshold": border} if border else {})
 
@@ -199,6 +202,8 @@ def _moved(item: Answered, exact: Any) -> dict[str, Any]:
         return {"vector": {"from": ours, "to": theirs}}
     if isinstance(step, Exponential | TopChoices):
         return {"choice": {"from": _whole(item.exact), "to": _whole(exact)}}
+    if isinstance(step, CHOICES) and measurable(step):
+        return {"choice": _by_change(*step.both_scores(item.exact, exact))}
     first: Sequence[Request] = item.requests
     more: dict[str, Any] = {}
     columns = step is not item.mechanism
@@ -264,17 +269,10 @@ def _border(item: Answered) -> dict[str, Any] | None:
     return None
 
 
-def _accepts(step: Exponential | TopChoices) -> dict[str, Any]:
-    """How often an item is taken whose score is `gap` below the largest: `words` of 2^64."""
-    one: Any = replace(step, choices=1) if isinstance(step, TopChoices) else step
-    change = 2 * one.span if isinstance(one, TopChoices) else one.change
-    gap = max(1, int(change * min(1.0, 5 / float(one.epsilon))))
-    low, high = 0, 2**64 - 1
-    while low < high:
-        middle = (low + high) // 2
-        taken = np.ravel(one.draw(np.array([0, gap]), Proposing(middle)))[0] == 0
-        low, high = (middle + 1, high) if taken else (low, middle)
-    return {"gap": gap, "words": str(low), "choices": getattr(step, "choices", 1)}
+def _by_change(one: Any, two: Any) -> dict[str, Any]:
+    """Scores of one candidate for each change, and how many candidates have that change."""
+    _, first, count = np.unique(two - one, return_index=True, return_counts=True)
+    return {"from": _whole(one[first]), "to": _whole(two[first]), "count": _whole(count)}
 
 
 def _changes(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int, int, int]]:

@@ -16,6 +16,7 @@ from unittest import mock
 import numpy as np
 
 from privmean.auditing.measure_loss import numbers
+from privmean.auditing.sharp_choices import CHOICES
 from privmean.noise.noise_source import Noise
 
 
@@ -41,7 +42,7 @@ class Narrow:
 def narrow(base: type, times: Fraction) -> Any:
     """`draw` with narrower noise; a choice made of words is one of a larger epsilon."""
     real = base.draw
-    words = base.__name__ in ("Exponential", "TopChoices")
+    words = issubclass(base, CHOICES)
 
     def draw(self: Any, exact: Any, noise: Noise) -> Any:
         if words:

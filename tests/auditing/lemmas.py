@@ -20,7 +20,6 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from privmean.central.default_outliers import with_missing
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.clip_rows import clip_rows_to_ball
 from privmean.data.person_table import ClipInterval, IntervalSums, L2Ball
@@ -128,7 +127,11 @@ def ball_grid(full: bool) -> int:
     return cases
 
 
-@lemma("default-mean", "3.1", "every double is in one cell of the logarithmic bins; so is a null")
+@lemma(
+    "location-by-histograms",
+    "1",
+    "every double is in one cell of the logarithmic bins; so is a null",
+)
 def one_cell(full: bool) -> int:
     numbers = np.concatenate([HALVES[:: 1 if full else 37], corners()[:: 1 if full else 11]])
     for origin in (0.0, 3.0, -1e300, 5e-324):
@@ -177,10 +180,10 @@ def two_bins(full: bool) -> int:
 
 
 # --- joint releases -------------------------------------------------------------------------------
-def persons(steps: int, cap: int | None, absent: int = 0) -> Iterator[IntervalSums]:
+def persons(steps: int, cap: int | None) -> Iterator[IntervalSums]:
     """The sums of one person, for every value on the grid and every number of records; first those
-    of one without a value, who stands at `absent`."""
-    yield with_missing(IntervalSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 1, absent)
+    of one without a value."""
+    yield IntervalSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     for z in range(-steps, steps + 1):
         for w in [1] if cap is None else range(1, cap + 1):
             yield IntervalSums(1, 0, 0, z, z * z, w, w * z, w * w, w * w * z, w * w * z * z)
@@ -192,12 +195,8 @@ def persons(steps: int, cap: int | None, absent: int = 0) -> Iterator[IntervalSu
 def joint(kind: Answers, steps: int) -> tuple[Fraction, int]:
     """The largest l1 cost in scales over all pairs of persons, and the number of pairs."""
     box: Any = SimpleNamespace(steps=steps)
-    absent = int(kind.absent * steps)
-    every = [kind.integers(box, sums) for sums in persons(steps, kind.max_records, absent)]
-    if kind.apart:  # at the middle, with the largest square; where people may differ, nowhere else
-        far = IntervalSums(1, 0, 0, 0, steps * steps, 1, 0, 1, 0, steps * steps)
-        nowhere = next(persons(steps, None))
-        every.append(kind.integers(box, far if kind.relation == REPLACE_ONE else nowhere, 1))
+    people = persons(steps, kind.max_records)
+    every = [kind.integers(box, sums, nulls=1 - sums.present) for sums in people]
     units = kind.units(steps)
     shares = [
         [
@@ -233,11 +232,9 @@ def joint_absent(full: bool) -> int:
     cases, steps = 0, 32 if full else 12
     for absent in range(1 - steps, steps):
         at = Fraction(absent, steps)
-        for more in ({}, {"apart": True}, {"jumps": (0.5, 0.5)}):
-            kind = Answers(REPLACE_ONE, absent=at, **more)
-            most, pairs = joint(kind, steps)
-            assert most == 1
-            cases += pairs
+        most, pairs = joint(Answers(REPLACE_ONE, absent=at), steps)
+        assert most == 1
+        cases += pairs
     return cases
 
 
@@ -252,16 +249,12 @@ def joint_cross(full: bool) -> int:
     return cases
 
 
-@lemma("intervals", "2 and 8", "a tail share, or the persons set apart, come at the stated scales")
+@lemma("intervals", "2", "a tail share comes at the stated scales")
 def joint_tail(full: bool) -> int:
     cases = 0
     for steps in (4, 12, 48 if full else 16):
         for jump in (0.25, 0.5, 1.0, 1.7):
             most, pairs = joint(Answers(REPLACE_ONE, None, (jump, jump)), steps)
-            assert most <= 1
-            cases += pairs
-        for relation in (REPLACE_ONE, ADD_REMOVE):
-            most, pairs = joint(Answers(relation, None, apart=True), steps)
             assert most <= 1
             cases += pairs
     return cases
@@ -303,8 +296,8 @@ def vectors(d: int, norm: int) -> list[tuple[int, ...]]:
 
 
 @lemma(
-    "default-mean",
-    "6.3",
+    "many-columns",
+    "3",
     "sums of z and of its sizes move together by 2K in l2, as z alone; reached",
 )
 def sizes_are_free(full: bool) -> int:
@@ -321,7 +314,7 @@ def sizes_are_free(full: bool) -> int:
     return cases
 
 
-@lemma("default-mean", "6.4", "sums of z and of z^2/(2B), sizes up to B, move together by 2K in l2")
+@lemma("many-columns", "4", "sums of z and of z^2/(2B), sizes up to B, move together by 2K in l2")
 def squares_are_free(full: bool) -> int:
     cases = 0
     for d, norm in ((1, 30), (2, 8 if full else 6), (3, 4 if full else 3)):

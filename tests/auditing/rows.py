@@ -23,7 +23,7 @@ from privmean.auditing.replay import inspected, measured
 from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
 from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.grids import log_edges
+from privmean.data.grids import LOG_GRID
 from privmean.data.person_table import Floats, Integers, PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
@@ -121,7 +121,7 @@ def neighbours(rows: Rows, relation: str, tape: Transcript, seed: int) -> Iterat
     rng = np.random.default_rng(seed)
     n, d = rows.values.shape
     known = np.array([*STRANGE, *edges(tape)])
-    logs = log_edges()
+    logs = LOG_GRID.edges()
     octaves = np.concatenate([logs, np.nextafter(logs, 0), -logs, np.nextafter(-logs, 0)])
 
     def records() -> Integers | None:

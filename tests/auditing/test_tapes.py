@@ -86,6 +86,8 @@ def test_the_checker_agrees_on_whole_calls(name):
 
 TRIED = {  # mechanism: a case that asks it
     "NoisyCounts": "default, epsilon 2, replace-one",
+    "PrivateCenter": "default, epsilon 2, replace-one",
+    "PrivateLimits": "default, epsilon 2, replace-one",
     "SumsOver": "bounded, epsilon 2, replace-one",
     "StableHistogram": "sub-Gaussian, epsilon 2, delta 1e-06, replace-one",
     "NoisyArgmax": "bounded moment, epsilon 2, replace-one",

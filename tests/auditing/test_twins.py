@@ -11,6 +11,8 @@ from privmean.auditing.findings import Findings
 
 TRIED = {
     "NoisyCounts": "default",
+    "PrivateCenter": "default",
+    "PrivateLimits": "default",
     "SumsOver, laplace": "bounded",
     "StableHistogram": "sub-Gaussian",
     "NoisyArgmax": "bounded moment",
@@ -36,6 +38,11 @@ def test_the_real_thing_is_not(name):
     case = case_of(TRIED[name])
     assert twins.caught(case, {"name": name}, runs=40) == 0
     assert twins.caught(case, {"name": name, "exact": lambda exact: exact}, runs=10) == 0
+
+
+@pytest.mark.parametrize(("name", "twin"), twins.WEIGHTED)
+def test_a_broken_choice_with_weights_is_caught(name, twin):
+    assert twins.weighted_caught(name, twin, case_of("default"))
 
 
 @pytest.mark.parametrize("twin", twins.PLANS)

@@ -22,7 +22,9 @@ from privmean.auditing.audit_streams import STREAMED, audit_streams
 from privmean.auditing.findings import Findings
 from privmean.auditing.measure_loss import PROCEDURES, numbers
 from privmean.auditing.replay import name_of
+from privmean.auditing.sharp_choices import CHOICES
 from privmean.auditing.subjects import budget_of
+from privmean.data.column_counts import ColumnCounts
 from privmean.errors import InfeasibleError
 from privmean.local.clients.client import RANDOMIZERS, Randomizer
 from privmean.mechanisms.exponential import Exponential, choose
@@ -107,10 +109,13 @@ def twin_class(base: type, twin: str) -> type:
         return _whole(self, base).draw(exact, noise)  # some draw by the losses that they declare
 
     def sharper(self: Any, exact: Any, noise: Noise) -> Any:
-        return choose(exact, PERCENT / self.scale, noise)
+        made = _whole(self, base)
+        if base is Exponential:
+            return choose(exact, PERCENT / made.scale, noise)
+        return replace(made, epsilon=PERCENT * made.epsilon).draw(exact, noise)
 
     broken: dict[str, dict[str, Any]] = {
-        "noise 1 % narrow": {"draw": sharper if base is Exponential else narrow},
+        "noise 1 % narrow": {"draw": sharper if issubclass(base, CHOICES) else narrow},
         "noise from floats": {"draw": floats},
         "noise from elsewhere": {"draw": elsewhere},
         "drawn again on failure": {"draw": retried},
@@ -296,16 +301,101 @@ TWINS: dict[str, dict[str, Any]] = {
 }
 
 
+# --- choices with weights, broken -----------------------------------------------------------------
+@dataclass(frozen=True)
+class TwiceCounted(ColumnCounts):
+    """Everybody counts twice."""
+
+    @property
+    def present(self) -> int:
+        return 2 * super().present
+
+    def half_octaves(self, origin: float) -> Any:
+        return 2 * super().half_octaves(origin)
+
+    def parts(self, *where: Any) -> Any:
+        return 2 * super().parts(*where)
+
+    def outside(self, lower: float, upper: float) -> Any:
+        return tuple(2 * count for count in super().outside(lower, upper))
+
+
+def replace_of(mechanism: Any, **changes: Any) -> Any:
+    """An instance of the class that this one breaks."""
+    return replace(_whole(mechanism, type(mechanism).__base__), **changes)
+
+
+def _sharp(self: Any, exact: Any, noise: Noise) -> Any:
+    return replace_of(self, epsilon=2 * self.epsilon).draw(exact, noise)
+
+
+def _counted_twice(self: Any, exact: Any, noise: Noise) -> Any:
+    if isinstance(exact, ColumnCounts):
+        exact = TwiceCounted(exact.people, exact.column)
+    else:
+        exact = tuple(2 * side for side in exact)
+    return replace_of(self).draw(exact, noise)
+
+
+def _median(self: Any, exact: Any, noise: Noise) -> Any:
+    """The exact one, next to a draw that nothing is done with."""
+    drawn = replace_of(self).draw(exact, noise)
+    values, people = exact.distribution()
+    if not len(values):
+        return drawn
+    value = self.numbers.rounded(values)[np.searchsorted(np.cumsum(people), people.sum() / 2)]
+    return float(value), drawn[1]
+
+
+def _near_the_data(self: Any, exact: Any, noise: Noise) -> Any:
+    """Octaves up to that of the largest value alone."""
+    size = np.abs(exact.distribution()[0]).max(initial=0.0)
+    high = int(np.clip(np.ceil(np.log2(size)) if size else 0, -60, 64))
+    return replace_of(self, numbers=replace(self.numbers, high=high)).draw(exact, noise)
+
+
+def _no_farther(self: Any, exact: Any, noise: Noise) -> Any:
+    """No limit is beyond the farthest value."""
+    drawn = replace_of(self).draw(exact, noise)
+    ends = (int(np.count_nonzero(side)) for side in exact)
+    return tuple(min(pair) for pair in zip(drawn, ends, strict=True))
+
+
+WEIGHTED: dict[tuple[str, str], Any] = {
+    ("PrivateCenter", "twice as sharp"): _sharp,
+    ("PrivateLimits", "twice as sharp"): _sharp,
+    ("PrivateCenter", "a weighted count"): _counted_twice,
+    ("PrivateLimits", "a weighted count"): _counted_twice,
+    ("PrivateCenter", "without its noise"): _median,
+    ("PrivateCenter", "a prior from the data"): _near_the_data,
+    ("PrivateLimits", "not beyond the farthest value"): _no_farther,
+}
+
+
+def weighted_caught(name: str, twin: str, case: Case) -> int:
+    """How many violations an audit finds of this twin of a choice with weights."""
+
+    @cache  # always the same class, so that its name tells nothing
+    def made(base: type) -> type:
+        return type(base.__name__, (base,), {"draw": WEIGHTED[name, twin]})
+
+    def broken(mechanism: Any) -> Any:
+        return _whole(mechanism, made(type(mechanism)))
+
+    return caught(case, {"name": name, "broken": broken}, runs=5)
+
+
 def applies(twin: str, mechanism: Any) -> bool:
     """Whether there is such a twin of this mechanism."""
     step = mechanism.step if isinstance(mechanism, EachColumn) else mechanism
     if isinstance(step, PROCEDURES):
-        return twin in ("one answer unbilled", "noise from elsewhere", "limits from private values")
+        words = ("one answer unbilled", "noise from elsewhere", "limits from private values")
+        return twin in words or (isinstance(step, CHOICES) and twin == "noise 1 % narrow")
     if twin == "threshold 1 % low":
         return any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.events)
     if twin in ("noise from floats", "drawn again on failure"):
         kind = type(step).__name__
-        choice = kind in ("Choice", "Exponential", "NoisyArgmax", "FirstBelow")
+        choice = isinstance(step, CHOICES) or kind in ("Choice", "NoisyArgmax", "FirstBelow")
         by_rejection = getattr(step, "law", "") == "k-norm"
         return not choice and not by_rejection
     return True
