@@ -59,7 +59,7 @@ class Population:
         counted = item.counted_at or item.units.region
         allowed = [item.reach, item.reach]
         if item.nearer is not None:
-            origin = release.diagnostics["origin"]
+            origin = release.diagnostics["center"]
             allowed[int(counted[1] - origin < origin - counted[0])] = item.nearer
         below, above = self.excess(counted, item.units.region)
         return below <= allowed[0] and above <= allowed[1]

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 0.7  # of the processor, after which a script of LONG is left
 PARTS = 4
 TABLES = ROOT.parent / "shared" / "data"  # development tables, which are no part of the project
-ON_TABLES = ["continual_events", "default_mean_widths", "groups"]  # which need them
+ON_TABLES = ["continual_events", "default_mean", "groups"]  # which need them
 PANEL = "nlswork.parquet"
 
 # scripts that end by themselves, and what makes them small
@@ -32,10 +32,7 @@ SMALL = {
     "collector_reads": "--quick",
     "continual_peer": "--quick",
     "continual_throughput": "--quick",
-    "default_mean": "--quick",
-    "default_mean_few": "--runs 2 --sizes 156 --set hard",
     "default_mean_laws": "--runs 2 --sizes 1000",
-    "default_mean_one_value": "--runs 2",
     "event_lines": "--lines 600",
     "fuzz_homes": "--cases 1",
     "fuzz_text": "--cases 2",
@@ -63,11 +60,7 @@ LONG = {
     "audit_twins": ("", "every twin of every mechanism"),
     "continual_events": ("--quick", "streams of every development table"),
     "continual_tables": ("--quick", "strategies are optimized"),
-    "default_mean_ablation": ("--runs 2", "hard laws have 100,000 people"),
-    "default_mean_absent": ("--runs 2", "laws have 100,000 people"),
-    "default_mean_scan": ("--releases 2", "hundreds of columns"),
-    "default_mean_skew": ("--releases 2", "hundreds of columns"),
-    "default_mean_widths": ("--runs 2", "200,000 people"),
+    "default_mean": ("--runs 2 --sets development", "24 columns"),
     "groups": ("--runs 2 --samples 2 --epsilons 1", "whole tables"),
     "heavy_tails": ("--quick", "rounds of 2,000 people and 100 records"),
     "high_dimension": ("--quick", "100 columns"),
@@ -91,7 +84,6 @@ LONG = {
     "stream_intervals": ("--runs 2", "streams of 20,000 records"),
     "streams_default": ("--runs 2", "strategies are optimized"),
     "study": ("{panel} --runs 2", "eleven questions"),
-    "tail_status": ("--runs 1", "many columns"),
     "tapes_twins": ("--neighbors 1", "twins of every mechanism"),
     "variance": ("--quick", "40 releases of many cells"),
     "verify_edits": ("", "22,000 edits"),

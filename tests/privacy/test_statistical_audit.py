@@ -133,7 +133,6 @@ class Halved(FromBits):
         ("limits, end to end", 2000),
         ("limits, one more person", 2000),
         ("located, far to far", 5000),
-        ("default, far to far", 2400),
     ],
 )
 def test_halved_sensitivities_are_caught(name, runs):
