@@ -1,14 +1,12 @@
 """The default mean on hard laws: real answers, coverage, and misses that nobody sees.
 
-Every release answers for a fresh table of its law (columns: persons drawn again from the column),
-so that the truth is known and every division by a noisy number is in the error. Ratio: the error
-around the truth over that of an oracle with the true centre, the best symmetric limits and all of
-epsilon; failed releases have none. Covers: the printed 95 % interval, whatever it says it is for,
-holds the truth of the mean; what it names: the truth of what it says it is for (a release whose
-counts speak against the mean says "clipped mean" and of which limits). Silent: the release says
-"ok" and its interval misses.
+Every release answers for a fresh table of its law, so that the truth is known and every division by
+a noisy number is in the error. Ratio: the error around the truth over that of an oracle with the
+true center, the best symmetric limits and all of epsilon; failed releases have none. In brackets:
+the same of a middling error, which one rare release does not hide. Covers: the 95 % interval
+holds the mean. S: it says "ok" and its interval misses; F: failed; P: one value.
 
-    python benchmarks/default_mean_laws.py [--runs 200] [--only TEXT] [--store F] [--against F]
+    python benchmarks/default_mean_laws.py [--runs 100] [--only TEXT] [--store F] [--against F]
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -29,20 +26,19 @@ from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.release.release import Release
-from report import publish, table
-from study_laws import COLUMNS, DATA, OTHER_COLUMNS, oracle, person_means
+from report import few, publish, table
+from study_laws import oracle
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 EPSILON = 0.5
 TABLES = 12  # over which the oracle's error is averaged
-TWICE = 2.0  # times the oracle's: an error from which a release should not say "ok"
+SIZES = (300.0, 600.0, 1500.0, 5000.0)
 KNOWN = 2_000_000  # draws that tell the mean and deviation of a law
 
 
 @dataclass(frozen=True)
 class Law:
-    """Persons' values (NaN: none); mean and deviation of those there are."""
+    """People's values (NaN: none); mean and deviation of those there are."""
 
     draw: Draw
     mean: float
@@ -55,33 +51,6 @@ class Law:
         x = draw(g, KNOWN)
         x = x[~np.isnan(x)]
         return cls(draw, float(x.mean()), float(x.std()), share)
-
-    def named(self, release: Release) -> float:
-        """The truth of what the interval of a release says it is for."""
-        interval = release.interval()
-        if interval.target == "mean" or not interval.clip_bounds:
-            return self.mean
-        (limits,) = interval.clip_bounds
-        known = values_of(self)
-        inside = np.clip(known, *limits)
-        far = release.diagnostics.get("far limits")
-        if far is not None:  # those beyond count at the middle
-            inside[(known < far[0]) | (known > far[1])] = sum(limits) / 2
-        return float(inside.mean())
-
-    @classmethod
-    def among(cls, values: np.ndarray) -> Law:
-        def draw(g: np.random.Generator, n: int) -> np.ndarray:
-            return values[g.integers(0, len(values), n)]
-
-        return cls(draw, float(values.mean()), float(values.std()))
-
-
-@lru_cache(maxsize=1)
-def values_of(law: Law) -> np.ndarray:
-    """Many values of a law."""
-    x = law.draw(np.random.default_rng(12345), KNOWN)
-    return x[~np.isnan(x)]
 
 
 def normal(center: float, sd: float) -> Draw:
@@ -110,7 +79,7 @@ def year(center: float, sd: float) -> Draw:
     return lambda g, n: np.rint(g.normal(center, sd, n))
 
 
-NINE: dict[str, tuple[Draw, float]] = {
+LAWS: dict[str, tuple[Draw, float]] = {
     "N(0, 1)": (normal(0, 1), 1.0),
     "N(1.67, .38)": (normal(1.67, 0.38), 1.0),
     "lognormal 1": (lognormal(1.0), 1.0),
@@ -118,8 +87,6 @@ NINE: dict[str, tuple[Draw, float]] = {
     "two groups 1e6 apart": (mixed(0.5, normal(1e6, 1), normal(0, 1)), 1.0),
     "2 % of lognormal missing": (missing(0.02, lognormal(1.0)), 0.98),
     "N(1990, 10)": (normal(1990, 10), 1.0),
-}
-MORE: dict[str, tuple[Draw, float]] = {
     "minority .2 % at 50": (mixed(0.002, normal(50, 1), normal(0, 1)), 1.0),
     "minority 1 % at 10": (mixed(0.01, normal(10, 1), normal(0, 1)), 1.0),
     "minority 1 % at 50": (mixed(0.01, normal(50, 1), normal(0, 1)), 1.0),
@@ -159,11 +126,6 @@ MORE: dict[str, tuple[Draw, float]] = {
 }
 
 
-def columns_of(data: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    every = {**COLUMNS, **OTHER_COLUMNS}
-    return person_means(data, {name: every[name] for name in names})
-
-
 def best_of(law: Law, n: int, epsilon: float) -> float:
     """The oracle's error on tables of the law, in standard errors."""
     errors = []
@@ -175,16 +137,12 @@ def best_of(law: Law, n: int, epsilon: float) -> float:
     return math.sqrt(float(np.mean(errors))) * math.sqrt(n * law.share) / law.sd
 
 
-def cell(
-    law: Law, n: int, epsilon: float, runs: int, seed: int, target: str | None, relation: str
-) -> dict[str, float | str]:
+def cell(law: Law, n: int, runs: int, seed: int, relation: str) -> dict[str, float]:
     """What `runs` releases of one law say."""
     known = n if relation == REPLACE_ONE else None
-    budget = Budget(epsilon=epsilon)
-    plan = planned(DefaultMean(target=target), budget, persons=known, relation=relation)
-    errors, statuses, large = [], [], []
-    best = best_of(law, n, epsilon) if law.share else 0.0
-    covered = named = silent = 0
+    plan = planned(DefaultMean(), Budget(epsilon=EPSILON), persons=known, relation=relation)
+    errors, statuses, covered, silent = [], Counter(), 0, 0
+    best = best_of(law, n, EPSILON) if law.share else 0.0
     for run in range(runs):
         g = np.random.default_rng([seed, n, run])
         x = law.draw(g, n)
@@ -192,148 +150,92 @@ def cell(
         interval = release.interval()
         holds = interval.lower[0] <= law.mean <= interval.upper[0]
         covered += holds
-        named += interval.lower[0] <= law.named(release) <= interval.upper[0]
         silent += release.status == "ok" and not holds
-        statuses.append(f"{release.status}, {interval.status}")
+        statuses[release.status] += 1
         if math.isfinite(release.estimate[0]):
             there = x[~np.isnan(x)]
             se = law.sd / math.sqrt(n * law.share) if law.share else 1.0
             own = float(there.mean()) if len(there) else 0.0
             errors.append((release.estimate[0] - own) / se)
-            if math.sqrt(1 + errors[-1] ** 2) > TWICE * math.sqrt(1 + best**2):
-                large.append((release.status == "ok", holds))
-    common = Counter(statuses).most_common(1)[0]
-    kinds = Counter(item.split(",")[0] for item in statuses)
-    square = float(np.mean(np.square(errors))) if errors else math.nan
+
+    def ratio(square: float) -> float:
+        return math.sqrt(1 + square) / math.sqrt(1 + best**2)
+
     return {
-        "ratio": math.sqrt(1 + square) / math.sqrt(1 + best**2),
-        "median": math.sqrt(1 + (float(np.median(np.abs(errors))) / 0.6745) ** 2)
-        / math.sqrt(1 + best**2) if errors else math.nan,
-        "failed": kinds["failed"] / runs,
-        "point_mass": kinds["point_mass"] / runs,
-        "ok": kinds["ok"] / runs,
+        "ratio": ratio(float(np.mean(np.square(errors)))) if errors else math.nan,
+        "median": ratio((float(np.median(np.abs(errors))) / 0.6745) ** 2) if errors else math.nan,
+        "failed": statuses["failed"] / runs,
+        "point_mass": statuses["point_mass"] / runs,
         "covers": covered / runs,
-        "named": named / runs,
         "silent": silent / runs,
-        "large": len(large) / runs,
-        "told": sum(not ok for ok, _ in large) / max(len(large), 1),
-        "quiet": sum(ok and not held for ok, held in large) / runs,
-        "status": f"{common[0]} {common[1] / runs:.2f}",
-    }  # fmt: skip
+    }
 
 
-ASKED = ("N(1990, 10)", "stars 80/12/4/2/2", "93 % ones", "1 and 2, 75/25", "36/60 months",
-         "80 % at 40 hours")  # fmt: skip
-FEW = (*ASKED, "1990 and 2010, 70/30", "offset 1e3", "offset 1e6", "100 - 20 Gamma(.5)",
-       "half of N(50, 5) missing", "year, 3 % coded 9999")  # fmt: skip
-
-
-def tell(c: dict[str, float | str]) -> str:
-    """The same of large errors: how often, how many of these do not say "ok", and of all releases
-    those that have one, say "ok" and whose interval misses."""
-    return f"{c['ratio']:.2f}; {c['large']:.2f}, {c['told']:.2f}, {c['quiet']:.2f}; {c['status']}"
-
-
-def middle(c: dict[str, float | str]) -> str:
-    """With the ratio of a middling error: what a rare release is off by hides it elsewhere."""
-    return f"{c['ratio']:.3g} ({c['median']:.3g}); {c['covers']:.2f} S{c['silent']:.2f}"
-
-
-def show(c: dict[str, float | str]) -> str:
-    text = f"{c['ratio']:.2f}; {c['covers']:.2f}"
-    if c.get("named", c["covers"]) != c["covers"]:
-        text += f" ({c['named']:.2f})"
-    for name, letter in (("silent", "S"), ("failed", "F"), ("point_mass", "A")):
+def show(c: dict[str, float]) -> str:
+    text = f"{c['ratio']:.3g} ({c['median']:.3g}); {c['covers']:.2f}"
+    for name, letter in (("silent", "S"), ("failed", "F"), ("point_mass", "P")):
         if c[name]:
             text += f" {letter}{c[name]:.2f}"
     return text
 
 
-def jobs(laws: dict[str, Law], sizes: list[float], data: dict[str, np.ndarray], by: str):
-    """Name, law, persons, epsilon and size of every cell; sizes are n*epsilon, or epsilons
-    (`by`) of columns."""
-    for name, law in laws.items():
-        for size in sizes:
-            yield name, law, round(size / EPSILON), EPSILON, size
-    for name, x in data.items():
-        for size in sizes:
-            epsilon = size if by == "epsilon" else size / len(x)
-            yield name, Law.among(x), len(x), epsilon, size
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--runs", type=int, default=600, help="releases a cell")
+    parser.add_argument("--runs", type=int, default=100, help="releases a cell")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--set", choices=["nine", "more", "columns", "asked", "few"], default="nine"
-    )
     parser.add_argument("--only", default="", help="laws whose name holds this")
-    parser.add_argument("--sizes", type=float, nargs="+", help="N, or epsilons of the columns")
-    parser.add_argument("--target", choices=["mean", "clipped"])
+    parser.add_argument("--sizes", type=float, nargs="+", default=SIZES, help="n times epsilon")
     parser.add_argument("--add-remove", action="store_true")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the Parquet tables")
-    parser.add_argument("--store", type=Path, help="file that keeps the cells")
+    parser.add_argument("--store", type=Path, help="file that keeps the cells, for another tree")
     parser.add_argument("--against", type=Path, help="a file of cells to show before these")
-    parser.add_argument("--publish", action="store_true", help="store the results")
     a = parser.parse_args()
-    named = {"asked": ASKED, "few": FEW}.get(a.set, ())
-    chosen = {"nine": NINE, "more": MORE}.get(a.set, {k: {**NINE, **MORE}[k] for k in named})
-    laws = {k: Law.of(*v) if v[1] else Law(v[0], 0, 1, 0) for k, v in chosen.items() if a.only in k}
-    wanted = {
-        "nine": ("nlswork ln_wage", "insteval rating"), "more": (), "asked": ("insteval rating",),
-        "few": ("insteval rating", "nlswork age", "nlswork hours"),
-        "columns": tuple(COLUMNS) + tuple(OTHER_COLUMNS),
-    }[a.set]  # fmt: skip
-    wanted = tuple(name for name in wanted if a.only in name)
-    data = columns_of(a.data, wanted) if wanted and a.data.exists() else {}
-    by = "epsilon" if a.set == "columns" else "N"
-    usual = {"columns": [0.5, 1.0, 2.0], "few": [156.0, 300.0, 590.0, 1000.0]}
-    sizes = a.sizes or usual.get(a.set, [300.0, 1500.0, 5000.0])
+    laws = {
+        name: Law.of(*law) if law[1] else Law(law[0], 0, 1, 0)
+        for name, law in LAWS.items()
+        if a.only in name
+    }
     earlier = json.loads(a.against.read_text()) if a.against else {}
     relation = ADD_REMOVE if a.add_remove else REPLACE_ONE
-    cells: dict[str, dict[str, float | str]] = {}
-    rows: dict[str, list[object]] = {}
-    for name, law, n, epsilon, size in jobs(laws, sizes, data, by):
-        if n * epsilon < 150:
-            continue
-        key = f"{name} {size:g}"
-        cells[key] = cell(law, n, epsilon, a.runs, a.seed, a.target, relation)
-        text = {"asked": tell, "few": middle}.get(a.set, show)(cells[key])
-        if key in earlier:
-            text = f"{show(earlier[key])} -> {text}"
-        rows.setdefault(name, []).append(text)
-        print(f"{key:34s} {text}   [{cells[key]['status']}]", flush=True)
+    runs = few(a.runs)
+    keys = {f"{name} {size:g}": (law, size) for name, law in laws.items() for size in a.sizes}
+    cells = {}
+    for key, (law, size) in keys.items():
+        cells[key] = cell(law, round(size / EPSILON), runs, a.seed, relation)
+        print(f"{key:34s} {show(cells[key])}", flush=True)
     if a.store:
         a.store.write_text(json.dumps(cells))
-    for which, names in (("tuning", COLUMNS), ("other", OTHER_COLUMNS)):
-        if a.set == "columns" and set(names) <= set(rows):
-            found = [[cells[f"{name} {size:g}"]["ratio"] for name in names] for size in sizes]
-            rows[f"geometric mean, {which}"] = [f"{np.exp(np.log(x).mean()):.3f}" for x in found]
-            print(which, *rows[f"geometric mean, {which}"])
-    head = ["law", *(f"{by} = {size:g}" for size in sizes)]
-    text = table(head, [[name, *row] for name, row in rows.items()])
+        return
+
+    def shown(name: str, size: float) -> str:
+        key = f"{name} {size:g}"
+        before = f"{show(earlier[key])} -> " if key in earlier else ""
+        return before + show(cells[key])
+
+    rows = [[name, *(shown(name, size) for size in a.sizes)] for name in laws]
+    if earlier:
+        rows.append(["**geometric mean where both are below 100**", *(
+            together(earlier, cells, [f"{name} {size:g}" for name in laws]) for size in a.sizes
+        )])  # fmt: skip
+    text = table(["law", *(f"n epsilon = {size:g}" for size in a.sizes)], rows)
     words = (
-        "Cell: ratio; coverage of the mean by the printed interval (in brackets: of what it says "
-        "it is for, where that is not the mean), S silent, F failed, A atom."
+        "Cell: ratio (that of a middling error); coverage of the mean by the printed interval, S "
+        "silent, F failed, P one value."
     )
-    if a.set == "asked":
-        words = (
-            "Cell: ratio; part of the releases whose own error (with sampling) is above twice the "
-            "oracle's, part of these whose status is not 'ok' (0 if there are none), and part of "
-            "all that have such an error, say 'ok' and whose interval misses; commonest status of "
-            "release and interval."
-        )
-    if a.set == "few":
-        words = (
-            "Cell: ratio (that of a middling error: median over .6745); coverage of the mean by "
-            "the printed interval, S silent."
-        )
-    text = f"{words}\n\n{text}"
-    if a.publish:
-        command = f"python benchmarks/default_mean_laws.py --runs {a.runs} --set {a.set}"
-        title = f"Default mean on hard laws ({a.set}), {a.runs} releases a cell"
-        publish(f"default-mean-laws-{a.set}", title, text, command=command)
+    publish(
+        "default-mean-laws",
+        f"Default mean on hard laws, {runs} releases a cell, epsilon {EPSILON:g}",
+        f"{words}\n\n{text}",
+        command=f"python benchmarks/default_mean_laws.py --runs {a.runs}",
+    )
+
+
+def together(
+    earlier: dict[str, dict[str, float]], cells: dict[str, dict[str, float]], keys: list[str]
+) -> str:
+    pairs = [(earlier[key]["ratio"], cells[key]["ratio"]) for key in keys if key in earlier]
+    both = [pair for pair in pairs if max(pair) < 100]
+    means = np.exp(np.mean(np.log(both), axis=0))
+    return f"{means[0]:.2f} -> {means[1]:.2f} ({len(both)})"
 
 
 if __name__ == "__main__":

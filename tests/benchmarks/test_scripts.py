@@ -33,6 +33,7 @@ SMALL = {
     "continual_peer": "--quick",
     "continual_throughput": "--quick",
     "default_mean_laws": "--runs 2 --sizes 1000",
+    "default_mean_zeros": "--runs 2",
     "event_lines": "--lines 600",
     "fuzz_homes": "--cases 1",
     "fuzz_text": "--cases 2",
