@@ -233,7 +233,7 @@ def together(
     earlier: dict[str, dict[str, float]], cells: dict[str, dict[str, float]], keys: list[str]
 ) -> str:
     pairs = [(earlier[key]["ratio"], cells[key]["ratio"]) for key in keys if key in earlier]
-    both = [pair for pair in pairs if max(pair) < 100]
+    both = [pair for pair in pairs if pair[0] < 100 and pair[1] < 100]
     means = np.exp(np.mean(np.log(both), axis=0))
     return f"{means[0]:.2f} -> {means[1]:.2f} ({len(both)})"
 

@@ -273,6 +273,15 @@ def test_one_value_is_said_with_the_number_of_the_others():
     assert abs(release.diagnostics["people outside the limits"] - 6) < 80
 
 
+def test_nobody_with_a_value_is_never_one_value():
+    """Where noise hides at first that nobody has one, the last step's number tells."""
+    plan, runs = plan_for(np.zeros(600), epsilon=0.5), 60
+    nobody = people(np.full(600, np.nan))
+    found = [plan.release(nobody, SimulatedNoise(seed)) for seed in range(runs)]
+    assert [item.status for item in found] == ["failed"] * runs
+    assert any("people outside the limits" in item.diagnostics for item in found)
+
+
 def test_dirty_values_change_nothing_visible():
     x = G.normal(size=4000)
     plan = plan_for(x)

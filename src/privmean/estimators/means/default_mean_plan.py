@@ -340,6 +340,8 @@ class ColumnRun:
         present = self.curator.people.column_counts(self.column).present
         (found,) = self.curator.ask(step, as_counts(present))
         self.path["people with a value"] = float(found)
+        if float(found) * float(self.plan.epsilon) < FEWEST:
+            return self.nothing(FAILED, TOO_FEW)
         return self._point_mass(place, tail)
 
     def _by_people(
