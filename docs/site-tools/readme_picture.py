@@ -29,7 +29,7 @@ def picture() -> str:
     table = pm.Table(pm.example("nlswork"), person="person_id")
     keys = [int(key) for key in INDUSTRIES]
     question = {"by": "ind_code", "keys": keys, "contrasts": ["7 - 6"]}
-    release = pm.mean(table, "ln_wage", **question, epsilon=1, noise=pm.SimulatedNoise(1))
+    release = pm.mean(table, "ln_wage", **question, epsilon=1, noise=pm.SimulatedNoise(2))
     rows = [row for row in release.rows() if row.group in INDUSTRIES]
     bottom = TOP + STEP * len(rows)
     parts = []

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from privmean.central.log_histogram import END, Histogram
+from privmean.central.log_histogram import Histogram
 from privmean.inference.missing_count import UNKNOWN, MissingCount
-
-LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
 
 NOBODY = "no person has a value"
 

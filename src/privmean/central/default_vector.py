@@ -19,7 +19,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.gdp_budget import GdpBudgetSpender
-from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND, RANGE
+from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.octave_counts import MAIN, PRICE, OctaveSummary
 from privmean.central.vector_accounting import bill
 from privmean.central.vector_location import (
@@ -40,6 +40,7 @@ from privmean.central.vector_rounds import (
 from privmean.data.person_table import PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.locate import RANGE
 from privmean.estimators.means.default_mean_plan import DefaultPlan
 from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from privmean.central.clipping_region import LAST, NOBODY, ClippingRegion
+from privmean.central.clipping_region import NOBODY, ClippingRegion
 from privmean.central.log_histogram import (
     ATOM_ONLY,
     BEYOND,
@@ -20,7 +20,7 @@ from privmean.central.log_histogram import (
     cells_of,
     read_reach,
 )
-from privmean.estimators.locate import LocationPrices, center_step
+from privmean.estimators.locate import LAST, LocationPrices, center_step
 from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
 from privmean.inference.missing_count import MissingCount
 from privmean.mechanisms.curator import Curator

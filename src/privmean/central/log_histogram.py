@@ -24,7 +24,6 @@ Counts = npt.NDArray[np.float64]
 NEAR, LOOK = 6, 14  # bins beyond the first segment's end: "about as far", and the farthest allowed
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
 TOP = LOG_BINS - 1  # the last bin also holds everything beyond 2^40
-END = 2.0**40  # of the public range: values beyond it are read as it
 CELLS = LOG_CELLS + 1  # with that of the people without a value
 
 
@@ -126,10 +125,6 @@ def best_segment(counts: Counts, price: float, start: int = 0) -> Segment:
 
 
 FOUND, ATOM_ONLY, NOTHING, BEYOND = OK, POINT_MASS, FAILED, "beyond range"
-RANGE = (
-    "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, or "
-    "give bounds."
-)
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.clipping_region import ClippingRegion
-from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND, RANGE
+from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.shared_location import SingleRegionPlan
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.estimators.locate import Place
+from privmean.estimators.locate import RANGE, Place
 from privmean.estimators.means.default_mean_plan import (
     COUNT_SHARES,
     FEW_VALUES,
-    LAST,
     PUBLIC,
+    SUMS,
     TYPICAL_WIDTH,
     ColumnRun,
     count_step,
@@ -94,7 +94,7 @@ class RegionMeanPlan(SingleRegionPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        last = ClippedSums(LAST, self.relation, epsilon=self.final)
+        last = ClippedSums(SUMS, self.relation, epsilon=self.final)
         return (*count_step(self.check, self.relation).events, *last.events)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
@@ -125,7 +125,7 @@ class RegionMeanPlan(SingleRegionPlan):
         run = ColumnRun(self, curator, 0, math.ceil(n - region.missing.believed))
         missing = [(region.missing.number, region.missing.scale)]
         if region.outcome in (FOUND, ATOM_ONLY):
-            made = run.located(Place(center, 0.0, *arms), missing, self.check, self.final)
+            made = run.located(Place(center, *arms), missing, self.check, self.final)
         else:
             run.shares["unspent"] = 1.0
             made = run.nothing(FAILED, RANGE if region.outcome == BEYOND else FEW_VALUES)

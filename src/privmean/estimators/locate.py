@@ -20,6 +20,13 @@ LIMITS_SHARE = Fraction(3, 10)  # of what is left
 LIMITS_PEOPLE = 150  # epsilon of the limits times the people, at least,
 MOST_LIMITS = Fraction(4, 10)  # but at most so much of what is left
 
+END = 2.0**40  # of the range on which records are read: values beyond it are read as it
+LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
+RANGE = (
+    "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, or "
+    "give bounds."
+)
+
 
 @dataclass(frozen=True)
 class LocationPrices:
@@ -47,11 +54,9 @@ class LocationPrices:
 
 @dataclass(frozen=True)
 class Place:
-    """The private outcome. digit: the last binary digit of the center; below, above: distances of
-    the limits from it."""
+    """The private outcome. below, above: distances of the limits from the center."""
 
     center: float
-    digit: float
     below: float
     above: float
 
@@ -62,6 +67,14 @@ class Place:
     @property
     def upper(self) -> float:
         return self.center + self.above
+
+    @property
+    def holds_end(self) -> bool:
+        """Whether the limits hold an end of the range on which records are read: a person who is
+        there may have any value beyond it."""
+        high = self.lower <= END and self.upper >= LAST
+        low = self.lower <= -LAST and self.upper >= -END
+        return high or low
 
     @property
     def is_point(self) -> bool:
@@ -85,4 +98,4 @@ def find_place(curator: Curator, column: int, prices: LocationPrices, relation: 
     sides = side_counts(counts.half_octaves(center))
     below, above = curator.ask(limits_step(prices.limits, relation, digit), sides)
     distances = edges()
-    return Place(center, digit, float(distances[below]), float(distances[above]))
+    return Place(center, float(distances[below]), float(distances[above]))

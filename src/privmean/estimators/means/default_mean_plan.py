@@ -19,6 +19,7 @@ from privmean import validate
 from privmean.data.person_table import ClipInterval, IntervalSums
 from privmean.data.public_shape import PublicShape
 from privmean.estimators.locate import (
+    RANGE,
     LocationPrices,
     Place,
     center_step,
@@ -33,7 +34,7 @@ from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, Co
 from privmean.inference.interval import IntervalMaker
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.missing_count import MissingCount
-from privmean.inference.outlier_check import OutlierCheck, outlier_status
+from privmean.inference.outlier_check import SEEN, OutlierCheck, outlier_status
 from privmean.inference.ratio_with_missing import TOO_FEW, RatioWithMissing
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -57,7 +58,7 @@ PUBLIC = {
     REPLACE_ONE: ("n", "roster of people", "column names"),
     ADD_REMOVE: ("column names",),
 }
-LAST = "clipped sums"
+SUMS = "clipped sums"
 FEW_VALUES = (
     "Almost no person has a readable value, or too few for this epsilon. Is the column numeric?"
 )
@@ -140,7 +141,7 @@ class DefaultMeanPlan(DefaultPlan):
     @cached_property
     def _bill(self) -> tuple[PrivacyEvent, ...]:
         prices, relation = self.prices(self.shape.n or TYPICAL_PEOPLE), self.relation
-        last = ClippedSums(LAST, relation, epsilon=prices.sums)
+        last = ClippedSums(SUMS, relation, epsilon=prices.sums)
         steps = (
             present_step(self._present, relation),
             center_step(prices.location.center, relation),
@@ -283,8 +284,7 @@ class ColumnRun:
         """The steps after the location, at these prices. missing: noisy numbers of people without a
         value and their noise scales (replace-one)."""
         whole = float(self.plan.epsilon)
-        self.shares |= {"count outside limits": float(price) / whole,
-                        "clipped sums": float(last) / whole}  # fmt: skip
+        self.shares["count outside limits"] = float(price) / whole
         count = count_step(price, self.plan.relation)
         (found,) = self.curator.ask(count, as_counts(self._outside(place)))
         tail = float(found), float(count.scale)
@@ -294,6 +294,11 @@ class ColumnRun:
             "people outside the limits": tail[0],
             "noise scale of that number": tail[1],
         }
+        # most people outside: their values are beyond all candidates of the center
+        if place.holds_end or tail[0] - SEEN * tail[1] > self.people / 2:
+            self.shares["unspent"] = float(last) / whole
+            return self.nothing(FAILED, RANGE)
+        self.shares[SUMS] = float(last) / whole
         if place.is_point:
             return self._one_value(place, tail, last)
         if self.curator.people.max_records is not None:
@@ -355,7 +360,7 @@ class ColumnRun:
         box = ClipInterval(place.lower, place.upper)
         replaced = plan.relation == REPLACE_ONE
         absent = Fraction(_step_of(place.center, box), box.steps) if replaced else None
-        last = ClippedSums(LAST, plan.relation, epsilon=price, absent=absent)
+        last = ClippedSums(SUMS, plan.relation, epsilon=price, absent=absent)
         sums = self._sums(box)
         nulls = people.size() - sums.present if replaced else 0
         over = last.over([box], billed=(last.loss_at(box.steps),))
@@ -417,7 +422,7 @@ class ColumnRun:
     ) -> ColumnRelease:
         plan, people = self.plan, self.curator.people
         box = ClipInterval(place.lower, place.upper)
-        last = record_sums(LAST, plan.relation, price)
+        last = record_sums(SUMS, plan.relation, price)
         over = last.over([box], max_records=people.max_records, billed=(last.loss_at(box.steps),))
         (found,) = self.curator.ask(over, over.exact([self._sums(box)]))
         ratio = ClippedMean(box, found, None, by_records=True)
