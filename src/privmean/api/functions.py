@@ -331,6 +331,7 @@ def curve(
     smooth: float = 0.0,
     by: str | None = None,
     levels: Sequence[str | int | bool] | None = None,
+    max_bins: int | None = None,
     **terms: Unpack[CallOptions],
 ) -> CurveRelease:
     """Estimate a differentially private mean over time, in public bins.
@@ -347,22 +348,25 @@ def curve(
         Increasing public edges; bin j holds edges[j] <= time < edges[j + 1].
     person : str or array, optional
         Column that identifies people; required unless `source` says it.
-    assume : bounds or concentration, optional
-        What accuracy assumes; privacy assumes nothing. Default: the scale is found privately.
+    assume : bounds, optional
+        What accuracy assumes; privacy assumes nothing. Default: the range is found privately.
     method : str or estimator, default "auto"
-        Estimator of the means.
+        `DefaultMean(target="clipped")` for intervals of clipped means.
     clustering : float, default 1.0
         Design effect of clustered people.
     bounds : (float, float), optional
         Public bounds of a person mean in a bin, in the unit of the value.
     concentration : optional
-        The same as `assume`.
+        Not used by a curve.
     smooth : float, default 0.0
-        Bandwidth of a local linear smoother, in units of time; requires bounds.
+        Bandwidth of a local linear smoother, in units of time.
     by : str, optional
         Column of two groups: the difference of their curves is released.
     levels : list, optional
         The two values of `by`; the second minus the first is released.
+    max_bins : int, optional
+        Bins in which one person counts fully. In m > max_bins bins the weight is max_bins/m.
+        Default: all of up to 4 bins, else found privately so that few people count less.
     epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
         Budget and terms of the call; see `ask`.
 
@@ -385,7 +389,7 @@ def curve(
     --------
     table = pm.Table(pm.example("nlswork"), person="person_id")
     bins = [1968, 1975, 1982, 1989]
-    print(pm.curve(table, "ln_wage", time="year", bins=bins, bounds=(0, 4), epsilon=1.0))
+    print(pm.curve(table, "ln_wage", time="year", bins=bins, epsilon=1.0))
     """
     from privmean.questions.curve import Curve
 
@@ -393,7 +397,7 @@ def curve(
     known = one_of(assume, {"bounds": bounds, "concentration": concentration})
     question = Curve(
         value, time, bins, assume=known, method=method, clustering=clustering,
-        smooth=smooth, by=by, levels=levels,  # type: ignore[arg-type]
+        smooth=smooth, by=by, levels=levels, max_bins=max_bins,  # type: ignore[arg-type]
     )  # fmt: skip
     return run_question(source_of(source, person, {}), question, said)
 

@@ -96,10 +96,10 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
         {
             "value": {}, "time": {}, "bins": {"bins": (0, 1.5, 3)},
             "resolution": {"resolution": 2.0**-10}, "assume": {"assume": (0, 8)},
-            "method": {"method": PrivateScale(target="clipped")}, "clustering": CLUSTERED,
-            "smooth": {"smooth": 1.0, "assume": (0, 8)},
-            "by": {"by": "g", "levels": ("a", "b"), "assume": (0, 8)},
+            "method": {"method": DefaultMean(target="clipped")}, "clustering": CLUSTERED,
+            "smooth": {"smooth": 1.0}, "by": {"by": "g", "levels": ("a", "b")},
             "levels": {"by": "g", "levels": ("a", "b"), "assume": (0, 8), "smooth": 1.0},
+            "max_bins": ({"max_bins": 2}, {"bins": (0, 0.5, 1, 1.5, 2, 2.5, 3)}),
         },
     ),
     "variance": (

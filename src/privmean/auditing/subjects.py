@@ -16,7 +16,6 @@ from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, RecordWeights
 from privmean.central.winsorized import WinsorizedMean
-from privmean.models.joint_bins import JointBins
 from privmean.models.moment_variance import MomentVariance
 from privmean.models.private_scale import PrivateScale
 from privmean.models.quantiles import Quantiles
@@ -100,9 +99,6 @@ SUBJECTS: tuple[Subject, ...] = (
         Regression("y ~ a", effect="per_person", assume=WorkingErrors(1.0, 1.0,
         coefficient_bounds=NEAR)),
         dimensions=(2,)),
-    Subject("bins with their covariance", JointBins(NEAR, (0.5, 1.5), 1.0), dimensions=(2,)),
-    Subject("difference of two curves", JointBins(NEAR, (0.5, 1.5), 0.0, True), dimensions=(4,),
-        weight=0.3),
     Subject("variance, nothing given", MomentVariance(), GENEROUS, dimensions=(1,)),
 )  # fmt: skip
 

@@ -21,8 +21,8 @@ SPLIT = 20  # bits: halves of products whose sums are exact doubles
 @dataclass(frozen=True)
 class ArrayPairTable(CachedPersonTable, GroupPairTable):
     """group: the place of the key of each pair, shape (pairs,); values: a column each, of the same
-    shape, as weight and mass are. persons: in the roster; known: people with a pair. Nothing is
-    written to.
+    shape, as weight and mass are. persons: in the roster; known: people with a pair; own: how many
+    groups the person of a pair is in, where weights are split. Nothing is written to.
     """
 
     columns: tuple[str, ...]
@@ -35,6 +35,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
     n: int = field(repr=False)
     known: int = field(repr=False)
     made_by: str = field(default="numpy", compare=False)
+    own: Integers | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -68,6 +69,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
             (weights.mass // groups).astype(np.int64),
             len(known) if persons is None else persons,
             len(known),
+            own=groups,
         )
 
     @property
@@ -82,6 +84,17 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
 
     def group_weights(self) -> list[int]:
         return self._added(self.weight)
+
+    def group_numbers(self) -> list[int]:
+        assert self.own is not None
+        size = np.arange(1, len(self.keys) + 1)
+        found: list[int] = (np.bincount(self.own, minlength=len(size) + 1)[1:] // size).tolist()
+        return found
+
+    def with_weights(self, weights: GroupWeights) -> ArrayPairTable:
+        assert self.own is not None
+        weight = np.minimum(weights.parts, weights.parts * weights.max_groups // self.own)
+        return replace(self, weights=weights, weight=weight.astype(np.int64), _cache={})
 
     def log_counts(self, column: int, origin: float) -> Integers:
         return self._grid_counts(LOG_GRID, column, origin)
@@ -139,6 +152,7 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
             values=tuple(item[kept] for item in self.values),
             weight=self.weight[kept],
             mass=self.mass[kept],
+            own=None if self.own is None else self.own[kept],
             _cache={},
         )
 

@@ -25,7 +25,8 @@ GROUP = "g"
 @dataclass(frozen=True)
 class EnginePairTable(KeptByEngine, GroupPairTable):
     """One row a pair inside an engine: columns p (the person), g (the place of the key), v (v1 and
-    so on for further values), w, m (mass) and f (1 for one pair of each person, else 0). Values are
+    so on for further values), w, m (mass), f (1 for one pair of each person, else 0) and o (groups
+    of the person, where weights are split). Values are
     finite doubles, or null where who is in a group is public, or there are several values. roster:
     a frame with all people, counted where their number is asked for (under replace-one alone).
     """
@@ -55,6 +56,16 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         found = totals.by(self.frame, GROUP)
         weights = [found.get(g, {"w": 0})["w"] for g in range(len(self.keys))]
         return sum(item["f"] for item in found.values()), weights
+
+    def group_numbers(self) -> list[int]:
+        totals = Totals()
+        totals.add("f", nw.col("f").sum())
+        found = totals.by(self.frame, "o")
+        return [found.get(size, {"f": 0})["f"] for size in range(1, len(self.keys) + 1)]
+
+    def with_weights(self, weights: GroupWeights) -> EnginePairTable:
+        frame = self.frame.with_columns(w=weight_of(nw.col("o"), weights))
+        return replace(self, frame=self.home.keep(frame), weights=weights, _cache={})
 
     def log_counts(self, column: int, origin: float) -> Integers:
         return self._grid_counts(LOG_GRID, column, origin)
@@ -140,26 +151,35 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
     def select_groups(self, places: Sequence[int]) -> EnginePairTable:
         known: dict[str, list[Any]] = {GROUP: list(places), "new": list(range(len(places)))}
         own = [value_name(j) for j in range(len(self.columns))]
-        frame = self._beside(known).select(PERSON, *own, "w", "m", "f", nw.col("new").alias(GROUP))
+        frame = self._beside(known).select(
+            PERSON, *own, "w", "m", "f", "o", nw.col("new").alias(GROUP)
+        )
         keys = tuple(self.keys[place] for place in places)
         return replace(self, frame=self.home.keep(frame), keys=keys, _cache={})
 
     def collect(self) -> ArrayPairTable:
         """The same pairs in memory: all of them leave the engine."""
         own = [value_name(j) for j in range(len(self.columns))]
-        rows = fetch(self.frame.select(GROUP, "w", "m", *own))
-        g, w, m, *v = zip(*rows, strict=True) if rows else ((),) * (3 + len(own))
-        whole = [np.array(item, dtype=np.int64) for item in (g, w, m)]
+        rows = fetch(self.frame.select(GROUP, "w", "m", "o", *own))
+        g, w, m, o, *v = zip(*rows, strict=True) if rows else ((),) * (4 + len(own))
+        whole = [np.array(item, dtype=np.int64) for item in (g, w, m, o)]
         values = [np.array(item, dtype=float) for item in v]
         return ArrayPairTable(
             self.columns, self.keys, self.weights, whole[0], tuple(values), whole[1], whole[2],
-            self.size(), self.members(), self.engine,
+            self.size(), self.members(), self.engine, whole[3],
         )  # fmt: skip
 
 
 def value_name(column: int) -> str:
     """The name of a value inside."""
     return f"v{column}" if column else "v"
+
+
+def weight_of(groups: nw.Expr, weights: GroupWeights) -> nw.Expr:
+    """The weight of each pair of people in so many groups, where weights are split."""
+    part = (weights.parts * weights.max_groups) // groups
+    weight = nw.when(part > weights.parts).then(nw.lit(weights.parts)).otherwise(part)
+    return weight.cast(INTEGER)
 
 
 def persons_of(frame: nw.LazyFrame[Any]) -> int:

@@ -109,6 +109,14 @@ class GroupPairTable(ABC):
         """The sum of weights of every group."""
 
     @abstractmethod
+    def group_numbers(self) -> list[int]:
+        """People with a pair by the number of their groups: of one, of two, and so on."""
+
+    @abstractmethod
+    def with_weights(self, weights: GroupWeights) -> GroupPairTable:
+        """The same pairs with other weights; both are split, so that masses stay."""
+
+    @abstractmethod
     def log_counts(self, column: int, origin: float) -> Integers:
         """Masses per signed logarithmic bin of x - origin over all pairs; shape (LOG_CELLS,)."""
 
@@ -216,6 +224,28 @@ def pairs_of(people: object) -> GroupPairTable:
             "give a table, or a path or a frame with person=",
         )
     return people
+
+
+@dataclass(frozen=True)
+class BinQuery:
+    """Pairs of people and public bins of a time.
+
+    value, time: columns; edges: of the bins, numbers or dates as texts. by, levels: a column whose
+    values have the bins each, those of the first level first. keys: the bins in words.
+    """
+
+    value: str
+    time: str
+    edges: tuple[float, ...] | tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    weights: GroupWeights
+    resolution: float
+    by: str | None = None
+    levels: tuple[str, ...] | tuple[float, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.value,)
 
 
 @dataclass(frozen=True)

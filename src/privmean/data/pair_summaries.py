@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from privmean.data.group_pairs import DifferenceQuery, GroupPairQuery
+from privmean.data.group_pairs import BinQuery, DifferenceQuery, GroupPairQuery
 
 if TYPE_CHECKING:
     from privmean.data.person_table import PersonTable
@@ -32,3 +32,14 @@ class Difference(DifferenceQuery):
         from privmean.data.read_pairs import read_differences
 
         return read_differences(self, table)
+
+
+@dataclass(frozen=True)
+class BinPairs(BinQuery):
+    """See `BinQuery`; this one reads a table."""
+
+    def reduce(self, table: Table) -> PersonTable:
+        from privmean.data.read_pairs import read_bins
+
+        found: Any = read_bins(self, table)
+        return found  # type: ignore[no-any-return]

@@ -15,18 +15,19 @@ from narwhals import dependencies as known
 
 from privmean.data import object_columns as objects
 from privmean.data import schema
-from privmean.data.engine_pairs import GROUP, EnginePairTable, value_name
+from privmean.data.engine_pairs import GROUP, EnginePairTable, value_name, weight_of
 from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, fetch
-from privmean.data.group_pairs import DifferenceQuery, GroupPairQuery, GroupWeights
+from privmean.data.group_pairs import BinQuery, DifferenceQuery, GroupPairQuery, GroupWeights
 from privmean.data.key_columns import form, key_expression
 from privmean.data.key_text import by_text, label, spelled
 from privmean.data.open_source import open_source, typed, types_of
+from privmean.data.person_products import DATE
 from privmean.data.person_records import INTEGER, PERSON, person_rows
 from privmean.data.roster import roster_frame
 from privmean.data.typenames import type_name
 from privmean.data.years import within_years
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, SchemaError
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -59,6 +60,54 @@ def read_pairs(asked: GroupPairQuery, table: Table) -> EnginePairTable:
         usable = usable.filter((nw.col("c0") > 0) & ~value.is_null())
     pairs = home.keep(_weighed(usable, asked.weights, len(asked.groups), width))
     return EnginePairTable(pairs, columns[:width], asked.groups, asked.weights, home, everybody)
+
+
+def read_bins(asked: BinQuery, table: Table) -> EnginePairTable:
+    """The pairs of people and bins: a record is in the bin of its own time."""
+    columns = list(dict.fromkeys((asked.value, asked.time, *([asked.by] if asked.by else []))))
+    if table.person is None:
+        raise ArgumentError("person", None, "is required", "name the column that identifies people")
+    opened = open_source(table.source, table.text, table.resources.options())
+    who = schema.person_column(opened.names, table.person)
+    schema.value_columns(opened.names, who, columns)
+    for name in columns:
+        if name not in opened.names:
+            raise SchemaError(f"column {name!r} is not in the table. Check its name.")
+    dated = isinstance(asked.edges[0], str)
+    texts = (asked.by,) if asked.by and isinstance(asked.levels[0], str) else ()
+    dates = (asked.time,) if dated else ()
+    records = opened.records(who, columns, (*texts, *dates))
+    records = typed(records, who, columns, texts, dates)
+    if records.implementation.is_ibis():
+        raise ArgumentError(
+            "source", "a table of a database", "supports means only",
+            "write the columns to Parquet for a regression or a curve",
+        )  # fmt: skip
+    at = {name: nw.col(f"x{j}") for j, name in enumerate(columns)}
+    time, one, none = at[asked.time], nw.lit(1), nw.lit(0)
+    known = time.str.contains(DATE) if dated else time.is_finite()
+    passed = [nw.when(time >= edge).then(one).otherwise(none) for edge in asked.edges]
+    place = _added(passed) - 1
+    bins = len(asked.edges) - 1
+    inside = known & (place >= 0) & (place < bins)
+    if asked.by is not None:
+        arm = at[asked.by]
+        place = place + nw.when(arm == asked.levels[1]).then(nw.lit(bins)).otherwise(none)
+        inside = inside & ((arm == asked.levels[0]) | (arm == asked.levels[1]))
+    found = nw.when(inside).then(place).otherwise(nw.lit(NOWHERE)).cast(INTEGER)
+    placed = records.select(PERSON, at[asked.value].alias("x0"), found.alias(GROUP))
+    rows = person_rows(placed, 1, asked.resolution, counts=True, by=(PERSON, GROUP))
+    kept, everybody = _in_roster(rows, records, table.roster, opened.home)
+    usable = kept.filter((nw.col(GROUP) >= 0) & (nw.col("c0") > 0) & ~nw.col("v0").is_null())
+    pairs = opened.home.keep(_weighed(usable, asked.weights, len(asked.keys)))
+    names = (asked.value,)
+    return EnginePairTable(pairs, names, asked.keys, asked.weights, opened.home, everybody)
+
+
+def _added(terms: Sequence[nw.Expr]) -> nw.Expr:
+    """Their sum, halves added first: engines limit the depth of expressions."""
+    half = len(terms) // 2
+    return _added(terms[:half]) + _added(terms[half:]) if half else terms[0]
 
 
 def read_differences(asked: DifferenceQuery, table: Table) -> EnginePersonTable:
@@ -219,15 +268,13 @@ def _weighed(
         scored = rows.with_columns(score)
         best = scored.with_columns(nw.col("score").max().over(PERSON).alias("best"))
         kept = best.filter(nw.col("score") == nw.col("best"))
-        return kept.select(PERSON, GROUP, *values, w=one, m=one, f=one)
+        return kept.select(PERSON, GROUP, *values, w=one, m=one, f=one, o=one)
     counted = rows.with_columns(
         nw.col("c0").count().over(PERSON).cast(INTEGER).alias("n"), g.min().over(PERSON).alias("a")
     )
-    n, full = nw.col("n"), weights.parts * weights.max_groups
-    part = full // n
-    weight = nw.when(part > weights.parts).then(nw.lit(weights.parts)).otherwise(part)
+    n = nw.col("n")
     first = nw.when(g == nw.col("a")).then(one).otherwise(one - one)
     return counted.select(
-        PERSON, GROUP, *values, w=weight.cast(INTEGER),
-        m=(weights.mass // n).cast(INTEGER), f=first,
+        PERSON, GROUP, *values, w=weight_of(n, weights),
+        m=(weights.mass // n).cast(INTEGER), f=first, o=n,
     )  # fmt: skip

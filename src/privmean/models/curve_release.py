@@ -12,7 +12,7 @@ from privmean import validate
 from privmean.data.person_table import Floats
 from privmean.errors import ArgumentError
 from privmean.inference.interval import Interval
-from privmean.models.bin_suppression import BinnedIntervals
+from privmean.models.curve_intervals import CurveIntervals
 from privmean.models.joint_quantiles import JointErrors
 from privmean.plain_data import plain_tree
 from privmean.release.release import Release
@@ -72,11 +72,15 @@ class CurveRelease(Release):
 
     def _rows(self, level: float) -> tuple[Row, ...]:
         """One row a point, with the interval of that point alone."""
-        rows, made = super()._rows(level), self.intervals
-        if not isinstance(made, BinnedIntervals):
-            return rows
-        known = zip(rows, made.n, made.statuses(level), strict=True)
-        return tuple(replace(row, n=number, status=said) for row, number, said in known)
+        made = self.intervals
+        if not isinstance(made, CurveIntervals):
+            return super()._rows(level)
+        lines = made.lines(level, clipped=not made.table.counted)
+        return tuple(
+            Row(name, "", x.estimate, x.std_error, x.lower, x.upper, x.noise_lower, x.noise_upper,
+                n, x.status)
+            for name, x, n in zip(self.columns, lines, made.n.tolist(), strict=True)
+        )  # fmt: skip
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()

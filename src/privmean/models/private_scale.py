@@ -11,7 +11,7 @@ themselves, which matters where most people cannot be fitted. docs/proofs/longit
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -57,8 +57,7 @@ SHARED = 2.0  # half steps of the grid of medians: half of the people share a va
 MAGNITUDE = 40.0  # people times epsilon of one magnitude
 NOISE_HALF = 9.6  # noise in an interval, in radii over epsilon
 WORDS = "the magnitude is found privately, and few people lie beyond 2.5 times of it"
-MEAN, CLIPPED, CHEAP = "mean", "clipped", "mean where cheap"
-COSTS = 4.0  # deviations of sampling over that of noise from which counting the tail is cheap
+MEAN, CLIPPED = "mean", "clipped"
 ZERO, MEDIAN = "zero", "median"
 
 
@@ -71,9 +70,8 @@ class PrivateScale:
     ----------
     smallest, largest : float, default 2**-39 and 2**39
         Public range of the magnitudes of all columns, in their unit. A wide range costs little.
-    target : {"clipped", "mean", "mean where cheap"}, default "clipped"
-        Interval for the clipped mean, or for the mean with a count of outliers. "mean where cheap"
-        counts if the added noise is predicted to be at most a quarter of the sampling error.
+    target : {"clipped", "mean"}, default "clipped"
+        Interval for the clipped mean, or for the mean with a count of outliers.
     excess_ratio : float, default 1.0
         Assumed average distance of outliers beyond the bound, relative to the bound. 1 allows
         Pareto tails of index 2.
@@ -112,7 +110,7 @@ class PrivateScale:
 
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
-        validate.choice("target", self.target, (MEAN, CLIPPED, CHEAP))
+        validate.choice("target", self.target, (MEAN, CLIPPED))
         validate.choice("center", self.center, (ZERO, MEDIAN))
         if validate.positive("excess_ratio", self.excess_ratio) != 1.0 and self.target == CLIPPED:
             raise ArgumentError(
@@ -146,8 +144,6 @@ class PrivateScale:
         """Everything decided before data are read. InfeasibleError if a magnitude is mostly
         noise."""
         relation, n, d = budget.neighbors, shape.number(), shape.dimension
-        if self.target == CHEAP:
-            return self._cheap(budget, shape)
         if relation != REPLACE_ONE and self.target == MEAN:
             raise ArgumentError(
                 "target",
@@ -179,24 +175,10 @@ class PrivateScale:
             final = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
         return plan(share, each, final)
 
-    def _cheap(self, budget: Budget, shape: PublicShape) -> PrivateScalePlan:
-        """For the mean where that adds next to no error, else for the clipped mean."""
-        if budget.neighbors == REPLACE_ONE:
-            for_mean = replace(self, target=MEAN).plan(budget, shape)
-            told = for_mean.predict(1.0)
-            if told["noise"] * COSTS <= told["sampling"]:
-                return for_mean
-        return replace(self, target=CLIPPED).plan(budget, shape)
-
 
 def _spread(multiple: float, one: float) -> float:
     """Deviation of a noisy sum, per deviation between people, at that multiple of a magnitude."""
     return 0.97 * 1.19 * multiple * one
-
-
-def spread_noise(sums: ClippedSums) -> float:
-    """The same for sums that are clipped at the usual multiple."""
-    return _spread(BEYOND, sums.value_sd)
 
 
 @dataclass(frozen=True)

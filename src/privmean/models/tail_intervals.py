@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval
+from privmean.estimators.means.clipped_mean import ClippedMean
 from privmean.inference.assumptions import assumed, no_undetected, outliers_within_times
 from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import (
@@ -31,8 +32,10 @@ from privmean.inference.status import (
     POINT_MASS,
     release_status,
 )
+from privmean.privacy.budget import REPLACE_ONE
 
 TARGETS = ("mean", "clipped")
+SEEN_PEOPLE = 5.0  # deviations of its noise that the number of people with a value must reach
 FEWEST = 3.0  # noise scales that the number of people with a value must reach
 MISSED = 1 / 2  # noisy share of people beyond the limits above which nothing is shown
 THICKEST = 0.25  # noisy share of people beyond the limits above which no mean is shown
@@ -179,3 +182,21 @@ class TailIntervals:
         excess = self.columns[0].excess
         hidden = max(SEEN * item.beyond_scale for item in self.columns)
         return [outliers_within_times(excess), no_undetected(hidden)]
+
+
+def _counted(column: ClippedMean | TailInterval | None) -> tuple[float, float]:
+    """The noisy number of people with a value, and the deviation of its noise."""
+    if column is None:
+        return math.nan, math.inf
+    if isinstance(column, TailInterval):
+        return column.joint.present, math.sqrt(2) * column.joint.sums.count_scale
+    sums = column.sums
+    law = 1.0 if sums.gaussian else math.sqrt(2)
+    scales = sums.noise[2:] if sums.relation == REPLACE_ONE else sums.noise
+    return sums.weight, law * math.hypot(*scales)
+
+
+def unseen(column: ClippedMean | TailInterval | None) -> bool:
+    """Whether the people with a value are no more than noise."""
+    number, sd = _counted(column)
+    return not number >= max(SEEN_PEOPLE * sd, 1.0)

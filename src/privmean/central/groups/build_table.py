@@ -11,7 +11,6 @@ from privmean.central.groups.decode_cells import BetweenGroups, DecodedCells, Fl
 from privmean.central.groups.group_settings import (
     ALLOWED,
     CARRIES,
-    FEW,
     HIDES,
     PRECISE,
     SEEN,
@@ -23,6 +22,7 @@ from privmean.central.groups.pooled_tail import GroupBounds, PooledTail
 from privmean.central.groups.run_groups import GroupEstimates
 from privmean.central.groups.tail_decay import TailDecay
 from privmean.data.person_table import Floats
+from privmean.inference.at_bound import Reached
 from privmean.inference.group_table import GroupTable
 from privmean.inference.status import (
     AT_BOUND,
@@ -104,7 +104,7 @@ def table_of(
         arm = np.maximum(limits.upper - own.center, own.center - limits.lower)
         beyond = np.where(own.known, own.beyond.share * wide * arm, beyond)
     slow_up, slow_down, square = _slow(found, limits, shift, between.middle, wide)
-    few = final.weight < FEW * 6**0.5 * final.scale
+    few = final.weight < settings.few * 6**0.5 * final.scale
     inside = wide * between.within**0.5 / 2 + final.noise
     room = final.radius * (1 - np.abs(final.share))
     high = final.share > 0
@@ -170,10 +170,13 @@ def table_within(
     assert limits is not None
     spread = float((final.radius**2).max())  # the largest there can be, where no group is seen
     between = between_groups(final, final.mean, found.weight, final.seen(SEEN), spread)
-    few = final.weight < FEW * 6**0.5 * final.scale
+    few = final.weight < settings.few * 6**0.5 * final.scale
     precise = found.weight * settings.strength(epsilon) / settings.most
-    status = _worst(settings.groups, {SUPPRESSED: few, LOW_PRECISION: precise < PRECISE})
-    none, never = np.zeros(settings.groups), np.zeros(settings.groups, dtype=bool)
+    sides = _sides(final) if settings.given else np.zeros(settings.groups)
+    low, high = (sides < 0) & ~few, (sides > 0) & ~few
+    flagged = {SUPPRESSED: few, AT_BOUND: low | high, LOW_PRECISION: precise < PRECISE}
+    status = _worst(settings.groups, flagged)
+    none = np.zeros(settings.groups)
     shrunk = _translated(between, final.mean, between.variance(final.noise, found.weight))
     table = GroupTable(
         tuple(keys),
@@ -184,8 +187,8 @@ def table_within(
         none,
         none,
         none,
-        never,
-        never,
+        high,
+        low,
         found.weight,
         found.weight_sd,
         final.divisor,
@@ -197,6 +200,15 @@ def table_within(
         clustering=settings.weights.split,
     )
     return table, np.where(few, np.nan, shrunk)
+
+
+def _sides(final: DecodedCells) -> Floats:
+    """-1 or 1 for groups of which nobody is seen away from the lower or the upper bound, else 0."""
+    square = final.within / final.radius**2 + final.share**2
+    numbers = zip(final.share * final.divisor, square * final.divisor, final.divisor, strict=True)
+    # of the people less the sum, and less the squares: two and one cell, the former once twice
+    noise = (final.scale, 2 * final.scale)
+    return np.array([Reached(y, yy, n, noise, 0.0).side for y, yy, n in numbers], dtype=float)
 
 
 def _worst(groups: int, flagged: Mapping[str, Flags]) -> tuple[str, ...]:

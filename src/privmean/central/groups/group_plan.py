@@ -120,6 +120,11 @@ class GroupPlan(PlanBase):
         return self.epsilon
 
     @property
+    def before(self) -> tuple[PrivacyEvent, ...]:
+        """What steps before the counts cost."""
+        return ()
+
+    @property
     def located(self) -> ClippingRegion | None:
         """Where they are, if that is known before it runs."""
         return None
@@ -133,8 +138,7 @@ class GroupPlan(PlanBase):
     def events(self) -> tuple[PrivacyEvent, ...]:
         """An accounting of one path; every path composes to at most epsilon, exactly."""
         purse = self.settings.purse(self.epsilon)
-        bill = self.count_losses(purse)
-        spent = tuple(bill)
+        spent = (*self.before, *self.count_losses(purse))
         return spent + self.value_losses(
             purse, self.epsilon, lambda left, own: self.strength(left, (*spent, *own)), 0
         )

@@ -40,7 +40,9 @@ class GroupSettings:
     whether people beyond the limits are counted, which an interval for the mean needs (else it is
     for the clipped mean). public_groups: who is in which group is public. common: all groups have
     the same limits, so that what these cut off cancels where groups are alike. bounds: public
-    bounds of each value, None where it has none.
+    bounds of each value, None where it has none; given: by the caller and not by a type, so that
+    values may lie beyond them. unit: what groups are called. few: noise deviations of a weight
+    below which there is no estimate.
     """
 
     keys: tuple[tuple[str, ...], ...]
@@ -51,6 +53,9 @@ class GroupSettings:
     public_groups: bool = False
     common: bool = False
     bounds: tuple[tuple[float, float] | None, ...] = ()
+    given: bool = False
+    unit: str = "group"
+    few: float = FEW
 
     def bounds_of(self, column: int) -> tuple[float, float] | None:
         """The public bounds of one of the values."""

@@ -96,7 +96,8 @@ class GroupOutsideCount:
 @dataclass(frozen=True)
 class GroupRun:
     """One run: who is asked, what is public, and what is left to spend. among: pairs of groups that
-    were shown, where the others must not be asked for. column: the value that is asked for."""
+    were shown, where the others must not be asked for, or pairs with other weights. column: the
+    value that is asked for."""
 
     curator: Curator
     settings: GroupSettings

@@ -15,6 +15,7 @@ from privmean.inference.assumptions import (
     INDEPENDENT,
     joined,
     no_undetected,
+    values_within,
 )
 
 THICK = (
@@ -33,9 +34,18 @@ def hidden_words(threshold: float) -> str:
     return f"{HIDDEN}{threshold:.0f} people are hidden; their number is not known."
 
 
+def in_words_of(settings: GroupSettings, text: str) -> str:
+    """A text about groups in the words of the question."""
+    if settings.unit == "group":
+        return text
+    return text.replace("group", settings.unit).replace("keys", f"{settings.unit}s")
+
+
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     """The unit, the rule, what is estimated, and what follows from the list of keys."""
     k, split = settings.weights.max_groups, settings.weights.split
+    if split and settings.unit != "group" and k >= settings.groups:
+        return ()
     one, more = ("arm", ".") if settings.common else ("group", "; see max_groups.")
     if settings.public_groups and not split:
         rule = f"Each person counts in one {one}, the first key of its records{more}"
@@ -81,7 +91,11 @@ def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, 
     if found.reading is None:
         return "", ""
     if found.place is None:
-        return joined((INDEPENDENT, "values lie within the bounds of their type", NORMAL)), ""
+        inside = "values lie within the bounds of their type"
+        if settings.given and settings.bounds[0] is not None:
+            inside = values_within(*settings.bounds[0])
+        brief = joined((INDEPENDENT, inside)) if settings.unit != "group" else ""
+        return joined((INDEPENDENT, inside, NORMAL)), brief
     if not settings.counted:
         return joined((INDEPENDENT, NORMAL)), ""
     unseen = 0.0 if found.beyond is None else found.beyond.doubt * found.n

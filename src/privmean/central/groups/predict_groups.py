@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from privmean import validate
-from privmean.central.groups.group_settings import FEW, LEAST, PRECISE, GroupSettings
+from privmean.central.groups.group_settings import LEAST, PRECISE, GroupSettings
 from privmean.data.key_text import key_text
 from privmean.errors import ArgumentError
 from privmean.inference.status import LOW_PRECISION, OK, SUPPRESSED
@@ -99,7 +99,7 @@ def _line(plan: HasForecast, key: str, weight: float, sd: float, persons: int) -
     scale = s.most * s.moves / plan.final_epsilon(persons)
     found = persons * s.strength(plan.epsilon) >= LEAST
     status = OK if signal >= PRECISE else LOW_PRECISION
-    if weight < FEW * 6**0.5 * scale or not found:
+    if weight < s.few * 6**0.5 * scale or not found:
         status = SUPPRESSED
     rmse = math.hypot(noise, sampling)
     return GroupForecast(key, weight, rmse, sampling, noise, 1.96 * rmse, status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -101,11 +101,13 @@ def run_groups(
     epsilon: Fraction,
     strength: Strength | None = None,
     place: ClippingRegion | None = None,
+    pairs: GroupPairTable | None = None,
 ) -> GroupEstimates:
     """All stages; `epsilon` is what they may cost together. strength: mu of Gaussian noise in the
     last stage, from what is left of epsilon and the accounting so far (None: Laplace noise). place:
-    where the values are, if that was paid for before."""
-    asking = GroupRun.start(curator, settings, epsilon)
+    where the values are, if that was paid for before. pairs: with the weights of the settings,
+    where those of the curator have other ones."""
+    asking = replace(GroupRun.start(curator, settings, epsilon), among=pairs)
     counted = counted_groups(asking, epsilon)
     asking.spender.label_next("group counts")
     return run_value(asking, epsilon, counted, strength, place)

@@ -1,0 +1,170 @@
+"""Means in public bins of time: means by group in which a person may be in many groups.
+
+How many bins a person counts in fully follows from a noisy histogram, where it is not given; what
+comes after is the plan of means by group. Proof: docs/proofs/groups.md, section 14.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.array_types import Floats
+from privmean.central.groups.group_plan import GroupPlan
+from privmean.central.groups.group_settings import GroupSettings
+from privmean.central.groups.group_texts import in_words_of
+from privmean.central.groups.run_groups import price, run_groups
+from privmean.data.group_pairs import MOST_GROUPS, GroupWeights, pairs_of
+from privmean.data.key_text import label
+from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError
+from privmean.estimators.pure_budget import require_epsilon
+from privmean.inference.group_table import GroupTable
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
+
+PRICE = 0.02  # of epsilon: people by the number of their bins
+LESS = 0.05  # part of all pairs that may count less, which decides how many bins count fully
+SEEN = 5.0  # noise deviations of people in a bin: one that holds nobody is no part of a line
+FEW = 4  # bins up to which a person counts fully in all of them
+
+
+@dataclass(frozen=True)
+class BinMeans:
+    """The estimator. keys: the bins in words. max_bins: in which a person counts fully, None: found
+    privately. target: "clipped" for intervals of clipped means. given: whether the bounds are the
+    caller's and not those of a type."""
+
+    keys: tuple[tuple[str, ...], ...]
+    max_bins: int | None = None
+    target: str | None = None
+    bounds: tuple[float, float] | None = None
+    given: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.keys) > MOST_GROUPS:
+            raise ArgumentError(
+                "bins", len(self.keys), "are too many", f"give at most {MOST_GROUPS} bins in all"
+            )
+        if self.max_bins is not None:
+            validate.whole("max_bins", self.max_bins, least=1)
+
+    @property
+    def weights(self) -> GroupWeights:
+        """Of a person, before the numbers of bins are known."""
+        return GroupWeights(min(self.max_bins or len(self.keys), len(self.keys)), True)
+
+    def plan(self, budget: Budget, shape: PublicShape) -> BinPlan:
+        """Prices of the stages, before any data."""
+        whole = require_epsilon(budget.pure_epsilon())
+        found = self.max_bins is None and len(self.keys) > FEW
+        first = price(PRICE, whole) if found else Fraction(0)
+        settings = GroupSettings(
+            self.keys, self.weights, budget.neighbors, counted=self.target is None,
+            bounds=() if self.bounds is None else (self.bounds,), given=self.given, unit="bin",
+            few=SEEN,
+        )  # fmt: skip
+        labels = tuple(map(label, self.keys))
+        return BinPlan(budget, shape, whole - first, settings, labels, first=first)
+
+
+@dataclass(frozen=True)
+class BinPlan(GroupPlan):
+    """The stages and their prices. first: what people by the number of their bins cost; 0 where it
+    is known in how many bins a person counts fully. epsilon: of the stages after that."""
+
+    first: Fraction = Fraction(0)
+    estimator = "means by bin"
+
+    @property
+    def rationale(self) -> str:
+        return (
+            "values are located together, unless there are bounds, and all bins are released at "
+            "once"
+        )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        known = tuple(in_words_of(self.settings, item) for item in super().public)
+        return known[:-1] if self.first else known
+
+    @property
+    def before(self) -> tuple[PrivacyEvent, ...]:
+        return self._numbers.events if self.first else ()
+
+    @property
+    def _numbers(self) -> NoisyCounts:
+        moved = self.settings.moves  # a person is in one cell
+        return NoisyCounts.at("bins of a person", self.first, self.relation, moved, moved)
+
+    def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
+        """Of one bin that holds everybody."""
+        count = persons if persons is not None else self.shape.counted()
+        return self.predicted(guess_sd, max(count, 1.0), count)
+
+    def describe(self) -> dict[str, Any]:
+        told = {in_words_of(self.settings, key): item for key, item in super().describe().items()}
+        return told | ({"bins a person counts fully in": "found privately"} if self.first else {})
+
+    def run(self, curator: Curator) -> Outcome:
+        with np.errstate(all="ignore"):  # a warning of NumPy could tell of values
+            if not self.first:
+                return self._told(self._run(curator))
+            pairs = pairs_of(curator.people)
+            noisy = curator.ask(self._numbers, as_counts(*pairs.group_numbers()))
+            weights = GroupWeights(fully(noisy.astype(float)), True)
+            plan = replace(self, settings=replace(self.settings, weights=weights))
+            strength = plan.strength if plan.gaussian else None
+            found = run_groups(
+                curator, plan.settings, plan.epsilon, strength, pairs=pairs.with_weights(weights)
+            )
+            made = plan.outcome(found, plan.settings, plan.labels, plan.epsilon)
+            part = float(self.first / (self.first + self.epsilon))
+            shares = {name: item * (1 - part) for name, item in made.shares.items()}
+            shares = {"bins of a person": part, **shares}
+            said = {"bins a person counts fully in": weights.max_groups, **made.diagnostics}
+            return plan._told(replace(made, shares=shares, diagnostics=said))
+
+    def _told(self, made: Outcome) -> Outcome:
+        """In the words of a curve; the number of people as public as it is."""
+        n = self.shape.n if self.relation == REPLACE_ONE else made.n
+        table, settings = made.intervals, self.settings
+        assert isinstance(table, GroupTable)
+        table = replace(
+            table,
+            assumption=in_words_of(settings, table.assumption),
+            brief=in_words_of(settings, table.brief),
+        )
+        return replace(
+            made,
+            n=n,
+            intervals=table,
+            assumptions=tuple(in_words_of(settings, text) for text in made.assumptions),
+            advice=in_words_of(settings, made.advice),
+            diagnostics={in_words_of(settings, k): x for k, x in made.diagnostics.items()},
+            shares={in_words_of(settings, k): x for k, x in made.shares.items()},
+        )
+
+    def _estimand(self) -> str:
+        k = self.settings.weights.max_groups
+        if k >= self.settings.groups:
+            return "mean"
+        return f"mean, people in more than {k} bin{'s' * (k > 1)} weighted less"
+
+
+def fully(persons: Floats) -> int:
+    """In how many bins a person counts fully: the fewest with which at most a small part of all
+    pairs counts less. persons: noisy numbers of people in one bin, in two, and so on."""
+    known, size = np.maximum(persons, 0.0), np.arange(1, len(persons) + 1)
+    whole = max(float(known @ size), 1.0)
+    for k in size.tolist():
+        if float(known @ np.maximum(size - k, 0)) <= LESS * whole:
+            break
+    return int(k)
