@@ -28,6 +28,7 @@ from privmean.models.curve_intervals import CurveIntervals, local_lines
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.calibrate import within
+from privmean.privacy.dominance import all_dominated
 from privmean.study.study_file import read_study
 from statistics_kit import assert_rate_at_least
 
@@ -132,6 +133,21 @@ def test_the_number_of_bins_is_found_within_the_budget(money, relation):
         assert sum(loss.pure for loss in made.guarantee.mechanisms) <= Fraction(1)
     assert made.diagnostics["bins a person counts fully in"] in (4, 5)
     assert math.isclose(sum(made.shares.values()), 1.0)
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("money", MONEY)
+def test_within_public_bounds_the_lines_of_the_plan_cover_any_run(money, relation):
+    budget = Budget(**money, neighbors=relation)
+    shape = PublicShape(("y",), 300 if relation == REPLACE_ONE else None, 300)
+    plan = BinMeans(KEYS, bounds=(0.0, 4.0)).plan(budget, shape)
+    assert plan.fixed
+    assert not BinMeans(KEYS).plan(budget, shape).fixed
+    few = np.where(np.arange(7) == 0, np.ones((300, 7)), np.nan)
+    for values in (np.ones((300, 7)), few, np.full((300, 7), np.nan)):
+        made = plan.release(pairs_of(values, 7), SimulatedNoise(1))
+        assert all_dominated(made.guarantee.mechanisms, plan.events)
+        assert within(made.guarantee.mechanisms, budget)
 
 
 def test_the_fewest_bins_with_which_few_pairs_count_less():

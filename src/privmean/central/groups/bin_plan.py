@@ -6,6 +6,7 @@ comes after is the plan of means by group. Proof: docs/proofs/groups.md, section
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -27,10 +28,11 @@ from privmean.inference.group_table import GroupTable
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome
+from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
+from privmean.release.outcome import Outcome, by_cause
 
 PRICE = 0.02  # of epsilon: people by the number of their bins
+LATTICE = 2.0**53  # steps of Gaussian noise, unless that is finer
 LESS = 0.05  # part of all pairs that may count less, which decides how many bins count fully
 SEEN = 5.0  # noise deviations of people in a bin: one that holds nobody is no part of a line
 FEW = 4  # bins up to which a person counts fully in all of them
@@ -96,6 +98,26 @@ class BinPlan(GroupPlan):
         return known[:-1] if self.first else known
 
     @property
+    def fixed(self) -> bool:
+        """Within public bounds nothing is located, so that every price is a public number."""
+        return self.settings.bounds_of(0) is not None
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        lines = super().events
+        return tuple(map(self._for_any_k, lines)) if self.fixed and self.first else lines
+
+    def _for_any_k(self, line: PrivacyEvent) -> PrivacyEvent:
+        """A line that covers this one for every number of bins that may be found: the worst of its
+        epsilon, or Gaussian noise on the coarsest lattice (docs/proofs/study.md, section 1)."""
+        if isinstance(line, Gaussian):
+            scale = min(line.scale / len(self.labels), LATTICE)
+            return replace(line, scale=scale, sensitivity=line.mu * (1 + 1e-10) * scale)
+        if isinstance(line, Laplace) and line.name == "group counts":
+            return replace(line, sensitivity=Fraction(1), scale=1 / line.pure, joint=True)
+        return line
+
+    @property
     def before(self) -> tuple[PrivacyEvent, ...]:
         return self._numbers.events if self.first else ()
 
@@ -106,8 +128,27 @@ class BinPlan(GroupPlan):
 
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
         """Of one bin that holds everybody."""
-        count = persons if persons is not None else self.shape.counted()
-        return self.predicted(guess_sd, max(count, 1.0), count)
+        count = max(persons if persons is not None else self.shape.counted(), 1)
+        told, bounds = self.predicted(guess_sd, count, count), self.settings.bounds_of(0)
+        noise, usual = told["privacy_noise"], self._reach / self.final_epsilon(count)
+        if bounds is not None:  # two of the three cells are in a sum
+            noise = (bounds[1] - bounds[0]) * self._scale / count
+        elif self.gaussian:
+            noise *= self._scale / usual
+        return by_cause(told["sampling"], noise)
+
+    @property
+    def _reach(self) -> int:
+        """The largest change of all weights together, in people."""
+        return self.settings.most * self.settings.moves
+
+    @property
+    def _scale(self) -> float:
+        """The Laplace scale of a cell in the last stage, in people, or that of as much noise."""
+        last = super().events[-1]
+        if isinstance(last, Gaussian):
+            return math.sqrt(self._reach / 2) / last.mu
+        return self._reach / float(last.pure)
 
     def describe(self) -> dict[str, Any]:
         told = {in_words_of(self.settings, key): item for key, item in super().describe().items()}
@@ -121,7 +162,8 @@ class BinPlan(GroupPlan):
             noisy = curator.ask(self._numbers, as_counts(*pairs.group_numbers()))
             weights = GroupWeights(fully(noisy.astype(float)), True)
             plan = replace(self, settings=replace(self.settings, weights=weights))
-            strength = plan.strength if plan.gaussian else None
+            chosen = self if self.fixed else plan  # who says what kind of noise it is
+            strength = plan.strength if chosen.gaussian else None
             found = run_groups(
                 curator, plan.settings, plan.epsilon, strength, pairs=pairs.with_weights(weights)
             )

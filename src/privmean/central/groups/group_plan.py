@@ -25,6 +25,7 @@ from privmean.central.groups.group_settings import (
     TOTAL,
     GroupSettings,
 )
+from privmean.central.groups.group_stages import steps_within
 from privmean.central.groups.group_texts import (
     advice_of,
     assumption_of,
@@ -176,8 +177,10 @@ class GroupPlan(PlanBase):
             part = price(ROUGH, epsilon) if name != FINAL else purse.left
             if self.gaussian and name == FINAL:
                 mu = strength(part, bill)
+                bounds = s.bounds_of(column)
+                steps = USUAL_STEPS if bounds is None else steps_within(bounds, s.groups)
                 last = GaussianCells(
-                    name, relation, (USUAL_STEPS,), s.weights.parts, s.most, s.affected, mu
+                    name, relation, (steps,), s.weights.parts, s.most, s.affected, mu
                 )
                 bill += last.events
                 continue
@@ -185,11 +188,11 @@ class GroupPlan(PlanBase):
                 cost = 1 / purse.spend(part)
                 bill.append(Laplace(name, Fraction(1), cost, joint=True, neighbors=relation))
                 continue
-            steps = KeyCells(
+            keyed = KeyCells(
                 name, relation, purse.spend(part), delta, (), USUAL_STEPS, s.weights.parts, s.most,
                 s.weights.kept,
             )  # fmt: skip
-            bill += steps.events
+            bill += keyed.events
         return tuple(bill)
 
     @cached_property

@@ -236,6 +236,12 @@ def boxes_of(limits: GroupBounds) -> list[ClipInterval]:
     return [boxes[pair] for pair in pairs]
 
 
+def steps_within(bounds: tuple[float, float], groups: int) -> int:
+    """The steps of the boxes of so many groups within public bounds."""
+    low, high = (np.full(groups, end) for end in bounds)
+    return boxes_of(GroupBounds(low, high))[0].steps
+
+
 def _even(box: ClipInterval) -> ClipInterval:
     """The box a little wider (1.6 % at most), with one of 64 numbers of steps: noise of many groups
     is drawn together where their scales are the same."""
