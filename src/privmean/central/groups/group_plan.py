@@ -208,7 +208,7 @@ class GroupPlan(PlanBase):
             return False
         k = s.most * s.moves
         left = Fraction(self.final_epsilon(USUAL_PERSONS))
-        return math.sqrt(k) / self.strength(left, ()) < math.sqrt(2) * k / float(left)
+        return math.sqrt(k) * float(left) < math.sqrt(2) * k * self.strength(left, ())
 
     def strength(self, left: Fraction, bill: Sequence[PrivacyEvent]) -> float:
         """mu of the last stage: what is left of rho, or the basic bound at what is left of epsilon
