@@ -32,6 +32,7 @@ SMALL = {
     "collector_reads": "--quick",
     "continual_peer": "--quick",
     "continual_throughput": "--quick",
+    "curves": "--runs 2 --names lognormal",
     "default_mean_laws": "--runs 2 --sizes 1000",
     "default_mean_zeros": "--runs 2",
     "event_lines": "--lines 600",

@@ -133,9 +133,16 @@ class BinPlan(GroupPlan):
         noise, usual = told["privacy_noise"], self._reach / self.final_epsilon(count)
         if bounds is not None:  # two of the three cells are in a sum
             noise = (bounds[1] - bounds[0]) * self._scale / count
-        elif self.gaussian:
+        elif self.budget.rho is not None:  # with a delta a study would give up composing for it
             noise *= self._scale / usual
         return by_cause(told["sampling"], noise)
+
+    @property
+    def least_persons(self) -> int:
+        """Of one bin, within public bounds: with fewer it is hardly ever shown."""
+        if not self.fixed:
+            return super().least_persons
+        return math.ceil(SEEN * 6**0.5 * self._scale)
 
     @property
     def _reach(self) -> int:
