@@ -77,8 +77,8 @@ class DefaultPlan(PlanBase):
 
 @dataclass(frozen=True)
 class Prices:
-    """Epsilon of the four steps of one column: with what was spent before they come to its epsilon,
-    added up, or under a budget of rho in their zCDP (epsilon^2/2; a choice epsilon^2/8)."""
+    """Epsilon of the four steps of one column. With what was spent before, they compose to its
+    epsilon, or under a budget of rho to its rho (epsilon^2/2 a step, a choice epsilon^2/8)."""
 
     location: LocationPrices
     count: Fraction
@@ -100,9 +100,9 @@ class Prices:
 def count_and_sums(left: Fraction, target: str | None, squares: bool) -> tuple[Fraction, Fraction]:
     """What is left, divided among the count outside the limits and the sums.
 
-    Where parts add up the count has COUNT_SHARES. Where squares do, the same two errors balance at
-    their ratio to the power 3/4: a/x^2 + b/y^2 is least for y/x = (b/a)^(1/3) at a given x + y, and
-    for (b/a)^(1/4) at a given x^2 + y^2.
+    Under basic composition the count has COUNT_SHARES. Under a budget of rho the same two errors
+    balance at their ratio to the power 3/4: a/x^2 + b/y^2 is least for y/x = (b/a)^(1/3) at a given
+    x + y, and for (b/a)^(1/4) at a given x^2 + y^2.
     """
     share = Fraction(COUNT_SHARES[target])
     if not squares:
