@@ -32,7 +32,7 @@ from study_laws import oracle
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 EPSILON = 0.5
 TABLES = 12  # over which the oracle's error is averaged
-SIZES = (300.0, 600.0, 1500.0, 5000.0)
+SIZES = (200.0, 300.0, 600.0, 1000.0, 1600.0, 5000.0)
 KNOWN = 2_000_000  # draws that tell the mean and deviation of a law
 
 
@@ -137,10 +137,10 @@ def best_of(law: Law, n: int, epsilon: float) -> float:
     return math.sqrt(float(np.mean(errors))) * math.sqrt(n * law.share) / law.sd
 
 
-def cell(law: Law, n: int, runs: int, seed: int, relation: str) -> dict[str, float]:
+def cell(law: Law, n: int, runs: int, seed: int, relation: str, budget: Budget) -> dict[str, float]:
     """What `runs` releases of one law say."""
     known = n if relation == REPLACE_ONE else None
-    plan = planned(DefaultMean(), Budget(epsilon=EPSILON), persons=known, relation=relation)
+    plan = planned(DefaultMean(), budget, persons=known, relation=relation)
     errors, statuses, covered, silent = [], Counter(), 0, 0
     best = best_of(law, n, EPSILON) if law.share else 0.0
     for run in range(runs):
@@ -186,6 +186,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="laws whose name holds this")
     parser.add_argument("--sizes", type=float, nargs="+", default=SIZES, help="n times epsilon")
     parser.add_argument("--add-remove", action="store_true")
+    parser.add_argument("--rho", action="store_true", help="zCDP of epsilon^2/2, not epsilon")
     parser.add_argument("--store", type=Path, help="file that keeps the cells, for another tree")
     parser.add_argument("--against", type=Path, help="a file of cells to show before these")
     a = parser.parse_args()
@@ -196,11 +197,12 @@ def main() -> None:
     }
     earlier = json.loads(a.against.read_text()) if a.against else {}
     relation = ADD_REMOVE if a.add_remove else REPLACE_ONE
+    budget = Budget(rho=EPSILON**2 / 2) if a.rho else Budget(epsilon=EPSILON)
     runs = few(a.runs)
     keys = {f"{name} {size:g}": (law, size) for name, law in laws.items() for size in a.sizes}
     cells = {}
     for key, (law, size) in keys.items():
-        cells[key] = cell(law, round(size / EPSILON), runs, a.seed, relation)
+        cells[key] = cell(law, round(size / EPSILON), runs, a.seed, relation, budget)
         print(f"{key:34s} {show(cells[key])}", flush=True)
     if a.store:
         a.store.write_text(json.dumps(cells))
@@ -222,10 +224,10 @@ def main() -> None:
         "silent, F failed, P one value."
     )
     publish(
-        "default-mean-laws",
-        f"Default mean on hard laws, {runs} releases a cell, epsilon {EPSILON:g}",
+        "default-mean-laws" + ("-rho" if a.rho else ""),
+        f"Default mean on hard laws, {runs} releases a cell, {budget.describe()}",
         f"{words}\n\n{text}",
-        command=f"python benchmarks/default_mean_laws.py --runs {a.runs}",
+        command=f"python benchmarks/default_mean_laws.py --runs {a.runs}{' --rho' * a.rho}",
     )
 
 

@@ -48,6 +48,7 @@ SMALL = {
     "records_coverage": "--runs 2 --sizes 1500 --epsilons 1",
     "reproduce": "none",
     "spark": "--quick --records 10000 --persons 100 --repeats 1",
+    "stream_radius": "--runs 2",
     "streams_pictures": "",
     "two_servers": "--runs 2 --persons 2000",
 }

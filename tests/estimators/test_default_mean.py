@@ -20,6 +20,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import LocationPrices, Place
 from privmean.estimators.means import default_mean_plan
+from privmean.estimators.means.default_mean_plan import count_and_sums
 from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.private_limits import PrivateLimits
@@ -27,6 +28,7 @@ from privmean.mechanisms.ratio_sums import Answers
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon
+from privmean.privacy.privacy_events import Selection
 from statistics_kit import assert_rate_at_most, planned
 
 G = np.random.default_rng(7)
@@ -181,13 +183,48 @@ def test_prices_follow_the_spec():
         PureBudgetSpender(Fraction(1), "replace-one").spend(Fraction(2))
 
 
-def test_rho_runs_at_the_pure_epsilon_inside_it():
-    x = G.normal(size=4000)
-    plan = planned(DefaultMean(), Budget(rho=0.5), persons=4000)
-    release = plan.release(people(x), SimulatedNoise(0))
-    assert release.guarantee.rho == 0.5
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("table", TABLES)
+def test_the_zcdp_of_all_steps_is_rho_unless_too_few_have_a_value(table, relation):
+    x = TABLES[table]
+    for rho in (0.5, 0.1131, 3.3):
+        plan = planned(DefaultMean(), Budget(rho=rho), persons=len(x), relation=relation)
+        release = plan.release(people(x), SimulatedNoise(3))
+        assert release.guarantee.verify()
+        # a choice of epsilon costs epsilon^2/8, Laplace noise epsilon^2/2
+        made = release.guarantee.mechanisms
+        costs = [item.pure**2 / (8 if isinstance(item, Selection) else 2) for item in made]
+        whole = Fraction(2, 100) if table == "nobody" else 1
+        assert sum(costs) <= Fraction(rho) * whole
+        assert float(sum(costs)) == pytest.approx(rho * whole, rel=1e-9)
+        assert sum(release.to_dict()["budget_shares"].values()) == pytest.approx(1)
+
+
+def test_columns_divide_rho():
+    plan = planned(DefaultMean(), Budget(rho=0.5), persons=4000, dimension=2)
+    x = np.random.default_rng(19).normal([0, 50], [1, 3], (4000, 2))
+    release = plan.release(ArrayPersonTable(x, ("a", "b")), SimulatedNoise(0))
+    assert float(plan.epsilon) == pytest.approx(2**-0.5)
     assert release.guarantee.verify()
-    assert float(pure_epsilon(release.guarantee.mechanisms)) == pytest.approx(1, abs=1e-9)
+    assert release.guarantee.spent() == pytest.approx(0.5, rel=1e-9)
+    with pytest.raises(InfeasibleError, match="rho=0.02, or bounds"):
+        planned(DefaultMean(), Budget(rho=0.01), persons=1000)
+
+
+def test_the_count_outside_the_limits_balances_with_the_sums():
+    """At the division of an epsilon the error a/sums^2 + b/count^2 is least for some b/a; at the
+    division of a rho it is least for the same."""
+    for target in (None, "mean", "clipped"):
+        count, sums = map(float, count_and_sums(Fraction(1), target, squares=False))
+        weight = (count / sums) ** 3
+        best, *others = (
+            1 / math.cos(angle + move) ** 2 + weight / math.sin(angle + move) ** 2
+            for angle in [
+                math.atan2(*map(float, count_and_sums(Fraction(1), target, squares=True)))
+            ]
+            for move in (0.0, -0.01, 0.01)
+        )
+        assert best < min(others)
 
 
 def test_plans_read_public_numbers_only_and_refuse_by_them():

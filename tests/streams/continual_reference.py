@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 
+from privmean.noise.simulated import SimulatedNoise
+
 
 def dense(column, n):
     """The lower-triangular Toeplitz matrix of a first column."""
@@ -57,10 +59,11 @@ def gregory_direct(m):
     return float(0.02 * (values.sum() - (values[0] + values[-1]) / 2))
 
 
-class Silent:
-    """No noise at all: shows what the arithmetic does. Never private."""
+class Silent(SimulatedNoise):
+    """No noise in any sum (choices are drawn): shows what the arithmetic does."""
 
-    secure = False
+    def __init__(self):
+        super().__init__(0)
 
     def gaussian(self, size, scale):
         del scale
@@ -71,12 +74,11 @@ class Silent:
         return np.zeros(size, dtype=np.int64)
 
 
-class Scripted:
+class Scripted(SimulatedNoise):
     """Gaussian draws from a list, so that a stopped and a whole run can see the same noise."""
 
-    secure = False
-
     def __init__(self, seed, unit=1.0):
+        super().__init__(seed)
         self.generator = np.random.default_rng(seed)
         self.unit = unit
         self.drawn = 0

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -181,9 +180,8 @@ class Cheapest:
         return found
 
     def _alone(self, budget: Budget, shape: PublicShape) -> DefaultMeanPlan:
-        epsilon = budget.pure_epsilon() / shape.dimension
-        self.settings.check_alone(epsilon, replace(shape, n=shape.count))
-        return self.settings.alone(budget, shape, Fraction(epsilon))
+        self.settings.check_alone(budget, shape.count, shape.dimension)
+        return self.settings.alone(budget, shape)
 
 
 def predicted_with_nothing(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from privmean import validate
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.estimators.means.default_mean_plan import FEWEST, DefaultMeanPlan
+from privmean.estimators.means.default_mean_plan import FEWEST, DefaultMeanPlan, epsilon_of_one
 from privmean.estimators.pure_budget import require_epsilon
 from privmean.inference.clipped_intervals import MEAN
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -85,36 +85,41 @@ class DefaultMean:
         one with their share of epsilon; more are looked at together with Gaussian noise, which
         needs delta > 0 or rho. Raises InfeasibleError from public numbers only.
         """
-        epsilon = budget.pure_epsilon() / shape.dimension
+        epsilon = epsilon_of_one(budget, shape.dimension)
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
             from privmean.central.default_vector import vector_plan
 
             return vector_plan(budget, shape, self.target, self.excess_ratio, self.design_effect)
-        self.check_alone(epsilon, shape)
-        return self.alone(budget, shape, epsilon)
+        self.check_alone(budget, shape.n, shape.dimension)
+        return self.alone(budget, shape)
 
-    def alone(self, budget: Budget, shape: PublicShape, epsilon: Fraction) -> DefaultMeanPlan:
-        """The plan that locates columns one by one, at `epsilon` per column."""
+    def alone(self, budget: Budget, shape: PublicShape) -> DefaultMeanPlan:
+        """The plan that locates columns one by one."""
         return DefaultMeanPlan(
             budget=budget,
             shape=shape,
-            epsilon=epsilon,
+            epsilon=epsilon_of_one(budget, shape.dimension),
             target=self.target,
             excess=self.excess_ratio,
             design_effect=self.design_effect,
         )
 
-    def check_alone(self, epsilon: Fraction, shape: PublicShape) -> None:
-        """Raise InfeasibleError if columns cannot be located singly, at `epsilon` per column."""
-        persons, dimension = shape.n, shape.dimension
+    def check_alone(self, budget: Budget, persons: int | None, dimension: int) -> None:
+        """Raise InfeasibleError if so many columns cannot be located singly."""
+        epsilon = epsilon_of_one(budget, dimension)
         each = " per column" if dimension > 1 else ""
         require_epsilon(epsilon, each)
         needed = FEWEST if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:
+            least = needed / persons
+            more = (
+                f"rho={dimension * least**2 / 2:.3g}"
+                if budget.is_zcdp
+                else f"epsilon={dimension * least:.3g}"
+            )
             raise InfeasibleError(
                 f"n={persons} is too small at epsilon={float(epsilon):g}{each}",
-                f"provide at least {math.ceil(needed / epsilon)} people, "
-                f"epsilon={needed / persons * dimension:.3g}, or bounds",
+                f"provide at least {math.ceil(needed / epsilon)} people, {more}, or bounds",
             )
 
     def _together(self, epsilon: Fraction, shape: PublicShape, relation: Relation) -> bool:

@@ -21,15 +21,15 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.locate import RANGE, Place
 from privmean.estimators.means.default_mean_plan import (
-    COUNT_SHARES,
     FEW_VALUES,
     PUBLIC,
     SUMS,
     TYPICAL_WIDTH,
     ColumnRun,
+    count_and_sums,
     count_step,
 )
-from privmean.estimators.pure_budget import floor_epsilon, require_epsilon
+from privmean.estimators.pure_budget import require_epsilon
 from privmean.inference.status import FAILED
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
@@ -85,12 +85,16 @@ class RegionMeanPlan(SingleRegionPlan):
     @property
     def check(self) -> Fraction:
         """Price of the count outside the limits."""
-        return floor_epsilon(self.epsilon * Fraction(COUNT_SHARES[self.target]))
+        return self._prices[0]
 
     @property
     def final(self) -> Fraction:
         """Price of the clipped sums."""
-        return self.epsilon - self.check
+        return self._prices[1]
+
+    @property
+    def _prices(self) -> tuple[Fraction, Fraction]:
+        return count_and_sums(self.epsilon, self.target, self.budget.is_zcdp)
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
@@ -108,11 +112,11 @@ class RegionMeanPlan(SingleRegionPlan):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "target": "mean, estimate first",
+            "target": "mean",
             "excess": self.excess,
             "design effect": self.design_effect,
             "epsilon of the count beyond the limits": float(self.check),
-            "epsilon of the mean and square": float(self.final),
+            "epsilon of the clipped sums": float(self.final),
         }
 
     def run(self, curator: Curator) -> Outcome:

@@ -7,6 +7,7 @@ adaptive composition needs: which step comes next, and at what price, may depend
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from privmean.errors import InfeasibleError
@@ -21,6 +22,12 @@ def floor_epsilon(value: Fraction | float) -> Fraction:
     """The largest multiple of 2^-40 that is at most `value`."""
     exact = Fraction(value)
     return Fraction(exact.numerator * TICK // exact.denominator, TICK)
+
+
+def root_epsilon(square: Fraction) -> Fraction:
+    """The largest multiple of 2^-40 whose square is below `square`."""
+    whole = square.numerator * TICK**2 // square.denominator
+    return Fraction(max(math.isqrt(max(whole - 1, 0)), 0), TICK)
 
 
 def require_epsilon(epsilon: Fraction, of: str = "") -> Fraction:

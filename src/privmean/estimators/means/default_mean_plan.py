@@ -28,7 +28,7 @@ from privmean.estimators.locate import (
 )
 from privmean.estimators.means.clipped_mean import ClippedMean
 from privmean.estimators.means.record_mean import RecordIntervals, record_sums, too_few
-from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
+from privmean.estimators.pure_budget import floor_epsilon, root_epsilon
 from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
 from privmean.inference.interval import IntervalMaker
@@ -46,7 +46,7 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause, estimand_of
 
-PRESENT_SHARE = Fraction(2, 100)  # of epsilon for the number of people with a value
+PRESENT_SHARE = Fraction(2, 100)  # of the budget for the number of people with a value
 COUNT_SHARES = {None: 0.22, MEAN: 0.4, "clipped": 0.05}  # of the rest after the limits, by target
 FEWEST = 200  # people with a value times epsilon, and times five times the price of the center
 CERTAINTY = 5
@@ -77,19 +77,40 @@ class DefaultPlan(PlanBase):
 
 @dataclass(frozen=True)
 class Prices:
-    """Epsilon of the four steps of one column. They add up to what is left exactly."""
+    """Epsilon of the four steps of one column. With what was spent before, they compose to its
+    epsilon, or under a budget of rho to its rho (epsilon^2/2 a step, a choice epsilon^2/8)."""
 
     location: LocationPrices
     count: Fraction
     sums: Fraction
 
     @classmethod
-    def of(cls, people: int, epsilon: Fraction, target: str | None) -> Prices:
-        """people: with a value, public or noisy."""
+    def of(cls, people: int, epsilon: Fraction, target: str | None, squares: bool) -> Prices:
+        """people: with a value, public or noisy. epsilon: what is left; under a budget of rho
+        (`squares`) what is left of it is epsilon^2/2."""
         location = LocationPrices.of(people, epsilon)
-        left = epsilon - location.pure
-        count = floor_epsilon(left * Fraction(COUNT_SHARES[target]))
-        return cls(location, count, left - count)
+        if squares:  # twice as much: a choice costs a quarter, and the count sees people sharper
+            location = LocationPrices(2 * location.center, 2 * location.limits)
+            left = root_epsilon(epsilon**2 - (location.center**2 + location.limits**2) / 4)
+        else:
+            left = epsilon - location.pure
+        return cls(location, *count_and_sums(left, target, squares))
+
+
+def count_and_sums(left: Fraction, target: str | None, squares: bool) -> tuple[Fraction, Fraction]:
+    """What is left, divided among the count outside the limits and the sums.
+
+    Under basic composition the count has COUNT_SHARES. Under a budget of rho the same two errors
+    balance at their ratio to the power 3/4: a/x^2 + b/y^2 is least for y/x = (b/a)^(1/3) at a given
+    x + y, and for (b/a)^(1/4) at a given x^2 + y^2.
+    """
+    share = Fraction(COUNT_SHARES[target])
+    if not squares:
+        count = floor_epsilon(left * share)
+        return count, left - count
+    ratio = float(share / (1 - share)) ** 0.75
+    count = floor_epsilon(left * Fraction(ratio / math.hypot(1, ratio)))
+    return count, root_epsilon(left**2 - count**2)
 
 
 @dataclass(frozen=True)
@@ -127,15 +148,19 @@ class DefaultMeanPlan(DefaultPlan):
     # --- prices -----------------------------------------------------------------------------------
     @property
     def _present(self) -> Fraction:
+        if self.budget.is_zcdp:
+            return root_epsilon(self.epsilon**2 * PRESENT_SHARE)
         return floor_epsilon(self.epsilon * PRESENT_SHARE)
 
     def prices(self, people: int) -> Prices:
         """Prices of one column for so many people with a value."""
-        return Prices.of(people, self.epsilon - self._present, self.target)
+        squares, spent = self.budget.is_zcdp, self._present
+        left = root_epsilon(self.epsilon**2 - spent**2) if squares else self.epsilon - spent
+        return Prices.of(people, left, self.target, squares)
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The accounting of one path; every path composes to epsilon at most, exactly."""
+        """The accounting of one path; every path composes to the budget at most, exactly."""
         return self._bill
 
     @cached_property
@@ -230,6 +255,9 @@ class ColumnPlan(Protocol):
     """What a run of one column reads of its plan. epsilon: of the column."""
 
     @property
+    def budget(self) -> Budget: ...
+
+    @property
     def target(self) -> str | None: ...
 
     @property
@@ -263,19 +291,18 @@ class ColumnRun:
         """All steps. present: price of the number of people with a value; prices: of the others,
         for so many people."""
         plan = self.plan
-        spender = PureBudgetSpender(plan.epsilon, plan.relation)
-        spender.spend(present)
-        spender.label_next("people with a value")
+        self.shares["people with a value"] = self._part(present)
         missing = self._ask_present(present_step(present, plan.relation))
         found = prices(self.people)
         sure = min(float(plan.epsilon), CERTAINTY * float(found.location.center))
         if self.people * sure < FEWEST:
-            self.shares = spender.spent_by_label()
+            self.shares["unspent"] = 1 - self.shares["people with a value"]
             return self.nothing(FAILED, FEW_VALUES)
-        spender.spend(found.location.pure)
-        spender.label_next("center and limits")
-        place = find_place(self.curator, self.column, found.location, plan.relation)
-        self.shares = spender.shares
+        chosen = found.location
+        self.shares["center and limits"] = self._part(chosen.center, 4) + self._part(
+            chosen.limits, 4
+        )
+        place = find_place(self.curator, self.column, chosen, plan.relation)
         return self.located(place, missing, found.count, found.sums)
 
     def located(
@@ -283,8 +310,7 @@ class ColumnRun:
     ) -> ColumnRelease:
         """The steps after the location, at these prices. missing: noisy numbers of people without a
         value and their noise scales (replace-one)."""
-        whole = float(self.plan.epsilon)
-        self.shares["count outside limits"] = float(price) / whole
+        self.shares["count outside limits"] = self._part(price)
         count = count_step(price, self.plan.relation)
         (found,) = self.curator.ask(count, as_counts(self._outside(place)))
         tail = float(found), float(count.scale)
@@ -296,14 +322,19 @@ class ColumnRun:
         }
         # most people outside: their values are beyond all candidates of the center
         if place.holds_end or tail[0] - SEEN * tail[1] > self.people / 2:
-            self.shares["unspent"] = float(last) / whole
+            self.shares["unspent"] = self._part(last)
             return self.nothing(FAILED, RANGE)
-        self.shares[SUMS] = float(last) / whole
+        self.shares[SUMS] = self._part(last)
         if place.is_point:
             return self._one_value(place, tail, last)
         if self.curator.people.max_records is not None:
             return self._by_records(place, tail, last)
         return self._by_people(place, tail, missing, last)
+
+    def _part(self, price: Fraction, less: int = 1) -> float:
+        """Of the column's budget. less: how many times less a choice costs in zCDP."""
+        part = float(price / self.plan.epsilon)
+        return part**2 / less if self.plan.budget.is_zcdp else part
 
     def _ask_present(self, step: NoisyCounts) -> list[tuple[float, float]]:
         """Ask for the number of people with a value. Returned: what it says of the others."""
@@ -444,6 +475,13 @@ class ColumnRun:
         )
         status, advice = outlier_status(check, clipped=clipped)
         return ColumnRelease(ratio.estimate, status, advice, intervals, self.shares, self.path)
+
+
+def epsilon_of_one(budget: Budget, columns: int) -> Fraction:
+    """What each of so many columns may cost: under a budget of rho, the epsilon of its part."""
+    if budget.is_zcdp and columns > 1:
+        return root_epsilon(budget.pure_epsilon() ** 2 / columns)
+    return budget.pure_epsilon() / columns
 
 
 def present_step(price: Fraction, relation: Relation) -> NoisyCounts:
