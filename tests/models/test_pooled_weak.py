@@ -54,26 +54,31 @@ CURVED = [
 
 
 @pytest.mark.parametrize(("regressor", "response", "persons", "budget"), CURVED)
-def test_a_line_through_a_curve_covers_or_is_not_ok(regressor, response, persons, budget):
-    bank = curved(40_000, np.random.default_rng(1), regressor, response)
-    truth, plan, runs = truth_of(bank, LINE), plan_of(LINE, budget, persons), 25
-    covered = printed = wrong = 0
-    for seed in range(runs):
-        people = people_of(bank, LINE, persons, seed)
-        release = plan.release(people, SimulatedNoise(seed))
-        low, high = release.conf_int().T
-        if release.status not in PRINTED:
-            continue
-        printed += 1
-        holds = bool(np.all((low <= truth) & (truth <= high)))
-        wrong += release.status == "ok" and not holds
-        covered += holds
-    if response == "exp" or (regressor, response) == (".8", "square"):
-        # the tail is beyond what any allowance covers: a miss is hardly ever called "ok"
+def test_a_line_through_a_curve_is_said(regressor, response, persons, budget):
+    """One coefficient bears nearly all that is clipped: a miss is hardly ever called ok, and the
+    release says what its intervals assume and what to do. Allowing for all covers more often."""
+    bank, runs = curved(40_000, np.random.default_rng(1), regressor, response), 12
+    truth, covered = truth_of(bank, LINE), {}
+    for single in (False, True):
+        plan = Pooled(LINE.design, HOW, single=single).plan(
+            budget, PublicShape(LINE.names, persons, None)
+        )
+        holds, wrong = [], 0
+        for seed in range(runs):
+            people = people_of(bank, LINE, persons, seed)
+            release = plan.release(people, SimulatedNoise(seed))
+            if release.status not in PRINTED:
+                continue
+            low, high = release.conf_int().T
+            holds.append(bool(np.all((low <= truth) & (truth <= high))))
+            wrong += release.status == "ok" and not holds[-1]
+            clipped = release.status == "outliers_clipped"
+            assert ("clipping_bias='single'" in release.advice) == (clipped and not single)
+        covered[single] = sum(holds)
         assert_rate_at_most(wrong, runs, 0.05)
-    else:
-        assert_rate_at_least(covered, printed, 0.93)
-        assert printed > runs / 3
+        if regressor == "normal":
+            assert_rate_at_least(covered[single], len(holds), 0.93)
+    assert covered[True] >= covered[False]
 
 
 @pytest.mark.parametrize("regressor", [".8", "1.2"])
@@ -85,9 +90,10 @@ def test_without_noise_the_bias_is_within_what_is_allowed_for(regressor, money):
         people = people_of(bank, LINE, 20_000, seed)
         beta, error = reference(people, LINE.design, HOW)
         release = plan_of(LINE, Budget(**money), 20_000).release(people, Silence(0))
-        assert release.status != "ok" or np.all(
-            np.abs(release.estimate - beta) <= 0.3 * error + release.intervals.shift
-        )
+        if release.status == "ok":
+            made = release.intervals
+            allowed = 0.3 * error + made.share * made.beyond + made.moved
+            assert np.all(np.abs(release.estimate - beta) <= allowed)
 
 
 @pytest.mark.parametrize("part", [0.3, 0.55])

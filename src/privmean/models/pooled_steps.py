@@ -63,10 +63,11 @@ class Target:
 class PooledSettings:
     """design, weighting: the regression and what a person counts. targets: what is released; all
     coefficients if None. units: public centers and scales of variables (a half octave of the
-    spread). design_effect: public factor on the sampling variance. excess: people whose influence
-    is shortened exceed the limit on average by no more than so many limits (1/2: no heavier than a
-    Pareto tail of index 3), by 9/4 of that where they are seen. looked: variables whose center and
-    scale a private search of their column gives.
+    spread). design_effect: public factor on the sampling variance. excess: people whose score
+    contributions are clipped exceed the bound on average by no more than so many bounds (1/2: no
+    heavier than a Pareto tail of index 3). single: one coefficient may bear all of that, else each
+    bears an equal share. looked: variables whose center and scale a private search of their column
+    gives.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
     formula, settings and, under replace-one, the number of people.
@@ -78,6 +79,7 @@ class PooledSettings:
     units: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     design_effect: float = 1.0
     excess: float = 0.5
+    single: bool = False
     looked: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -108,7 +110,7 @@ class PooledSteps(ShorteningPlan):
     about = "formula"
     guessed = ("design number",)
     lengths, farther = "score contributions", "clipped-score count"
-    looking, counting = Fraction(8, 100), Fraction(5, 100)
+    looking, counting = Fraction(10, 100), Fraction(10, 100)
 
     @property
     def rationale(self) -> str:
@@ -227,7 +229,7 @@ class PooledSteps(ShorteningPlan):
         """The joint release of fewer numbers at the same strength, where some are left out."""
         share = self.parts.sums(self.summed)
         name = "score contributions and products"
-        return RowProducts(name, width, ROW_STEPS, self.relation, **share)
+        return RowProducts(name, width, ROW_STEPS, self.relation, short=ROW_STEPS // 2, **share)
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:

@@ -46,9 +46,9 @@ from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.row_clipping import (
     Radius,
-    best_radius,
     misread,
     overrun,
+    radius_of_least_width,
     strayed,
     too_wide,
     usual_size,
@@ -269,9 +269,7 @@ class PooledRun:
         whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
         k = len(kept)
         rows = plan.rows_of(k)
-        answers = [exact_sum(item) for item in whole]
-        answers += [exact_sum(whole[i] * whole[j]) for i, j in triangle(k)]
-        noisy = self.curator.ask(rows, answers)
+        noisy = self.curator.ask(rows, rows.answers(whole))
         cut = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
         beyond, beyond_sd = plan.too_long(self.curator, cut)
         limit = radius.limit
@@ -285,9 +283,10 @@ class PooledRun:
         far = strayed(step * usual, np.hypot(noise, began) * usual)
         if strange or far or too_wide(wide, noise * usual):
             return self._nothing(NOT_IDENTIFIED, UNSEEN)
+        short = limit * rows.short / rows.steps
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
-            second[i, j] = second[j, i] = value * limit**2 / n
+            second[i, j] = second[j, i] = value * short**2 / n
         estimate = times(toward[kept], fitted.start[:, None])[:, 0] + constant[kept]
         made = Coefficients.of(
             self._names,
@@ -298,10 +297,9 @@ class PooledRun:
             units=units_of,
             step=step,
             second=second,
-            second_sd=rows.products_sd * limit**2 / n,
             scale=rows.scale * limit / n,
             limit=limit,
-            cut=radius.cut / n,
+            squares=radius.squares / n,
             beyond=beyond / n,
             beyond_sd=beyond_sd / n,
             persons=n,
@@ -312,6 +310,7 @@ class PooledRun:
             size=size,
             design_effect=settings.design_effect,
             excess=settings.excess,
+            single=settings.single,
             without=tuple(design.names[j] for j in fitted.lost),
         )
         return self._told(made)
@@ -330,7 +329,9 @@ class PooledRun:
         usual = usual_size(noisy, sd, edges)
         edges = edges / usual
         strange = misread(noisy, sd, edges, plan.n, laplace=plan.parts.laplace)
-        return best_radius(noisy, sd, edges, one).times(unit), usual, strange
+        count_sd = deviation(plan.beyond)
+        found = radius_of_least_width(noisy, sd, edges, one, persons=plan.n, beyond_sd=count_sd)
+        return found.times(unit), usual, strange
 
     # --- words ------------------------------------------------------------------------------------
     @property
