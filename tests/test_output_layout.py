@@ -90,7 +90,7 @@ Privacy: epsilon = 3, delta = 1e-06 (approximate DP), person level, replace-one.
   right at most 95% of the time with it.
 Assumes: people are independent; clipped score contributions exceed their bound
   by at most 50% on average; clipping affects all coefficients alike; no
-  undetected outliers (fewer than about 15 people could go undetected).
+  undetected outliers (fewer than about 16 people could go undetected).
 Method: one-step GEE. Full record: release.details()
 """
 
@@ -166,7 +166,8 @@ def release(name):
     if name == "pair":
         return seeded(pm.compare, "ln_wage", by="union", pair=("1", "0"), epsilon=1)
     if name == "regression":
-        return seeded(pm.regress, "ln_wage ~ collgrad + ttl_exp + tenure", epsilon=3, delta=1e-6)
+        formula, noise = "ln_wage ~ collgrad + ttl_exp + tenure", SimulatedNoise(1)
+        return pm.regress(table(), formula, epsilon=3, delta=1e-6, noise=noise)
     if name == "within":
         return seeded(pm.regress, "ln_wage ~ ttl_exp + tenure", effect="within", epsilon=2)
     if name == "per person":

@@ -175,7 +175,7 @@ class Coefficients:
         """Which terms are not in the equation, so that nothing is adjusted for them; or what
         intervals assume of those that were clipped."""
         if self.without:
-            return f"Too few people have a value other than zero in {', '.join(self.without)}."
+            return f"Nearly all people have the same value of {', '.join(self.without)}."
         return CURVED if self.tail != OK and self.shares else ""
 
     @property

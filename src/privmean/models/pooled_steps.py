@@ -1,6 +1,6 @@
 """What a pooled regression is asked and what it will ask: settings, and the mechanisms of its plan.
 
-Center and scale of every variable by private choices; two rounds of noisy sums of people's second
+Center and limits of every variable by private choices; two rounds of noisy sums of people's second
 moments, the second in whitened regressors and residuals; then the sum of score contributions of the
 coefficients asked for, shortened to a ball, with their products. docs/proofs/pooled-regression.md.
 """
@@ -18,32 +18,28 @@ from privmean import validate
 from privmean.data.person_table import PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
-from privmean.models.center_scale import (
-    UPPER,
-    CenterScaleChoices,
-    MedianChoice,
-    ScaleChoice,
-    WindowChoice,
-)
+from privmean.mechanisms.private_center import PrivateCenter
+from privmean.mechanisms.private_limits import PrivateLimits
+from privmean.models.center_scale import ScaleChoice
 from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Weighting
-from privmean.models.noise_budget import Counts, NoiseBudget
+from privmean.models.noise_budget import NoiseBudget
 from privmean.models.panel import panel_of
 from privmean.models.polynomial_design import Design
 from privmean.models.row_clipping import ShorteningPlan
 from privmean.privacy.privacy_events import PrivacyEvent
 
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
-SEEN = 60.0  # people times epsilon that a median's choice needs
+SEEN = 100.0  # people times epsilon that a choice of limits needs
 # for the search: the first share at which that choice has so many
 MORE = (
-    (Fraction(5, 100), 4 * SEEN),
-    (Fraction(10, 100), 2 * SEEN),
-    (Fraction(15, 100), 0.75 * SEEN),
-    (Fraction(25, 100), SEEN),
+    (Fraction(5, 100), 6 * SEEN),
+    (Fraction(10, 100), 4.5 * SEEN),
+    (Fraction(15, 100), 3 * SEEN),
+    (Fraction(20, 100), 2 * SEEN),
+    (Fraction(25, 100), 1.5 * SEEN),
     (Fraction(35, 100), 0.0),
 )
-PARTS = (Fraction(25, 100), Fraction(25, 100), Fraction(50, 100))  # size, median, spread
-SURE = Fraction(10, 100)  # of the usual search, on top of it: for the people in windows of sizes
+CENTER = Fraction(1, 4)  # of the search of a variable; the rest for its limits
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
 CELLS = 31  # half octaves in which score contributions are looked at, from 2^-7
@@ -93,6 +89,11 @@ class PooledSettings:
         return tuple(Target(name, ((name, 1.0),)) for name in self.design.names)
 
     @property
+    def centered(self) -> bool:
+        """Whether distances of variables are from a center that is looked for."""
+        return self.design.centred and not self.weighting.within
+
+    @property
     def searched(self) -> tuple[str, ...]:
         known = (*self.units, *self.looked)
         return tuple(name for name in self.design.numeric if name not in known)
@@ -140,18 +141,20 @@ class PooledSteps(ShorteningPlan):
         """For the search, the moments and the score."""
         if not self.settings.searched:
             return Fraction(0), MOMENTS + SEARCH * Fraction(4, 10), SCORE + SEARCH * Fraction(6, 10)
-        first, sure = self._search
-        more = first + sure - SEARCH
-        return first + sure, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
+        more = self._search - SEARCH
+        return self._search, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
 
     @cached_property
-    def _search(self) -> tuple[Fraction, Fraction]:
-        """The share of all choices of centers and scales, and of all counts behind sizes."""
-        least = min(PARTS) / len(self.settings.searched)
-        first = next(
-            share for share, enough in MORE if self.n * self.parts.epsilon(least * share) >= enough
+    def _search(self) -> Fraction:
+        """The share of all searches of centers and scales."""
+        return next(
+            share for share, enough in MORE if self.n * self._limits_epsilon(share) >= enough
         )
-        return first, SURE * min(first, SEARCH)
+
+    def _limits_epsilon(self, share: Fraction) -> Fraction:
+        """Of the limits of one variable, where all searches have this share."""
+        each = share / len(self.settings.searched)
+        return self.parts.epsilon(each * (1 - CENTER) if self.settings.centered else each)
 
     @property
     def needed(self) -> float:
@@ -162,10 +165,8 @@ class PooledSteps(ShorteningPlan):
         if self.budget.rho is not None:  # as an epsilon with a small delta gives that noise
             epsilon *= ALIKE
         found = [factor * float(p**power) / (self.n * epsilon)]
-        number = len(self.settings.searched)
-        if number:
-            each = self.parts.epsilon(min(PARTS) * MORE[-1][0] / number)
-            found.append(SEEN / (self.n * float(each)))
+        if self.settings.searched:
+            found.append(SEEN / (self.n * float(self._limits_epsilon(MORE[-1][0]))))
         return max(found)
 
     @property
@@ -189,21 +190,15 @@ class PooledSteps(ShorteningPlan):
         return 4.0 if most else 2.0 if signal >= 250 else 1.4
 
     # --- mechanisms -------------------------------------------------------------------------------
-    def choices(self, name: str) -> CenterScaleChoices:
-        """Of the size, the median and the spread of a variable."""
-        share = self._search[0] / len(self.settings.searched)
-        size, middle, spread = (self.parts.epsilon(part * share) for part in PARTS)
-        relation, bounded = self.relation, not self.parts.laplace
-        return CenterScaleChoices(
-            WindowChoice(f"scale of {name}", size, relation, bounded),
-            MedianChoice(f"median of {name}", middle, relation, bounded, rounded=True),
-            ScaleChoice(f"dispersion of {name}", spread, relation, bounded, UPPER),
-        )
+    def center(self, name: str) -> PrivateCenter:
+        """Of the person means of a variable."""
+        epsilon = self.parts.epsilon(CENTER * self._search / len(self.settings.searched))
+        return PrivateCenter(f"center of {name}", epsilon, self.relation)
 
-    def present(self, name: str) -> Counts:
-        """Of the people in the window that was chosen as a variable's size."""
-        share = self._search[1] / len(self.settings.searched)
-        return self.parts.counts(f"count at scale of {name}", share, self.relation, 1)
+    def limits(self, name: str, digit: float = 0.0) -> PrivateLimits:
+        """Of the distances of a variable from its center, or from person means."""
+        epsilon = self._limits_epsilon(self._search)
+        return PrivateLimits(f"limits of {name}", epsilon, self.relation, digit)
 
     def length(self, turn: int) -> ScaleChoice:
         """The choice of the length of matrices in round 0 or 1."""
@@ -235,7 +230,8 @@ class PooledSteps(ShorteningPlan):
     def events(self) -> tuple[PrivacyEvent, ...]:
         found: list[PrivacyEvent] = []
         for name in self.settings.searched:
-            found += (*self.choices(name).events, *self.present(name).events)
+            found += self.center(name).events if self.settings.centered else ()
+            found += self.limits(name).events
         for turn in range(len(ROUNDS)):
             found += self.length(turn).choice.events
             found += self.matrices(turn).events

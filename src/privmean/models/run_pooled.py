@@ -16,17 +16,8 @@ from privmean.data.person_table import Floats, Integers
 from privmean.inference.assumptions import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_counts import as_counts
-from privmean.models.center_scale import (
-    LOWEST,
-    PLACES,
-    apart_at,
-    around_zero,
-    edge,
-    octaves_of,
-    spread_cells,
-    window_scores,
-)
+from privmean.mechanisms.private_limits import edges, side_counts
+from privmean.models.center_scale import LOWEST, edge
 from privmean.models.jacobi_eigen import eigen, times
 from privmean.models.moment_rows import (
     Symmetric,
@@ -40,7 +31,7 @@ from privmean.models.moment_rows import (
     transformed,
     triangle,
 )
-from privmean.models.noise_budget import ask_counts, deviation
+from privmean.models.noise_budget import deviation
 from privmean.models.panel import PanelTable
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
@@ -55,14 +46,16 @@ from privmean.models.row_clipping import (
 )
 from privmean.release.outcome import Outcome
 
-INSIDE = 2.0**-0.25  # the middle of a half octave, over its upper edge
+# limits over the scale, where the center is 0 and elsewhere: most people have a 0 where it is,
+# and shortened matrices lose the others if their values are large
+REACH = {"laplace": (2.0, 2.0), "gaussian": (1.0, 4.0)}
+SMALLEST, LARGEST = 2.0**-20, 2.0**39  # limits in the public range
 SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
-CLEAR = 1.5  # deviations of the noisy people of a size; noise is as many in 6 %
 THIN = 0.03  # least share of people at a declared level
 AGAIN = "The table could not be read a second time as it was the first."
-RANGE = "A variable is smaller than 2^-20 or larger than 2^39: give it in another unit."
+RANGE = "A variable varies by less than 2^-20 or is larger than 2^39: give it in another unit."
 UNSEEN = (
     "Score contributions are far larger than the units found. The noise hid the scale of a "
     "variable, most of its values are the same, or tails are very long. Give scales or bounds, or "
@@ -117,33 +110,29 @@ class PooledRun:
             return self._nothing(FAILED, HIDDEN)
         return self.score(moments, fitted, units, hidden)
 
-    # --- center and spread ------------------------------------------------------------------------
+    # --- center and scale -------------------------------------------------------------------------
     def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
-        """Center and scale of each variable, those of a size that too few people have for it to
-        be seen, and whether all lie within the public range."""
-        design = self.plan.settings.design
-        found = dict(self.plan.settings.units)
+        """Center and scale of each variable, those of which too few people have another value than
+        the center for their limits to be seen, and whether all lie within the public range."""
+        plan, people = self.plan, self.people
+        found = dict(plan.settings.units)
         unseen: set[str] = set()
         inside = True
-        for name in self.plan.settings.searched:
-            choices = self.plan.choices(name)
-            cells = _column(self.people.sizes(name)).log_counts(0, 0.0)
-            place = choices.size.ask(self.curator, cells)
-            inside &= 0 < place < PLACES
-            number = as_counts(int(window_scores(octaves_of(cells))[place]))
-            count = self.plan.present(name)
-            if ask_counts(self.curator, count, number)[0] < CLEAR * deviation(count):
+        for name in plan.settings.searched:
+            center, digit = 0.0, 0.0
+            if plan.settings.centered:
+                means = _column(people.means(name)).column_counts(0)
+                center, digit = self.curator.ask(plan.center(name), means)
+            about = None if plan.settings.weighting.within else center
+            away = _column(people.distances(name, about)).column_counts(0)
+            sides = side_counts(away.half_octaves(0.0))
+            _, above = self.curator.ask(plan.limits(name, digit), sides)
+            reach = float(edges()[above])
+            if not reach:
                 unseen.add(name)
-            own = self.people.of(name, edge(place))
-            limits = around_zero(place)
-            median, half = choices.middle.ask(self.curator, _column(own.mean), 0, limits)
-            centre = median if design.centred else 0.0
-            within = self.plan.settings.weighting.within
-            away = own.within() if within else own.about(centre)
-            cells = _column(away).log_counts(0, 0.0)
-            least = spread_cells(half) if within else apart_at(half, centre, place)
-            place = choices.spread.ask(self.curator, cells, least, place)
-            found[name] = centre, edge(place) * INSIDE
+            inside &= not reach or reach >= SMALLEST
+            inside &= abs(center) + reach < LARGEST
+            found[name] = center, (reach or 1.0) / REACH[plan.parts.law][center != 0]
         return found, unseen, inside
 
     def hidden(self, unseen: set[str]) -> list[bool]:
