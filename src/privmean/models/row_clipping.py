@@ -29,10 +29,6 @@ LONG = 8.0  # deviations
 MANY, SURE = 4.0, 4.0
 LAPLACE = 2.0  # deviations on top of `SURE` that Laplace noise needs, for tails of 1e-4
 MIDDLE, CERTAIN = 2.0, 2.0  # usual size over the median length; deviations of a sum of counts
-PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
-LONGEST, SHARE = 32.0, 1 / 32  # a limit and the noise it brings, both in deviations
-FAR, FARTHEST = 0.5, 1.5  # a step, in deviations of an influence: without noise, at most
-DOUBT = 3.0  # deviations of its noise that a step may have on top
 
 
 @dataclass(frozen=True)
@@ -120,28 +116,6 @@ def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: 
         sd * (SURE * np.sqrt(np.arange(1, len(above) + 1)) + LAPLACE * laplace),
     )
     return bool(np.any(above > least))
-
-
-def overrun(beyond: float, sd: float, persons: int, wide: float, numbers: int) -> bool:
-    """The same by the noisy count of people above the limit of `wide` deviations; numbers: how
-    many an influence has (of one alone many are near the deviation)."""
-    if wide < WIDE:
-        return False
-    return beyond - 2 * sd > persons * PART / wide**2 or (
-        numbers > 1 and beyond - sd > persons * FIFTH
-    )
-
-
-def too_wide(wide: float, noise: float) -> bool:
-    """The same by the limit of `wide` deviations. With next to no noise a limit is long where tails
-    are: what it brings to a step, `noise` deviations, is then little all the same."""
-    return wide > LONGEST and noise > SHARE
-
-
-def strayed(step: Floats, noise: Floats) -> bool:
-    """The same by a step from the start to the solution, in deviations of an influence: of all
-    people it is within a few over the root of their number. noise: of the step and its start."""
-    return bool(np.any(np.abs(step) > np.minimum(FARTHEST, FAR + DOUBT * noise)))
 
 
 class ShorteningPlan(ColumnPlan):

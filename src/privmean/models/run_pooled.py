@@ -38,10 +38,7 @@ from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.row_clipping import (
     Radius,
     misread,
-    overrun,
     radius_of_least_width,
-    strayed,
-    too_wide,
     usual_size,
 )
 from privmean.release.outcome import Outcome
@@ -254,6 +251,8 @@ class PooledRun:
         regressors = times(influence / units_of[:, None], fitted.rows[:p])
         values = influence_rows(moments, residual, regressors)
         radius, usual, strange = self._look(values)
+        if strange:
+            return self._nothing(NOT_IDENTIFIED, UNSEEN)
         units_of, values = units_of * usual, [item / usual for item in values]
         whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
         k = len(kept)
@@ -263,15 +262,7 @@ class PooledRun:
         beyond, beyond_sd = plan.too_long(self.curator, cut)
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
-        unit = plan.parts.longest(k)
-        wide = limit * usual / unit
-        strange |= overrun(beyond, beyond_sd, n, wide, k)
         size = 1 + float((fitted.start**2).sum())
-        noise = rows.scale * limit / n * (math.sqrt(2) if plan.parts.laplace else 1.0)
-        began = fitted.off * np.sqrt(size * (influence**2).sum(axis=1)) / units_of
-        far = strayed(step * usual, np.hypot(noise, began) * usual)
-        if strange or far or too_wide(wide, noise * usual):
-            return self._nothing(NOT_IDENTIFIED, UNSEEN)
         short = limit * rows.short / rows.steps
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
