@@ -194,9 +194,9 @@ class RegressionRelease(Release):
         if self.effect != "per_person":
             result["effect"] = self.effect
             result["covariance"] = [[plain(x) for x in row] for row in self.covariance()]
+        told = fields(Coefficient)[: None if self.effect != "per_person" else -2]
         result["coefficients"] = [
-            {item.name: plain(getattr(line, item.name)) for item in fields(line)}
-            for line in self.table()
+            {item.name: plain(getattr(line, item.name)) for item in told} for line in self.table()
         ]
         return result
 

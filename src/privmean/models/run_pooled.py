@@ -263,7 +263,7 @@ class PooledRun:
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
         size = 1 + float((fitted.start**2).sum())
-        short = limit * rows.short / rows.steps
+        short = limit * rows.edge / rows.steps
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
             second[i, j] = second[j, i] = value * short**2 / n

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.event_numbers import LARGEST_LOSS, refused
@@ -37,6 +38,12 @@ class RowsAndProducts(Gaussian, kind="discrete Gaussian on rows and their produc
         super().__post_init__()
         if self.short is not None and self.short > self.radius:
             raise refused("short", self.short, "must be a radius of at most that of the rows")
+
+    def to_dict(self) -> dict[str, Any]:
+        found = super().to_dict()
+        if self.short is None:
+            del found["short"]
+        return found
 
     @property
     def mu(self) -> float:
