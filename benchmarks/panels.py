@@ -106,9 +106,9 @@ def reference(people: PanelTable, design: Design, how: Weighting) -> tuple[np.nd
     """Coefficients without privacy, and their cluster-robust standard errors."""
     units = {name: (0.0, 1.0) for name in design.numeric}
     for name in design.numeric:  # near enough to standardized to be solved in doubles
-        own = people.of(name, float(np.nanmedian(people.sizes(name))) + 1e-9)
-        centre = float(np.nanmedian(own.mean)) if design.centred else 0.0
-        units[name] = centre, float(np.sqrt(np.nanmean(own.about(centre) ** 2))) + 1e-12
+        centre = float(np.nanmedian(people.means(name))) if design.centred else 0.0
+        away = people.distances(name, centre)
+        units[name] = centre, float(np.sqrt(np.nanmean(away**2))) + 1e-12
     moments = person_moments(people.again(units), design, how)
     q = len(design.terms) + 1
     whole = np.stack([[entry(moments, i, j) for j in range(q)] for i in range(q)]).transpose(

@@ -57,9 +57,9 @@ def told_units(people, design) -> dict[str, tuple[float, float]]:
     """Median and spread of every variable, without privacy."""
     units = {}
     for name in design.numeric:
-        own = people.of(name, float(np.nanmedian(people.sizes(name))) + 1e-9)
-        centre = float(np.nanmedian(own.mean))
-        units[name] = centre, float(np.sqrt(np.nanmean(own.about(centre) ** 2))) + 1e-12
+        centre = float(np.nanmedian(people.means(name)))
+        away = people.distances(name, centre)
+        units[name] = centre, float(np.sqrt(np.nanmean(away**2))) + 1e-12
     return units
 
 

@@ -227,7 +227,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"rows\.(std_error|n)", NOISY),
     (r"groups\.(n_std_error|n_interval)", NOISY),
     (r"covariance", ONCE),
-    (r"coefficients\.(noise_sd|p_value)", ONCE),
+    (r"coefficients\.(noise_sd|p_value|clipping_bias)", ONCE),
     (r"p_value", ONCE),
     (r"curve\.at", SHOWN),
     (r"distribution\..*", ONCE),

@@ -81,14 +81,16 @@ ttl_exp      0.0312   0.0016    0.0213    0.0412  a
 tenure       0.0225   0.0022    0.0092    0.0359  a
 
 a  outliers_clipped: Some values were clipped; the interval allows for them.
-   Give bounds if a few large values matter.
+   Give bounds if a few large values matter. The interval assumes that clipping
+   affects all coefficients alike. If the line may run through a curve, add a
+   squared term or use clipping_bias='single'.
 
 Privacy: epsilon = 3, delta = 1e-06 (approximate DP), person level, replace-one.
   A guess about one person that is right 50% of the time without this release is
   right at most 95% of the time with it.
 Assumes: people are independent; clipped score contributions exceed their bound
-  by at most 50% on average; no undetected outliers (fewer than about 32 people
-  could go undetected).
+  by at most 50% on average; clipping affects all coefficients alike; no
+  undetected outliers (fewer than about 16 people could go undetected).
 Method: one-step GEE. Full record: release.details()
 """
 
@@ -164,7 +166,8 @@ def release(name):
     if name == "pair":
         return seeded(pm.compare, "ln_wage", by="union", pair=("1", "0"), epsilon=1)
     if name == "regression":
-        return seeded(pm.regress, "ln_wage ~ collgrad + ttl_exp + tenure", epsilon=3, delta=1e-6)
+        formula, noise = "ln_wage ~ collgrad + ttl_exp + tenure", SimulatedNoise(1)
+        return pm.regress(table(), formula, epsilon=3, delta=1e-6, noise=noise)
     if name == "within":
         return seeded(pm.regress, "ln_wage ~ ttl_exp + tenure", effect="within", epsilon=2)
     if name == "per person":

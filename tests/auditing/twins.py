@@ -224,7 +224,7 @@ class Breaking:
         people = self.people
         if isinstance(people, PanelTable):
             (name, _), *_ = people.own
-            people.of(name, float(np.sum(people.sizes(name) > 3.0)))
+            people.distances(name, float(np.sum(people.means(name) > 3.0)))
         else:
             above = float(people.count_outside(0, -3.0, 3.0)[1])
             people.count_outside(0, -above, above)

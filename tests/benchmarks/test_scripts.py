@@ -46,6 +46,7 @@ SMALL = {
     "many_columns": "--runs 2",
     "peers": "--publish",
     "records_coverage": "--runs 2 --sizes 1500 --epsilons 1",
+    "regression_intervals": "--runs 2 --panels normal",
     "reproduce": "none",
     "spark": "--quick --records 10000 --persons 100 --repeats 1",
     "stream_radius": "--runs 2",

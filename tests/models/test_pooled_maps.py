@@ -82,16 +82,16 @@ NAMES = ("Intercept", "x", "k[2]", "z:w")
 LOST = ["suppressed", "not_identified", "failed"]
 
 
-def coefficients(statuses, law="gaussian", step=0.3, limit=4.0):
+def coefficients(statuses, law="gaussian", step=0.3, limit=4.0, beyond=0.0, single=False):
     """As a run makes them: what was released is kept, whatever the last answers say of it."""
     kept = tuple(t for t, status in enumerate(statuses) if status == "ok")
     k = len(kept)
     return Coefficients.of(
         NAMES, statuses, law, kept=kept, start=np.arange(1.0, k + 1), units=np.full(k, 0.1),
-        step=np.full(k, step), second=np.eye(k), second_sd=0.01,
-        scale=0.05, limit=limit, cut=0.0, beyond=0.0, beyond_sd=0.001, persons=1000,
+        step=np.full(k, step), second=np.eye(k),
+        scale=0.05, limit=limit, squares=0.0, beyond=beyond, beyond_sd=0.001, persons=1000,
         leak=np.zeros(k), inverse=np.eye(k), backward=np.eye(k), off=0.01, size=2.0,
-        design_effect=1.0, excess=1.0,
+        design_effect=1.0, excess=1.0, single=single,
     )  # fmt: skip
 
 
@@ -119,15 +119,26 @@ def held(made, lost):
     assert np.array_equal(np.isnan(made.covariance), ~np.outer(*[~np.isin(range(4), lost)] * 2))
 
 
-@pytest.mark.parametrize(
-    ("step", "limit", "tail"),
-    [(0.24, 1.0, "ok"), (0.26, 1.0, "outliers_clipped"), (-0.26, 1.0, "outliers_clipped"),
-     (0.3, 4.0, "ok"), (0.43, 4.0, "outliers_clipped")],
-)  # fmt: skip
-def test_a_long_step_is_a_tail_that_was_shortened(step, limit, tail):
-    """Beyond two deviations of its noise, .1 here: .15 of a deviation, and .08 of the limit."""
-    made = coefficients(("ok",) * 4, step=step, limit=limit)
-    assert made.status == tail
+@pytest.mark.parametrize(("law", "parts"), [("gaussian", 2.0), ("laplace", 4.0)])
+def test_a_coefficient_bears_its_share_of_what_is_clipped(law, parts):
+    """Of four: a quarter of a sum of absolute values, half of a root of squares; all if said."""
+    every = ("ok",) * 4
+    one, some = (coefficients(every, law, beyond=x) for x in (0.0, 0.05))
+    alone = coefficients(every, law, beyond=0.05, single=True)
+    assert (one.status, some.status) == ("ok", "outliers_clipped")
+    assert some.share == pytest.approx(alone.share / parts)
+    assert "alike" in some.interval(0.95).assumption
+    assert "alike" not in alone.interval(0.95).assumption
+    for made in (some, alone):
+        (sampling, bias), noise = made.parts(1, 0.95), made.column(1).errors()[0]
+        low, high = made.column(1).interval(0.95).lower[0], made.column(1).interval(0.95).upper[0]
+        assert sampling == pytest.approx(0.1 / math.sqrt(1000))
+        assert math.hypot(sampling, noise) == pytest.approx(made.column(1).errors()[1])
+        assert bias > made.share[1] * 0.05 + made.moved[1] > 0
+        short = made.column(1).interval(0.95, "clipped")
+        assert high - low > short.upper[0] - short.lower[0]
+        _, _, under, over = made.combined(np.ones(4), 0.95)
+        assert over - under > 8 * made.share[1] * 0.05
 
 
 @pytest.mark.parametrize("status", LOST)

@@ -11,8 +11,6 @@ import privmean as pm
 from models.zero_noise import Silence
 from panels import Bank, curved, reference, trial
 from privmean.data.public_shape import PublicShape
-from privmean.models import row_clipping as radius
-from privmean.models import run_pooled as pooled_run
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
 from privmean.models.pooled_intervals import Coefficients
@@ -54,26 +52,31 @@ CURVED = [
 
 
 @pytest.mark.parametrize(("regressor", "response", "persons", "budget"), CURVED)
-def test_a_line_through_a_curve_covers_or_is_not_ok(regressor, response, persons, budget):
-    bank = curved(40_000, np.random.default_rng(1), regressor, response)
-    truth, plan, runs = truth_of(bank, LINE), plan_of(LINE, budget, persons), 25
-    covered = printed = wrong = 0
-    for seed in range(runs):
-        people = people_of(bank, LINE, persons, seed)
-        release = plan.release(people, SimulatedNoise(seed))
-        low, high = release.conf_int().T
-        if release.status not in PRINTED:
-            continue
-        printed += 1
-        holds = bool(np.all((low <= truth) & (truth <= high)))
-        wrong += release.status == "ok" and not holds
-        covered += holds
-    if response == "exp" or (regressor, response) == (".8", "square"):
-        # the tail is beyond what any allowance covers: a miss is hardly ever called "ok"
+def test_a_line_through_a_curve_is_said(regressor, response, persons, budget):
+    """One coefficient bears nearly all that is clipped: a miss is hardly ever called ok, and the
+    release says what its intervals assume and what to do. Allowing for all covers more often."""
+    bank, runs = curved(40_000, np.random.default_rng(1), regressor, response), 12
+    truth, covered = truth_of(bank, LINE), {}
+    for single in (False, True):
+        plan = Pooled(LINE.design, HOW, single=single).plan(
+            budget, PublicShape(LINE.names, persons, None)
+        )
+        holds, wrong = [], 0
+        for seed in range(runs):
+            people = people_of(bank, LINE, persons, seed)
+            release = plan.release(people, SimulatedNoise(seed))
+            if release.status not in PRINTED:
+                continue
+            low, high = release.conf_int().T
+            holds.append(bool(np.all((low <= truth) & (truth <= high))))
+            wrong += release.status == "ok" and not holds[-1]
+            clipped = release.status == "outliers_clipped"
+            assert ("clipping_bias='single'" in release.advice) == (clipped and not single)
+        covered[single] = sum(holds)
         assert_rate_at_most(wrong, runs, 0.05)
-    else:
-        assert_rate_at_least(covered, printed, 0.93)
-        assert printed > runs / 3
+        if regressor == "normal":
+            assert_rate_at_least(covered[single], len(holds), 0.93)
+    assert covered[True] >= covered[False]
 
 
 @pytest.mark.parametrize("regressor", [".8", "1.2"])
@@ -85,9 +88,10 @@ def test_without_noise_the_bias_is_within_what_is_allowed_for(regressor, money):
         people = people_of(bank, LINE, 20_000, seed)
         beta, error = reference(people, LINE.design, HOW)
         release = plan_of(LINE, Budget(**money), 20_000).release(people, Silence(0))
-        assert release.status != "ok" or np.all(
-            np.abs(release.estimate - beta) <= 0.3 * error + release.intervals.shift
-        )
+        if release.status == "ok":
+            made = release.intervals
+            allowed = 0.3 * error + made.share * made.beyond + made.moved
+            assert np.all(np.abs(release.estimate - beta) <= allowed)
 
 
 @pytest.mark.parametrize("part", [0.3, 0.55])
@@ -172,8 +176,8 @@ def rarely(rng):
 
 @pytest.mark.parametrize(("persons", "epsilon"), [(4700, 1.0), (20_000, 3.0)])
 def test_a_regressor_that_is_mostly_zero_is_covered_or_not_shown(persons, epsilon):
-    """Too few persons have a size for its choice to be right at the smaller budget: units that are
-    not those of the influences are noticed, so that no number is far from its interval's truth."""
+    """Units that are not those of the influences are noticed, so that no number is far from its
+    interval's truth."""
     bank, asked = rarely(np.random.default_rng(7)), PanelSums("y ~ arm + z", False)
     truth, plan, runs = truth_of(bank, asked), plan_of(asked, Budget(epsilon=epsilon), persons), 20
     printed, covered, wild = 0, 0, 0
@@ -187,26 +191,23 @@ def test_a_regressor_that_is_mostly_zero_is_covered_or_not_shown(persons, epsilo
             covered += bool(np.all((low <= truth) & (truth <= high)))
     assert_rate_at_least(covered, printed, 0.93)
     assert wild <= 1
-    assert (printed > runs / 2) == (persons == 20_000)
+    assert printed > runs / 3
 
 
-def test_a_rare_level_whose_size_nobody_can_see_is_not_shown_in_a_unit_that_is_noise():
-    """5 % of 4,700 persons: about two noise scales of the choice of its size, which is elsewhere in
-    most releases. The twin is without the count of the persons in the window chosen."""
+@pytest.mark.parametrize(("part", "shown"), [(0.01, False), (0.02, None), (0.06, True)])
+def test_a_rare_level_is_shown_or_not_but_never_in_a_unit_that_is_noise(part, shown):
     rng = np.random.default_rng(1)
-    level = rng.random(4700) < 0.05
+    level = rng.random(4700) < part
     y = 1 + 0.5 * level + rng.normal(0, 1, 4700)
     table = pm.Table({"p": np.arange(4700), "x": level.astype(float), "y": y}, person="p")
-    for deviations, least, most in ((pooled_run.CLEAR, 0, 0), (-math.inf, 3, 12)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pooled_run, "CLEAR", deviations)
-            found = [
-                pm.regress(table, "y ~ x", epsilon=1.0, noise=SimulatedNoise(seed)).rows()[-1]
-                for seed in range(12)
-            ]
-        assert {row.term for row in found} == {"x"}
-        wild = sum(abs(row.estimate) > 10 for row in found)
-        assert least <= wild <= most
+    found = [
+        pm.regress(table, "y ~ x", epsilon=1.0, noise=SimulatedNoise(seed)).rows()[-1]
+        for seed in range(12)
+    ]
+    assert {row.term for row in found} == {"x"}
+    assert not any(abs(row.estimate) > 10 for row in found)
+    number = sum(math.isfinite(row.estimate) for row in found)
+    assert shown is None or number == (len(found) if shown else 0)
 
 
 @pytest.mark.parametrize("records", [20, 60])
@@ -230,21 +231,14 @@ def test_persons_of_many_records_are_shown(records, effect):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_skewed_regressor_of_a_large_budget_is_shown(seed, monkeypatch):
-    """Its limit is above 32 deviations: refused where its noise is not asked, and shown."""
+def test_a_skewed_regressor_of_a_large_budget_is_shown(seed):
     rng = np.random.default_rng([seed, 20_000])
     x = rng.lognormal(0, 1, 20_000)
     columns = {"p": np.arange(20_000), "x": x, "y": x + rng.normal(size=20_000)}
-
-    def asked():
-        table = pm.Table(columns, person="p")
-        return pm.regress(table, "y ~ x", epsilon=100, noise=SimulatedNoise(seed))
-
-    rows = asked().rows()
-    assert {row.status for row in rows} <= {"ok", "outliers_clipped", "modified_target"}
+    table = pm.Table(columns, person="p")
+    rows = pm.regress(table, "y ~ x", epsilon=100, noise=SimulatedNoise(seed)).rows()
+    assert {row.status for row in rows} <= {"ok", "outliers_clipped"}
     assert all(row.lower <= truth <= row.upper for row, truth in zip(rows, (0, 1), strict=True))
-    monkeypatch.setattr(radius, "SHARE", 0.0)
-    assert {row.status for row in asked().rows()} == {"not_identified"}
 
 
 def test_a_slope_within_persons_is_shown_beside_levels_of_their_own():
@@ -262,12 +256,11 @@ def test_a_slope_within_persons_is_shown_beside_levels_of_their_own():
 
 
 def test_terms_beside_one_that_is_not_seen_are_of_the_equation_without_it():
-    """In a unit that is noise, x takes part of the intercept with it in one release of six."""
     rng = np.random.default_rng(1)
-    level = rng.random(4700) < 0.05
+    level = rng.random(4700) < 0.01
     y = 1 + 0.5 * level + rng.normal(0, 1, 4700)
     table = pm.Table({"p": np.arange(4700), "x": level.astype(float), "y": y}, person="p")
-    for seed in (1, 4, 10, 16, 29):
+    for seed in range(4):
         release = pm.regress(table, "y ~ x", epsilon=1.0, noise=SimulatedNoise(seed))
         one, lost = release.rows()
         assert (one.status, lost.status) == ("modified_target", "not_identified")
@@ -277,7 +270,7 @@ def test_terms_beside_one_that_is_not_seen_are_of_the_equation_without_it():
         noise = SimulatedNoise(seed)
         alone = pm.regress(table, "y ~ x", only=["Intercept"], epsilon=1.0, noise=noise)
         assert alone.status == alone.rows()[0].status == one.status
-        assert "other than zero in x." in alone.advice
+        assert "the same value of x." in alone.advice
         assert "the equation without x" in " ".join(release.details().split())
 
 

@@ -233,6 +233,7 @@ def regress(
     weights: Literal["people"] | int = "people",
     scales: Mapping[str, tuple[float, float]] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
+    clipping_bias: Literal["shared", "single"] = "shared",
     fixed_effects: bool = False,
     working: Literal["independence"] | Working = "independence",
     time: str | None = None,
@@ -265,6 +266,8 @@ def regress(
         Public center and scale of variables, such as {"age": (30, 8)}.
     bounds : dict, optional
         Public bounds of variables, such as {"age": (14, 50)}.
+    clipping_bias : {"shared", "single"}, default "shared"
+        Allow for clipped score contributions per coefficient: an equal share, or all.
     fixed_effects : bool, default False
         For "per_person": use deviations from person means.
     working : {"independence"}, Exchangeable or AR1, default "independence"
@@ -311,6 +314,7 @@ def regress(
         assume=one_of(assume, {"concentration": concentration}), method=method,
         clustering=clustering,
         effect=effect, only=fitted, contrasts=contrasts, weights=weights, bounds=bounds,
+        clipping_bias=clipping_bias,
     )  # fmt: skip
     return run_question(source_of(source, person, {}), question, said)
 

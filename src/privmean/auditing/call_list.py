@@ -89,6 +89,7 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
             "only": {"formula": "y ~ x + z", "only": ("x",)},
             "contrasts": {"formula": "y ~ x + z", "contrasts": {"x - z": {"x": 1, "z": -1}}},
             "weights": {"weights": 2}, "bounds": {"bounds": {"x": (0.0, 6.0), "y": (0.0, 8.0)}},
+            "clipping_bias": {"clipping_bias": "single"},
         },
     ),
     "curve": (

@@ -13,6 +13,7 @@ from privmean.output import decimals
 INDEPENDENT = "people are independent"
 GROUP_SHARE = "no group has more than twice the overall share of outliers"
 NEAR_NORMAL = "values are close to normal"
+SHARED = "clipping affects all coefficients alike"
 ALIKE = "other columns alike, each with its own clipping bounds"
 
 

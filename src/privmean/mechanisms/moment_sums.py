@@ -1,9 +1,9 @@
 """Sums of positive semidefinite matrices, and of rows with the matrix of their products.
 
 For PSD matrices tr(Z Z') >= 0, so that one person replaced moves a sum by sqrt(2) radii and not by
-two. For rows z in a ball of radius rho, Gaussian noise of deviation s on z and of sqrt(2) rho s on
-z z' (Frobenius) costs no more together than on z alone. docs/proofs/pooled-regression.md,
-sections 3 and 4.
+two. For rows z in a ball, and products p p' of the rows cut at a shorter rho, Gaussian noise of
+deviation s on z and of sqrt(2) rho s on p p' (Frobenius) costs no more together than on z alone.
+docs/proofs/pooled-regression.md, sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+
+from privmean.data.person_table import Floats, Integers
 from privmean.mechanisms.gaussian_sums import GaussianSums
 from privmean.mechanisms.laplace_sums import JointLaplace
 from privmean.noise.noise_source import Noise
@@ -23,7 +26,25 @@ from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.privacy.rows_and_products import RowsAndProducts
 
 ROOM = 1 + 1e-12  # deviations are a hair more than needed, so that rounding never exceeds the loss
-ROWS = Fraction(9, 10)  # of epsilon for the rows, under Laplace noise; the rest for their products
+# deviations of rows and products that are cut by truncation: covers its whole steps
+ROOM_CUT = 1 + 1e-9
+# of epsilon for the rows, under Laplace noise; the rest for products, of cut rows or of whole ones
+ROWS, ROWS_WHOLE = Fraction(85, 100), Fraction(9, 10)
+CHUNK = 1 << 20
+
+
+def exact_sum(values: Integers) -> int:
+    """The sum of whole numbers below 2^42, of any number of people."""
+    return sum(int(values[k : k + CHUNK].sum()) for k in range(0, len(values), CHUNK))
+
+
+def is_longer(
+    rows: Integers, steps: int, *, l1: bool
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether rows of whole numbers, one a column, are longer than so many steps, exactly."""
+    if l1:
+        return np.asarray(np.abs(rows).sum(axis=0) > steps)
+    return np.asarray((rows * rows).sum(axis=0) > steps**2)
 
 
 @dataclass(frozen=True)
@@ -109,27 +130,68 @@ class MatrixSums(MomentSums):
 
 @dataclass(frozen=True)
 class RowProducts(MomentSums):
-    """Sums of rows z of `order` whole numbers and of the upper triangle of z z'. steps: the largest
-    l2 norm of a row for Gaussian noise (mu), l1 for Laplace noise (epsilon).
+    """Sums of rows z of `order` whole numbers, and of the upper triangle of p p' for the rows p
+    that are z cut at the norm `short` (the whole rows, if None). steps: the largest l2 norm of a
+    row for Gaussian noise (mu), l1 for Laplace noise (epsilon).
 
-    Guarantees: mu-GDP or epsilon-DP for one person, for any rows that keep the norm.
+    Guarantees: mu-GDP or epsilon-DP for one person, for any rows: `answers` cuts them, and counts
+    a row that is too long as zero.
     """
+
+    short: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.edge <= self.steps:
+            raise ValueError("products of rows that are longer than the rows")
+
+    @property
+    def edge(self) -> int:
+        """The largest norm of a row in products."""
+        return self.steps if self.short is None else self.short
 
     @cached_property
     def mechanism(self) -> GaussianSums | JointLaplace:
         places = self.places
         if self.mu is not None:
-            # replaced: the products are free; added or removed: 1 + 1/2 of the square of the rows
-            factor = 2.0 if self.relation == REPLACE_ONE else math.sqrt(1.5)
-            first = factor * self.steps / self.mu * ROOM
-            second = math.sqrt(2) * self.steps * first * ROOM
+            # replaced: the products are free; added or removed: 1 + rho^2/2 of the square of the
+            # rows
+            ratio = self.edge / self.steps
+            factor = 2.0 if self.relation == REPLACE_ONE else math.sqrt(1 + ratio**2 / 2)
+            first = factor * self.steps / self.mu * (ROOM if self.short is None else ROOM_CUT)
+            second = math.sqrt(2) * self.edge * first * ROOM
             off = second / math.sqrt(2) * ROOM
             sds = (first,) * self.order + tuple(second if i == j else off for i, j in places)
             return GaussianSums(self.name, sds, self.mu, relation=self.relation)
         assert self.epsilon is not None
-        units = (self.steps,) * self.order + (self.steps**2,) * len(places)
-        shares = (self.multiple / ROWS,) * self.order + (self.multiple / (1 - ROWS),) * len(places)
+        units = (self.steps,) * self.order + (self.edge**2,) * len(places)
+        rows = ROWS_WHOLE if self.short is None else ROWS
+        shares = (self.multiple / rows,) * self.order + (self.multiple / (1 - rows),) * len(places)
         return JointLaplace(units, shares, self.epsilon, self.relation, self.name)
+
+    def answers(self, rows: Sequence[Integers]) -> list[int]:
+        """The exact sums over people of rows and of products of the rows cut at `short`."""
+        l1 = self.mu is None
+        z: Integers = np.asarray(rows)
+        z = np.where(is_longer(z, self.steps, l1=l1), 0, z)
+        p = self.cut(z)
+        p = np.where(is_longer(p, self.edge, l1=l1), 0, p)
+        return [
+            *(exact_sum(row) for row in z),
+            *(exact_sum(p[i] * p[j]) for i, j in self.places),
+        ]
+
+    def cut(self, rows: Integers) -> Integers:
+        """The rows cut at `short` and truncated towards 0, so that opposite rows stay opposite:
+        each from the whole numbers of its own row."""
+        absolute: Floats = np.abs(rows).astype(np.float64)
+        if self.mu is None:
+            size = absolute.sum(axis=0)
+        else:
+            size = np.sqrt((absolute * absolute).sum(axis=0))
+        whole = ~is_longer(rows, self.edge, l1=self.mu is None)
+        factor = self.edge * (1 - 2.0**-40) / np.maximum(size, 1.0)
+        found: Integers = np.where(whole, rows, np.trunc(rows * factor).astype(np.int64))
+        return found
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
@@ -143,7 +205,7 @@ class RowProducts(MomentSums):
         return (
             RowsAndProducts(
                 line.name, line.sensitivity, line.scale, line.answers, self.steps, first, second,
-                off, neighbors=line.neighbors,
+                off, self.short, neighbors=line.neighbors,
             ),
         )  # fmt: skip
 
@@ -156,12 +218,12 @@ class RowProducts(MomentSums):
 
     @property
     def products_sd(self) -> float:
-        """Deviation of the noise on the diagonal of the products, over `steps` squared."""
+        """Deviation of the noise on the diagonal of the products, over `short` squared."""
         if isinstance(self.mechanism, GaussianSums):
-            return self.mechanism.sds[self.order] / self.steps**2
+            return self.mechanism.sds[self.order] / self.edge**2
         return math.sqrt(2) * float(self.mechanism.multiples[-1] / self.mechanism.epsilon)
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
-        """The noisy sums: rows over `steps`, products over `steps` squared."""
-        units = [self.steps] * self.order + [self.steps**2] * (len(exact) - self.order)
+        """The noisy sums: rows over `steps`, products over `short` squared."""
+        units = [self.steps] * self.order + [self.edge**2] * (len(exact) - self.order)
         return self.over(units, exact, noise)

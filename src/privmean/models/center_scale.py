@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.noisy_argmax import Bins, Choice
-from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.models.rank_scores import LEAST, MOST, OF, median_scores, quantile_scores
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -30,11 +28,8 @@ from privmean.privacy.privacy_events import PrivacyEvent
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)
 HALF = 1, 1, 2  # the cell that holds the median: seen with half as many people
-UPPER = 2, 2, 3  # a quantile that does not lie at a column of two values whose median is either
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
 PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
-WINDOW = 6  # half octaves in which a size is looked for
-STEEP = Fraction(1, 2)  # noise scales that a half octave costs above those that are likely
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
 GENTLE = Fraction(1, 64)  # the same, where sizes below the true one are seen no better than above
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
@@ -57,31 +52,6 @@ def octaves_of(cells: Integers) -> Integers:
     inside = np.zeros(HIGHEST - LOWEST + 1, dtype=np.int64)
     np.add.at(inside, np.maximum(np.arange(LOG_BINS) + LOG_LOW + 1 - LOWEST, 0), both)
     return inside
-
-
-def window_scores(inside: Integers) -> Integers:
-    """People in each window of WINDOW half octaves, by its last one. Who lies below or beyond the
-    public range (first and last place) is in a window of that place alone. One person moves no
-    score by more than one."""
-    upto = np.concatenate([[0], np.cumsum(inside)])
-    last = np.arange(1, len(inside) - 1)
-    scores = inside.copy()
-    scores[1:-1] = upto[last + 1] - upto[np.maximum(last + 1 - WINDOW, 1)]
-    return scores
-
-
-@lru_cache(maxsize=16)  # public, and the same for every column
-def roundness(points: int) -> Integers:
-    """How often the distance of a point of the grid from the middle one can be halved; of the
-    middle one, as often as that of the ends and once more. 2 to this power is a measure: the points
-    that are so round have together the same weight at every power."""
-    from_middle = np.abs(np.arange(points, dtype=np.int64) - points // 2)
-    from_middle[points // 2] = points // 2 * 2
-    halved = np.zeros(points, dtype=np.int64)
-    for power in range(1, points.bit_length()):
-        halved += from_middle % 2**power == 0
-    halved.setflags(write=False)
-    return halved
 
 
 @dataclass(frozen=True)
@@ -118,45 +88,18 @@ class ScaleChoice(PricedChoice):
         """Score that a half octave up costs: public, so that empty cells above do not add up."""
         return float(self.choice.scale * self.cost)
 
-    def ask(
-        self, curator: Curator, cells: Integers, first: int = 0, likely: int | None = None
-    ) -> int:
-        """The place of a half octave, not before the first, from `People.log_counts`. likely: a
-        public last one; then places above cost more, and the others nothing."""
-        return first + curator.ask(self.choice, self.scores(cells, first, likely))
+    def ask(self, curator: Curator, cells: Integers, first: int = 0) -> int:
+        """The place of a half octave, not before the first, from `People.log_counts`."""
+        return first + curator.ask(self.choice, self.scores(cells, first))
 
-    def scores(self, cells: Integers, first: int = 0, likely: int | None = None) -> Integers:
+    def scores(self, cells: Integers, first: int = 0) -> Integers:
         """As `ask` says, from the first place on."""
-        if likely is None:
-            return size_scores(cells, self.slope, first, self.parts)
-        scores = size_scores(cells, 0.0, first, self.parts)
-        above = np.maximum(np.arange(len(scores)) + first - likely, 0)
-        return scores - np.floor(float(self.choice.scale * STEEP) * above).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class WindowChoice(PricedChoice):
-    """The choice of WINDOW half octaves that hold many: a size where one that is up to so much too
-    large does no harm. It is seen where most people are at zero, in no half octave."""
-
-    @property
-    def choice(self) -> Choice | Exponential:
-        moved = moved_counts(self.relation)
-        law = Exponential if self.bounded else Choice
-        return law(self.name, self.epsilon, self.relation, moved, "every score, by one at most")
-
-    def ask(self, curator: Curator, cells: Integers) -> int:
-        """The place of the last of them, from `People.log_counts`."""
-        return curator.ask(self.choice, window_scores(octaves_of(cells)))
+        return size_scores(cells, self.slope, first, self.parts)
 
 
 @dataclass(frozen=True)
 class MedianChoice(PricedChoice):
-    """The choice of a point next to the median. rounded: round points of the grid are preferred by
-    a public measure, 0 most (`roundness`): of all points that are about as good, and of those next
-    to a point mass at 0, one that does not depend on how fine the grid is."""
-
-    rounded: bool = False
+    """The choice of a point next to the median."""
 
     @property
     def choice(self) -> Choice | Exponential:
@@ -169,16 +112,7 @@ class MedianChoice(PricedChoice):
         that it is on. people: those of the curator, or the same people with other rows."""
         bins = grid_around(*limits)
         counts = bins.all_counts(people.uniform_counts(column, bins.half, bins.origin))
-        return bins.center(curator.ask(self.choice, self.scores(counts))), bins.half
-
-    def scores(self, counts: Integers) -> Integers:
-        """From the people in all bins of the grid."""
-        if not self.rounded:
-            return median_scores(counts)
-        doubled = float(self.choice.scale) * math.log(2)  # what doubles the weight of a point
-        added = np.floor(doubled * roundness(len(counts))).astype(np.int64)
-        scores: Integers = median_scores(counts) + added
-        return scores
+        return bins.center(curator.ask(self.choice, median_scores(counts))), bins.half
 
 
 @dataclass(frozen=True)
@@ -201,7 +135,7 @@ class CenterScale:
 class CenterScaleChoices:
     """The three choices of one column, in the order in which they are made."""
 
-    size: ScaleChoice | WindowChoice
+    size: ScaleChoice
     middle: MedianChoice
     spread: ScaleChoice
 
@@ -249,12 +183,6 @@ def spread_cells(half: float) -> int:
     """The first place whose people are more than two steps of its grid away from a median: nearer
     ones count nowhere in the spread, which a point mass is not."""
     return place_above(4 * half) + 1
-
-
-def apart_at(half: float, center: float, place: int) -> int:
-    """The same of values whose size is in the window that ends at this place: about 0 they spread
-    as far as they are large, so that lower half octaves are no candidates."""
-    return max(spread_cells(half), 0 if center else place - WINDOW)
 
 
 def edge(index: int) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 
 from privmean.data.person_products import Products
 from privmean.data.person_table import Floats, Integers
+from privmean.mechanisms import moment_sums
 from privmean.models.fit_person import Flags
 from privmean.models.polynomial_design import Design
 
@@ -25,7 +26,7 @@ ROW_STEPS = 1 << BITS
 SHORTER = 1 - 2.0**-18
 TRIES = 12
 LEAST_PIVOT = 2.0**-40  # of the trace: what is below is rounding
-CHUNK = 1 << 20
+exact_sum = moment_sums.exact_sum
 Symmetric = dict[tuple[int, int], Floats]  # entries (i, j) with i <= j, one number a person
 
 
@@ -241,11 +242,6 @@ def lattice_rows(rows: list[Floats], radius: float, norm: Norm) -> list[Integers
             break
         unit = np.where(over, 0.0 if attempt == TRIES - 2 else unit * SHORTER, unit)
     return whole
-
-
-def exact_sum(values: Integers) -> int:
-    """The sum of whole numbers below 2^42, of any number of people."""
-    return sum(int(values[k : k + CHUNK].sum()) for k in range(0, len(values), CHUNK))
 
 
 def triangle(q: int) -> list[tuple[int, int]]:

@@ -22,11 +22,13 @@ from privmean.inference.status import (
     OUTLIERS_CLIPPED,
     OUTLIERS_UNCHECKED,
 )
-from privmean.models.pooled_intervals import HEAVIER, SEEN, THICKEST, Coefficients
+from privmean.models.pooled_intervals import SEEN, Coefficients
 
 VARIANCE, CLIPPED = "variance", "clipped"
 FEWEST = 8.0  # deviations of its noise that the number of people must reach
 ABOVE = 3.0  # and the variance
+HEAVIER = 2.25  # times the excess for people seen beyond what noise explains
+THICKEST = 15.0  # people beyond the limit over the noise of a sum: the limit was misled
 # Where the assumption on the tail decides and no released number speaks for it
 UNSEEN_PART = 0.15  # of the variance: what people whom the count misses may add
 HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
@@ -100,10 +102,11 @@ class MomentVarianceIntervals:
         elif excess * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
             tail = OUTLIERS_UNCHECKED
         seen = cut / powers.limit**2 / 2
+        more = 0.0 if tail == MODIFIED_TARGET else max(excess * counted - seen, 0.0)
         made = Coefficients(
             ("1", "u", "u^2"), (OK,) * 3, "gaussian" if powers.gaussian else "laplace", (0, 1, 2),
             np.array(powers.sums[:3]), sampling, np.zeros((3, 3)), np.array(powers.scales[:3]),
-            np.array([0.0, 0.0, max(seen, excess * counted)]), np.array([0.0, 0.0, seen]),
+            np.array([0.0, 0.0, 1.0]), np.array([0.0, 0.0, seen]), more, 0.0,
             tail, excess, SEEN * beyond_sd,
         )  # fmt: skip
         return cls(value * unit, powers.sums[0], not powers.enough, weights, made, tail, excess)

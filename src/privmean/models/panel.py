@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from privmean.data.table import Table
 
 GRIDS = (-40, -20, 0)  # a variable is read in steps of 2^g, limited to 2^(g + 40)
-SPARE = 8  # a grid serves sizes up to its limit over 2^8
+NEAR, LEAST = 2.0**-20, 2.0**-24  # distances that rounding may be: of a center, and at all
 FINE = -20  # the grid of columns in standard units
 
 
@@ -60,25 +60,31 @@ class PanelTable(ArrayPersonTable):
     own: dict[tuple[str, int], PersonMoments] = field(default_factory=dict, repr=False)
     again: Callable[[Units], Products | None] | None = field(default=None, repr=False)
 
-    def sizes(self, name: str) -> Floats:
-        """Own root mean squares, each from the grid that holds it; a function of own records."""
-        fine, middle, coarse = (self.own[name, grid].about(0.0) for grid in GRIDS)
-        found = np.where(coarse >= math.ldexp(1.0, 19), coarse, middle)
-        result: Floats = np.where(found < math.ldexp(1.0, -8), fine, found)
-        return result
+    def means(self, name: str) -> Floats:
+        """Person means, each from the grid that holds the own size; so are all below: functions of
+        own records."""
+        return self._own(name, lambda own: own.mean)
+
+    def distances(self, name: str, center: float | None) -> Floats:
+        """Own root mean squares about a released center, or about person means where it is None; 0
+        for what rounding may be."""
+        if center is None:
+            found, place = self.spreads(name), np.abs(self.means(name))
+        else:
+            found, place = self._own(name, lambda own: own.about(center)), np.abs(center)
+        near: Floats = np.where(found < np.maximum(place * NEAR, LEAST), 0.0, found)
+        return near
 
     def spreads(self, name: str) -> Floats:
-        """Own root mean squares about person means, each from the grid that holds the own size."""
+        """Own root mean squares about person means."""
+        return self._own(name, PersonMoments.within)
+
+    def _own(self, name: str, what: Callable[[PersonMoments], Floats]) -> Floats:
         fine, middle, coarse = (self.own[name, grid] for grid in GRIDS)
         large, small = coarse.about(0.0) >= math.ldexp(1.0, 19), math.ldexp(1.0, -8)
-        found = np.where(large, coarse.within(), middle.within())
-        result: Floats = np.where(~large & (middle.about(0.0) < small), fine.within(), found)
+        found = np.where(large, what(coarse), what(middle))
+        result: Floats = np.where(~large & (middle.about(0.0) < small), what(fine), found)
         return result
-
-    def of(self, name: str, size: float) -> PersonMoments:
-        """One variable on the finest grid that holds 2^8 times a released size."""
-        grid = next((g for g in GRIDS if size <= math.ldexp(1.0, g + 40 - SPARE)), GRIDS[-1])
-        return self.own[name, grid]
 
 
 Second = Callable[["Table", Units], Products]  # a reading in standard units

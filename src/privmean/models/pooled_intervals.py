@@ -19,6 +19,7 @@ from privmean import validate
 from privmean.data.person_table import Floats
 from privmean.inference.assumptions import (
     INDEPENDENT,
+    SHARED,
     contributions_within,
     joined,
     no_undetected,
@@ -30,21 +31,23 @@ from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, rel
 from privmean.models.jacobi_eigen import eigen, times
 
 TARGETS = ("mean", "clipped")
-SEEN = 2.0  # deviations of its noise from which the number of shortened people is called seen
-HEAVIER = 2.25  # times the excess for people seen beyond what noise explains
-# a step beyond its noise, in units of an influence's deviation and of the limit, from which what
-# was shortened seems to carry the coefficient
-MISLED, MISLED_LIMIT = 0.15, 0.08
-THICKEST = 15.0  # shortened people over the noise of a sum, beyond which the limit was misled
+SEEN = 2.0  # deviations of its noise from which a number is called seen
+CURVED = (
+    "The interval assumes that clipping affects all coefficients alike. If the line may run "
+    "through a curve, add a squared term or use clipping_bias='single'."
+)
+MOVED = 0.25  # of a step beyond that, which may still be missing
 
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
     """names, statuses: of everything asked for. kept: the places of what was released; the arrays
     are for those. scales: of the noise of each (a deviation, or a Laplace scale). sampling,
-    step_error: covariances. shift, shorten: what ends are moved by for the mean and for the
-    shortened equation. hidden: people beyond the limit whom noise may hide. without: terms that
-    are not in the equation, so that nothing is adjusted for them."""
+    step_error: covariances. share: what clipping takes from each at most, for every part of the
+    people that is beyond the limit; beyond, beyond_variance: the noisy part, and the variance of
+    its error. moved: what the step shows clipping to have taken from the start. hidden: people
+    beyond the limit whom noise may hide. without: terms that are not in the equation, so that
+    nothing is adjusted for them. single: whether one coefficient may bear all that was clipped."""
 
     names: tuple[str, ...]
     statuses: tuple[str, ...]
@@ -54,13 +57,16 @@ class Coefficients:
     sampling: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     step_error: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     scales: Floats = field(default_factory=lambda: np.zeros(0))
-    shift: Floats = field(default_factory=lambda: np.zeros(0))
-    shorten: Floats = field(default_factory=lambda: np.zeros(0))
+    share: Floats = field(default_factory=lambda: np.zeros(0))
+    moved: Floats = field(default_factory=lambda: np.zeros(0))
+    beyond: float = 0.0
+    beyond_variance: float = 0.0
     tail: str = OK
     excess: float = 0.0
     hidden: float = 0.0
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    single: bool = False
 
     @classmethod
     def none(cls, names: tuple[str, ...], statuses: tuple[str, ...], law: str) -> Coefficients:
@@ -78,10 +84,9 @@ class Coefficients:
         units: Floats,
         step: Floats,
         second: Floats,
-        second_sd: float,
         scale: float,
         limit: float,
-        cut: float,
+        squares: float,
         beyond: float,
         beyond_sd: float,
         persons: int,
@@ -92,44 +97,33 @@ class Coefficients:
         size: float,
         design_effect: float,
         excess: float,
+        single: bool = False,
         without: tuple[str, ...] = (),
     ) -> Coefficients:
         """From the numbers of the last release, in units of an influence's deviation; shares of
-        people for `beyond`. size: squared length of the start and the response, over whose
-        square root its noise is `off` an entry."""
+        people for `beyond`. second: products of rows cut at half of the limit; squares: what those
+        cut at the limit have more on the diagonal. size: squared length of the start and the
+        response, over whose square root its noise is `off` an entry."""
         k = len(kept)
         sd = scale * (math.sqrt(2) if law == "laplace" else 1.0)
         values, vectors = eigen(second)
         psd = times(vectors * np.maximum(values, 0.0), np.ascontiguousarray(vectors.T))
-        psd[np.diag_indices(k)] = np.minimum(psd[np.diag_indices(k)] + second_sd / 2, limit**2)
-        both = units[:, None] * units[None, :]
-        sampling = design_effect * psd * both / persons
+        psd[np.diag_indices(k)] += squares
+        sampling = design_effect * psd * (units[:, None] * units[None, :]) / persons
         # how far the start of the step was off: the step shows it, less its noise
         away = times(backward, (step * units)[:, None])[:, 0]
         noise = float(((backward * (units * sd)) ** 2).sum())
         distance = max(float((away**2).sum()) - noise, 0.0) + backward.shape[0] * off**2
         spread = off**2 * times(inverse, np.ascontiguousarray(inverse.T))
-        # the start has noise too: of the step so much is taken as makes the error of both least
-        first = size * float((np.diagonal(spread) / units**2).mean())
-        found_off = max(float((step**2).mean()) - sd**2, first)
-        taken = found_off / (found_off + sd**2)
-        error = spread * (distance + (1 - taken) ** 2 * size * found_off / first)
-        error[np.diag_indices(k)] += leak**2
-        # up to what noise shows: the excess assumed; those seen beyond that are taken for a
-        # tail with hardly a variance
-        sure = max(beyond - SEEN * beyond_sd, 0.0)
-        counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd
-        # the start is that of shortened moments: one that was this far off has a tail behind it
-        far = float((np.abs(step) - SEEN * sd).max())
-        misled = far > max(MISLED, MISLED_LIMIT * limit)
-        tails = excess * ((HEAVIER if misled else 1.0) * counted + HEAVIER * sure) * limit
-        rest = taken * units
-        tail = OK
-        unit = k * math.sqrt(2) if law == "laplace" else math.sqrt(k)
-        if beyond > THICKEST * scale / limit * unit and beyond > SEEN * beyond_sd:
-            tail = MODIFIED_TARGET
-        elif beyond > SEEN * beyond_sd or misled:
-            tail = OUTLIERS_CLIPPED
+        # of each step so much is taken as makes the error of start and step least
+        start_off = np.maximum(step**2 - sd**2, size * np.diagonal(spread) / units**2)
+        taken = start_off / (start_off + sd**2)
+        error = spread * distance
+        error[np.diag_indices(k)] += leak**2 + ((1 - taken) * units) ** 2 * start_off
+        # a coefficient bears its share of what clipping takes from those beyond the limit
+        parts = 1.0 if single else float(k) if law == "laplace" else math.sqrt(k)
+        seen = max(beyond, 0.0)
+        moved = MOVED * np.maximum(np.abs(step) - SEEN * sd, 0.0) * units
         return cls(
             names,
             statuses,
@@ -138,19 +132,22 @@ class Coefficients:
             start + taken * step * units,
             sampling,
             error,
-            scale * rest,
-            max(cut / 2, tails) * rest,
-            cut / 2 * rest,
-            tail,
+            scale * taken * units,
+            excess * limit / parts * units,
+            moved,
+            seen,
+            beyond_sd**2 + seen / persons,
+            OUTLIERS_CLIPPED if beyond > SEEN * beyond_sd else OK,
             excess,
             SEEN * beyond_sd * persons,
             {
                 "shortened": beyond * persons,
                 "limit": limit,
                 "units": units.tolist(),
-                "taken": taken,
+                "taken": taken.tolist(),
             },
             without,
+            single,
         )
 
     # --- numbers ----------------------------------------------------------------------------------
@@ -175,10 +172,16 @@ class Coefficients:
 
     @property
     def advice(self) -> str:
-        """Which terms are not in the equation, so that nothing is adjusted for them."""
-        if not self.without:
-            return ""
-        return f"Too few people have a value other than zero in {', '.join(self.without)}."
+        """Which terms are not in the equation, so that nothing is adjusted for them; or what
+        intervals assume of those that were clipped."""
+        if self.without:
+            return f"Nearly all people have the same value of {', '.join(self.without)}."
+        return CURVED if self.tail != OK and self.shares else ""
+
+    @property
+    def shares(self) -> bool:
+        """Whether each of several coefficients bears an equal share of what was clipped."""
+        return not self.single and len(self.names) > 1
 
     def status_of(self, column: int) -> str:
         own = self.statuses[column]
@@ -203,9 +206,16 @@ class Coefficients:
         return found
 
     def combined(
-        self, weights: Floats, level: float, *, sampling: bool = True, clipped: bool = False
+        self,
+        weights: Floats,
+        level: float,
+        *,
+        sampling: bool = True,
+        clipped: bool = False,
+        biased: bool = True,
     ) -> tuple[float, float, float, float]:
-        """Estimate, standard error and interval of a weighted sum of what was asked for."""
+        """Estimate, standard error and interval of a weighted sum of what was asked for. biased:
+        with what the interval adds for clipped score contributions."""
         used = [(w, j) for w, j in zip(weights, self.shown, strict=True) if w]
         if any(j is None for _, j in used) or not used:
             return (math.nan,) * 4
@@ -217,19 +227,30 @@ class Coefficients:
         rest = self.step_error + (self.sampling if sampling else 0.0)
         variance = max(float(c @ rest @ c), 0.0)
         scales = np.abs(c * self.scales)
+        laplace = self.law == "laplace"
+        total = math.sqrt(variance + (2 if laplace else 1) * float((scales**2).sum()))
+        adds = biased and sampling
+        share = float(np.abs(c) @ self.share) if adds and not clipped else 0.0
+        variance += share**2 * self.beyond_variance
         alpha = 1 - level
-        if self.law == "laplace":
+        if laplace:
             half = _laplace_half(scales[scales > 0], math.sqrt(variance), alpha)
-            total = math.sqrt(variance + 2 * float((scales**2).sum()))
         else:
-            total = math.sqrt(variance + float((scales**2).sum()))
-            half = -float(ndtri(alpha / 2)) * total
-        extra = (
-            self.shorten if clipped or not sampling or self.tail == MODIFIED_TARGET else self.shift
-        )
-        if sampling:
-            half += float(np.abs(c) @ extra)
+            half = -float(ndtri(alpha / 2)) * math.sqrt(variance + float((scales**2).sum()))
+        half += share * self.beyond + (float(np.abs(c) @ self.moved) if adds else 0.0)
         return value, total, value - half, value + half
+
+    def parts(self, column: int, level: float) -> tuple[float, float]:
+        """Of one coefficient: the standard error of sampling alone, and what its interval adds for
+        clipped score contributions."""
+        place = self.shown[column]
+        if place is None:
+            return math.nan, math.nan
+        row = _unit(len(self.names), column)
+        (_, _, _, high), (_, _, _, other) = (
+            self.combined(row, level, biased=biased) for biased in (True, False)
+        )
+        return math.sqrt(max(float(self.sampling[place, place]), 0.0)), high - other
 
     # --- intervals --------------------------------------------------------------------------------
     def column(self, index: int) -> OneCoefficient:
@@ -249,11 +270,12 @@ class Coefficients:
     def words(self, clipped: bool) -> tuple[str, str]:
         """Target and assumption of an interval."""
         of = f" of the equation without {', '.join(self.without)}" if self.without else ""
-        if clipped or self.tail == MODIFIED_TARGET:
+        if clipped:
             also = of + ", and" if of else " of the equation"
             return f"coefficients{also} with large score contributions clipped", INDEPENDENT
-        words = INDEPENDENT, contributions_within(self.excess), no_undetected(self.hidden)
-        return f"coefficients{of}", joined(words)
+        shared = SHARED if self.shares else ""
+        words = INDEPENDENT, contributions_within(self.excess), shared
+        return f"coefficients{of}", joined((*words, no_undetected(self.hidden)))
 
     def errors(self) -> tuple[float, float]:
         """Of the one number that was asked for; NaN for several."""

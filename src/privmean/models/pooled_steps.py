@@ -1,6 +1,6 @@
 """What a pooled regression is asked and what it will ask: settings, and the mechanisms of its plan.
 
-Center and scale of every variable by private choices; two rounds of noisy sums of people's second
+Center and limits of every variable by private choices; two rounds of noisy sums of people's second
 moments, the second in whitened regressors and residuals; then the sum of score contributions of the
 coefficients asked for, shortened to a ball, with their products. docs/proofs/pooled-regression.md.
 """
@@ -18,32 +18,28 @@ from privmean import validate
 from privmean.data.person_table import PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
-from privmean.models.center_scale import (
-    UPPER,
-    CenterScaleChoices,
-    MedianChoice,
-    ScaleChoice,
-    WindowChoice,
-)
+from privmean.mechanisms.private_center import PrivateCenter
+from privmean.mechanisms.private_limits import PrivateLimits
+from privmean.models.center_scale import ScaleChoice
 from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Weighting
-from privmean.models.noise_budget import Counts, NoiseBudget
+from privmean.models.noise_budget import NoiseBudget
 from privmean.models.panel import panel_of
 from privmean.models.polynomial_design import Design
 from privmean.models.row_clipping import ShorteningPlan
 from privmean.privacy.privacy_events import PrivacyEvent
 
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
-SEEN = 60.0  # people times epsilon that a median's choice needs
+SEEN = 100.0  # people times epsilon that a choice of limits needs
 # for the search: the first share at which that choice has so many
 MORE = (
-    (Fraction(5, 100), 4 * SEEN),
-    (Fraction(10, 100), 2 * SEEN),
-    (Fraction(15, 100), 0.75 * SEEN),
-    (Fraction(25, 100), SEEN),
+    (Fraction(5, 100), 6 * SEEN),
+    (Fraction(10, 100), 4.5 * SEEN),
+    (Fraction(15, 100), 3 * SEEN),
+    (Fraction(20, 100), 2 * SEEN),
+    (Fraction(25, 100), 1.5 * SEEN),
     (Fraction(35, 100), 0.0),
 )
-PARTS = (Fraction(25, 100), Fraction(25, 100), Fraction(50, 100))  # size, median, spread
-SURE = Fraction(10, 100)  # of the usual search, on top of it: for the people in windows of sizes
+CENTER = Fraction(1, 4)  # of the search of a variable; the rest for its limits
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
 CELLS = 31  # half octaves in which score contributions are looked at, from 2^-7
@@ -63,10 +59,11 @@ class Target:
 class PooledSettings:
     """design, weighting: the regression and what a person counts. targets: what is released; all
     coefficients if None. units: public centers and scales of variables (a half octave of the
-    spread). design_effect: public factor on the sampling variance. excess: people whose influence
-    is shortened exceed the limit on average by no more than so many limits (1/2: no heavier than a
-    Pareto tail of index 3), by 9/4 of that where they are seen. looked: variables whose center and
-    scale a private search of their column gives.
+    spread). design_effect: public factor on the sampling variance. excess: people whose score
+    contributions are clipped exceed the bound on average by no more than so many bounds (1/2: no
+    heavier than a Pareto tail of index 3). single: one coefficient may bear all of that, else each
+    bears an equal share. looked: variables whose center and scale a private search of their column
+    gives.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
     formula, settings and, under replace-one, the number of people.
@@ -78,6 +75,7 @@ class PooledSettings:
     units: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     design_effect: float = 1.0
     excess: float = 0.5
+    single: bool = False
     looked: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -89,6 +87,11 @@ class PooledSettings:
         if self.targets is not None:
             return self.targets
         return tuple(Target(name, ((name, 1.0),)) for name in self.design.names)
+
+    @property
+    def centered(self) -> bool:
+        """Whether distances of variables are from a center that is looked for."""
+        return self.design.centred and not self.weighting.within
 
     @property
     def searched(self) -> tuple[str, ...]:
@@ -108,7 +111,7 @@ class PooledSteps(ShorteningPlan):
     about = "formula"
     guessed = ("design number",)
     lengths, farther = "score contributions", "clipped-score count"
-    looking, counting = Fraction(8, 100), Fraction(5, 100)
+    looking, counting = Fraction(10, 100), Fraction(10, 100)
 
     @property
     def rationale(self) -> str:
@@ -138,18 +141,20 @@ class PooledSteps(ShorteningPlan):
         """For the search, the moments and the score."""
         if not self.settings.searched:
             return Fraction(0), MOMENTS + SEARCH * Fraction(4, 10), SCORE + SEARCH * Fraction(6, 10)
-        first, sure = self._search
-        more = first + sure - SEARCH
-        return first + sure, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
+        more = self._search - SEARCH
+        return self._search, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
 
     @cached_property
-    def _search(self) -> tuple[Fraction, Fraction]:
-        """The share of all choices of centers and scales, and of all counts behind sizes."""
-        least = min(PARTS) / len(self.settings.searched)
-        first = next(
-            share for share, enough in MORE if self.n * self.parts.epsilon(least * share) >= enough
+    def _search(self) -> Fraction:
+        """The share of all searches of centers and scales."""
+        return next(
+            share for share, enough in MORE if self.n * self._limits_epsilon(share) >= enough
         )
-        return first, SURE * min(first, SEARCH)
+
+    def _limits_epsilon(self, share: Fraction) -> Fraction:
+        """Of the limits of one variable, where all searches have this share."""
+        each = share / len(self.settings.searched)
+        return self.parts.epsilon(each * (1 - CENTER) if self.settings.centered else each)
 
     @property
     def needed(self) -> float:
@@ -160,10 +165,8 @@ class PooledSteps(ShorteningPlan):
         if self.budget.rho is not None:  # as an epsilon with a small delta gives that noise
             epsilon *= ALIKE
         found = [factor * float(p**power) / (self.n * epsilon)]
-        number = len(self.settings.searched)
-        if number:
-            each = self.parts.epsilon(min(PARTS) * MORE[-1][0] / number)
-            found.append(SEEN / (self.n * float(each)))
+        if self.settings.searched:
+            found.append(SEEN / (self.n * float(self._limits_epsilon(MORE[-1][0]))))
         return max(found)
 
     @property
@@ -187,21 +190,15 @@ class PooledSteps(ShorteningPlan):
         return 4.0 if most else 2.0 if signal >= 250 else 1.4
 
     # --- mechanisms -------------------------------------------------------------------------------
-    def choices(self, name: str) -> CenterScaleChoices:
-        """Of the size, the median and the spread of a variable."""
-        share = self._search[0] / len(self.settings.searched)
-        size, middle, spread = (self.parts.epsilon(part * share) for part in PARTS)
-        relation, bounded = self.relation, not self.parts.laplace
-        return CenterScaleChoices(
-            WindowChoice(f"scale of {name}", size, relation, bounded),
-            MedianChoice(f"median of {name}", middle, relation, bounded, rounded=True),
-            ScaleChoice(f"dispersion of {name}", spread, relation, bounded, UPPER),
-        )
+    def center(self, name: str) -> PrivateCenter:
+        """Of the person means of a variable."""
+        epsilon = self.parts.epsilon(CENTER * self._search / len(self.settings.searched))
+        return PrivateCenter(f"center of {name}", epsilon, self.relation)
 
-    def present(self, name: str) -> Counts:
-        """Of the people in the window that was chosen as a variable's size."""
-        share = self._search[1] / len(self.settings.searched)
-        return self.parts.counts(f"count at scale of {name}", share, self.relation, 1)
+    def limits(self, name: str, digit: float = 0.0) -> PrivateLimits:
+        """Of the distances of a variable from its center, or from person means."""
+        epsilon = self._limits_epsilon(self._search)
+        return PrivateLimits(f"limits of {name}", epsilon, self.relation, digit)
 
     def length(self, turn: int) -> ScaleChoice:
         """The choice of the length of matrices in round 0 or 1."""
@@ -227,13 +224,14 @@ class PooledSteps(ShorteningPlan):
         """The joint release of fewer numbers at the same strength, where some are left out."""
         share = self.parts.sums(self.summed)
         name = "score contributions and products"
-        return RowProducts(name, width, ROW_STEPS, self.relation, **share)
+        return RowProducts(name, width, ROW_STEPS, self.relation, short=ROW_STEPS // 2, **share)
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         found: list[PrivacyEvent] = []
         for name in self.settings.searched:
-            found += (*self.choices(name).events, *self.present(name).events)
+            found += self.center(name).events if self.settings.centered else ()
+            found += self.limits(name).events
         for turn in range(len(ROUNDS)):
             found += self.length(turn).choice.events
             found += self.matrices(turn).events

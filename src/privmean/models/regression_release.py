@@ -43,9 +43,10 @@ class NoFit:
 
 @dataclass(frozen=True)
 class Coefficient:
-    """One line of the table. noise_sd: of the privacy noise; std_error: noise and sampling; the
-    interval is for this coefficient alone. status: a code; "modified_target" also where the
-    equation is one without some terms. p_value: of no effect,
+    """One line of the table. std_error: of sampling (sampling_sd) and of the privacy noise
+    (noise_sd) together; clipping_bias: what the interval adds for clipped score contributions (both
+    NaN for effect "per_person"). The interval is for this coefficient alone. status: a code;
+    "modified_target" also where the equation is one without some terms. p_value: of no effect,
     the level at which the interval ends at 0."""
 
     term: str
@@ -56,6 +57,8 @@ class Coefficient:
     upper: float
     status: str = OK
     p_value: float = math.nan
+    sampling_sd: float = math.nan
+    clipping_bias: float = math.nan
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,11 +93,13 @@ class RegressionRelease(Release):
     effect: str = "per_person"
 
     def table(self, level: float | None = None) -> list[Coefficient]:
-        """Term, estimate, standard error, privacy noise and interval of every coefficient."""
+        """Term, estimate, standard error, its parts, and interval of every coefficient."""
+        at, made = self._level(level), self.intervals
         return [
             Coefficient(
                 row.term, row.estimate, row.std_error, float(noise), row.lower, row.upper,
                 row.status, self.p_value(j),
+                *(made.parts(j, at) if isinstance(made, Coefficients) else ()),
             )
             for j, (row, noise) in enumerate(zip(self.rows(level), self.noise_sd, strict=True))
         ]  # fmt: skip
@@ -189,11 +194,20 @@ class RegressionRelease(Release):
         if self.effect != "per_person":
             result["effect"] = self.effect
             result["covariance"] = [[plain(x) for x in row] for row in self.covariance()]
+        told = fields(Coefficient)[: None if self.effect != "per_person" else -2]
         result["coefficients"] = [
-            {item.name: plain(getattr(line, item.name)) for item in fields(line)}
-            for line in self.table()
+            {item.name: plain(getattr(line, item.name)) for item in told} for line in self.table()
         ]
         return result
+
+    def parts_text(self) -> tuple[str, ...]:
+        """The parts of the errors of every coefficient that is shown."""
+        return tuple(
+            f"{line.term}: std err (sampling) {line.sampling_sd:.2g}, std err (noise) "
+            f"{line.noise_sd:.2g}, clipping-bias bound {line.clipping_bias:.2g}"
+            for line in self.table()
+            if math.isfinite(line.sampling_sd)
+        )
 
     def fitted_text(self) -> str:
         """How many people could be fitted, as far as noise tells."""

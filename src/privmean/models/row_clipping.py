@@ -21,26 +21,27 @@ from privmean.privacy.budget import REPLACE_ONE
 LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of what goes to shortened rows
 PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
 HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
+UNSEEN, FALL = 0.5, 2.0**-1.5  # the same of a sum's interval, and from cell to cell
 LEAST = 0.35
+LENGTHS: Floats = 2.0 ** (np.arange(-28, 37) / 4)  # that are tried
+NORMAL = 1.96
 LONG = 8.0  # deviations
 MANY, SURE = 4.0, 4.0
 LAPLACE = 2.0  # deviations on top of `SURE` that Laplace noise needs, for tails of 1e-4
 MIDDLE, CERTAIN = 2.0, 2.0  # usual size over the median length; deviations of a sum of counts
-PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
-LONGEST, SHARE = 32.0, 1 / 32  # a limit and the noise it brings, both in deviations
-FAR, FARTHEST = 0.5, 1.5  # a step, in deviations of an influence: without noise, at most
-DOUBT = 3.0  # deviations of its noise that a step may have on top
 
 
 @dataclass(frozen=True)
 class Radius:
-    """limit: the length; cut: what people lose beyond it, summed over people."""
+    """limit: the length; cut: what people lose beyond it, summed over people. squares: by how much
+    the squares of rows cut at the length exceed those of rows cut at half of it, summed."""
 
     limit: float
     cut: float
+    squares: float = 0.0
 
     def times(self, unit: float) -> Radius:
-        return Radius(self.limit * unit, self.cut * unit)
+        return Radius(self.limit * unit, self.cut * unit, self.squares)
 
 
 def best_radius(
@@ -49,20 +50,50 @@ def best_radius(
     """counts: noisy people below the first edge, between edges, beyond the last. noise: deviation
     of the sum's noise over the length. fall: people who may hide in a cell, over those in the one
     before."""
+    middles = np.append(np.sqrt(edges[:-1] * edges[1:]), edges[-1] * 2**0.25)
+    seen = seen_counts(counts, sd)
+    left = len(middles) - len(seen)
+    number = np.concatenate([seen, HIDDEN * sd * fall ** np.arange(left)])
+    cuts = np.array([float((np.maximum(middles - t, 0.0) * number).sum()) for t in LENGTHS])
+    chosen = int(np.argmin((cuts / 2) ** 2 + (noise * LENGTHS) ** 2))
+    limit = max(float(LENGTHS[chosen]), LEAST)
+    return Radius(limit, float(np.interp(limit, LENGTHS, cuts)))
+
+
+def radius_of_least_width(
+    counts: Floats, sd: float, edges: Floats, noise: float, *, persons: int, beyond_sd: float
+) -> Radius:
+    """The length that makes the predicted half-width of an interval least: sampling, the noise of
+    the sum and of the count of those beyond it in quadrature, what is cut off linearly.
+
+    counts, sd, edges, noise: as for `best_radius`. beyond_sd: deviation of the count's noise. Half
+    a deviation of `counts` may hide in the first cell beyond what is seen, and falls as a tail of
+    index 3.
+    """
+    middles = np.append(np.sqrt(edges[:-1] * edges[1:]), edges[-1] * 2**0.25)
+    seen = seen_counts(counts, sd)
+    number = np.concatenate([seen, UNSEEN * sd * FALL ** np.arange(len(middles) - len(seen))])
+    tried = LENGTHS[:, None]
+    part = np.clip(2 * np.log2(middles * 2**0.25 / tried), 0.0, 1.0)  # of a cell beyond a length
+    beyond = (number * part).sum(axis=1)
+    cuts = (number * np.maximum(middles - tried, 0.0)).sum(axis=1)
+    variance = persons + (noise**2 + (beyond_sd / 2) ** 2) * LENGTHS**2
+    half = NORMAL * np.sqrt(variance) + np.maximum(LENGTHS * beyond, 2 * cuts) / 2
+    limit = max(float(LENGTHS[np.argmin(half)]), LEAST)
+    inside = np.minimum(middles[: len(seen)], limit) ** 2 - (limit / 2) ** 2
+    return Radius(
+        limit, float(np.interp(limit, LENGTHS, cuts)), float((seen * np.maximum(inside, 0)).sum())
+    )
+
+
+def seen_counts(counts: Floats, sd: float) -> Floats:
+    """The noisy people between edges, up to the last cell that noise does not explain."""
     best, current, end = -np.inf, 0.0, 0
     for place, count in enumerate(counts):
         current = max(current, 0.0) + float(count) - PRICE * sd
         if current > best:
             best, end = current, place
-    middles = np.append(np.sqrt(edges[:-1] * edges[1:]), edges[-1] * 2**0.25)
-    seen = np.maximum(counts[1 : end + 1], 0.0)
-    left = len(middles) - len(seen)
-    number = np.concatenate([seen, HIDDEN * sd * fall ** np.arange(left)])
-    tried = 2.0 ** (np.arange(-28, 37) / 4)
-    cuts = np.array([float((np.maximum(middles - t, 0.0) * number).sum()) for t in tried])
-    chosen = int(np.argmin((cuts / 2) ** 2 + (noise * tried) ** 2))
-    limit = max(float(tried[chosen]), LEAST)
-    return Radius(limit, float(np.interp(limit, tried, cuts)))
+    return np.maximum(counts[1 : end + 1], 0.0)
 
 
 def usual_size(counts: Floats, sd: float, edges: Floats) -> float:
@@ -85,28 +116,6 @@ def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: 
         sd * (SURE * np.sqrt(np.arange(1, len(above) + 1)) + LAPLACE * laplace),
     )
     return bool(np.any(above > least))
-
-
-def overrun(beyond: float, sd: float, persons: int, wide: float, numbers: int) -> bool:
-    """The same by the noisy count of people above the limit of `wide` deviations; numbers: how
-    many an influence has (of one alone many are near the deviation)."""
-    if wide < WIDE:
-        return False
-    return beyond - 2 * sd > persons * PART / wide**2 or (
-        numbers > 1 and beyond - sd > persons * FIFTH
-    )
-
-
-def too_wide(wide: float, noise: float) -> bool:
-    """The same by the limit of `wide` deviations. With next to no noise a limit is long where tails
-    are: what it brings to a step, `noise` deviations, is then little all the same."""
-    return wide > LONGEST and noise > SHARE
-
-
-def strayed(step: Floats, noise: Floats) -> bool:
-    """The same by a step from the start to the solution, in deviations of an influence: of all
-    people it is within a few over the root of their number. noise: of the step and its start."""
-    return bool(np.any(np.abs(step) > np.minimum(FARTHEST, FAR + DOUBT * noise)))
 
 
 class ShorteningPlan(ColumnPlan):

@@ -16,17 +16,8 @@ from privmean.data.person_table import Floats, Integers
 from privmean.inference.assumptions import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_counts import as_counts
-from privmean.models.center_scale import (
-    LOWEST,
-    PLACES,
-    apart_at,
-    around_zero,
-    edge,
-    octaves_of,
-    spread_cells,
-    window_scores,
-)
+from privmean.mechanisms.private_limits import edges, side_counts
+from privmean.models.center_scale import LOWEST, edge
 from privmean.models.jacobi_eigen import eigen, times
 from privmean.models.moment_rows import (
     Symmetric,
@@ -40,29 +31,28 @@ from privmean.models.moment_rows import (
     transformed,
     triangle,
 )
-from privmean.models.noise_budget import ask_counts, deviation
+from privmean.models.noise_budget import deviation
 from privmean.models.panel import PanelTable
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.row_clipping import (
     Radius,
-    best_radius,
     misread,
-    overrun,
-    strayed,
-    too_wide,
+    radius_of_least_width,
     usual_size,
 )
 from privmean.release.outcome import Outcome
 
-INSIDE = 2.0**-0.25  # the middle of a half octave, over its upper edge
+# limits over the scale, where the center is 0 and elsewhere: most people have a 0 where it is,
+# and shortened matrices lose the others if their values are large
+REACH = {"laplace": (2.0, 2.0), "gaussian": (1.0, 4.0)}
+SMALLEST, LARGEST = 2.0**-20, 2.0**39  # limits in the public range
 SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
-CLEAR = 1.5  # deviations of the noisy people of a size; noise is as many in 6 %
 THIN = 0.03  # least share of people at a declared level
 AGAIN = "The table could not be read a second time as it was the first."
-RANGE = "A variable is smaller than 2^-20 or larger than 2^39: give it in another unit."
+RANGE = "A variable varies by less than 2^-20 or is larger than 2^39: give it in another unit."
 UNSEEN = (
     "Score contributions are far larger than the units found. The noise hid the scale of a "
     "variable, most of its values are the same, or tails are very long. Give scales or bounds, or "
@@ -117,33 +107,29 @@ class PooledRun:
             return self._nothing(FAILED, HIDDEN)
         return self.score(moments, fitted, units, hidden)
 
-    # --- center and spread ------------------------------------------------------------------------
+    # --- center and scale -------------------------------------------------------------------------
     def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
-        """Center and scale of each variable, those of a size that too few people have for it to
-        be seen, and whether all lie within the public range."""
-        design = self.plan.settings.design
-        found = dict(self.plan.settings.units)
+        """Center and scale of each variable, those of which too few people have another value than
+        the center for their limits to be seen, and whether all lie within the public range."""
+        plan, people = self.plan, self.people
+        found = dict(plan.settings.units)
         unseen: set[str] = set()
         inside = True
-        for name in self.plan.settings.searched:
-            choices = self.plan.choices(name)
-            cells = _column(self.people.sizes(name)).log_counts(0, 0.0)
-            place = choices.size.ask(self.curator, cells)
-            inside &= 0 < place < PLACES
-            number = as_counts(int(window_scores(octaves_of(cells))[place]))
-            count = self.plan.present(name)
-            if ask_counts(self.curator, count, number)[0] < CLEAR * deviation(count):
+        for name in plan.settings.searched:
+            center, digit = 0.0, 0.0
+            if plan.settings.centered:
+                means = _column(people.means(name)).column_counts(0)
+                center, digit = self.curator.ask(plan.center(name), means)
+            about = None if plan.settings.weighting.within else center
+            away = _column(people.distances(name, about)).column_counts(0)
+            sides = side_counts(away.half_octaves(0.0))
+            _, above = self.curator.ask(plan.limits(name, digit), sides)
+            reach = float(edges()[above])
+            if not reach:
                 unseen.add(name)
-            own = self.people.of(name, edge(place))
-            limits = around_zero(place)
-            median, half = choices.middle.ask(self.curator, _column(own.mean), 0, limits)
-            centre = median if design.centred else 0.0
-            within = self.plan.settings.weighting.within
-            away = own.within() if within else own.about(centre)
-            cells = _column(away).log_counts(0, 0.0)
-            least = spread_cells(half) if within else apart_at(half, centre, place)
-            place = choices.spread.ask(self.curator, cells, least, place)
-            found[name] = centre, edge(place) * INSIDE
+            inside &= not reach or reach >= SMALLEST
+            inside &= abs(center) + reach < LARGEST
+            found[name] = center, (reach or 1.0) / REACH[plan.parts.law][center != 0]
         return found, unseen, inside
 
     def hidden(self, unseen: set[str]) -> list[bool]:
@@ -265,29 +251,22 @@ class PooledRun:
         regressors = times(influence / units_of[:, None], fitted.rows[:p])
         values = influence_rows(moments, residual, regressors)
         radius, usual, strange = self._look(values)
+        if strange:
+            return self._nothing(NOT_IDENTIFIED, UNSEEN)
         units_of, values = units_of * usual, [item / usual for item in values]
         whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
         k = len(kept)
         rows = plan.rows_of(k)
-        answers = [exact_sum(item) for item in whole]
-        answers += [exact_sum(whole[i] * whole[j]) for i, j in triangle(k)]
-        noisy = self.curator.ask(rows, answers)
+        noisy = self.curator.ask(rows, rows.answers(whole))
         cut = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
         beyond, beyond_sd = plan.too_long(self.curator, cut)
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
-        unit = plan.parts.longest(k)
-        wide = limit * usual / unit
-        strange |= overrun(beyond, beyond_sd, n, wide, k)
         size = 1 + float((fitted.start**2).sum())
-        noise = rows.scale * limit / n * (math.sqrt(2) if plan.parts.laplace else 1.0)
-        began = fitted.off * np.sqrt(size * (influence**2).sum(axis=1)) / units_of
-        far = strayed(step * usual, np.hypot(noise, began) * usual)
-        if strange or far or too_wide(wide, noise * usual):
-            return self._nothing(NOT_IDENTIFIED, UNSEEN)
+        short = limit * rows.edge / rows.steps
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
-            second[i, j] = second[j, i] = value * limit**2 / n
+            second[i, j] = second[j, i] = value * short**2 / n
         estimate = times(toward[kept], fitted.start[:, None])[:, 0] + constant[kept]
         made = Coefficients.of(
             self._names,
@@ -298,10 +277,9 @@ class PooledRun:
             units=units_of,
             step=step,
             second=second,
-            second_sd=rows.products_sd * limit**2 / n,
             scale=rows.scale * limit / n,
             limit=limit,
-            cut=radius.cut / n,
+            squares=radius.squares / n,
             beyond=beyond / n,
             beyond_sd=beyond_sd / n,
             persons=n,
@@ -312,6 +290,7 @@ class PooledRun:
             size=size,
             design_effect=settings.design_effect,
             excess=settings.excess,
+            single=settings.single,
             without=tuple(design.names[j] for j in fitted.lost),
         )
         return self._told(made)
@@ -330,7 +309,9 @@ class PooledRun:
         usual = usual_size(noisy, sd, edges)
         edges = edges / usual
         strange = misread(noisy, sd, edges, plan.n, laplace=plan.parts.laplace)
-        return best_radius(noisy, sd, edges, one).times(unit), usual, strange
+        count_sd = deviation(plan.beyond)
+        found = radius_of_least_width(noisy, sd, edges, one, persons=plan.n, beyond_sd=count_sd)
+        return found.times(unit), usual, strange
 
     # --- words ------------------------------------------------------------------------------------
     @property

@@ -41,6 +41,7 @@ from privmean.questions.regression_options import (
     FIRST,
     OWN,
     POOLED,
+    SHARES,
     WITHIN,
     pooled_of,
     votes,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 Effect = Literal["pooled", "within", "per_person"]
 OWN_WORDS = ("fixed_effects", "time", "threshold", "min_records", "resolution", "assume", "method")
-POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
+POOLED_WORDS = ("only", "contrasts", "weights", "bounds", "clipping_bias")
 
 
 @known_keywords
@@ -100,6 +101,9 @@ class Regression(QuestionDefaults):
         People weighted equally, or records up to this number per person.
     bounds : dict, optional
         Public bounds of variables, such as {"age": (14, 50)}.
+    clipping_bias : {"shared", "single"}, default "shared"
+        How intervals allow for clipped score contributions: each coefficient for an equal share, or
+        for all of it. Use "single" where a straight line may run through a curve.
 
     Raises
     ------
@@ -157,10 +161,14 @@ class Regression(QuestionDefaults):
     bounds: Annotated[
         Mapping[str, tuple[float, float]] | None, "Give public bounds by name, such as age=18,90."
     ] = None
+    clipping_bias: Annotated[
+        Literal["shared", "single"], "Allow for clipping per coefficient: an equal share, or all."
+    ] = "shared"
 
     def __post_init__(self) -> None:
         validate.positive("clustering", self.clustering)
         validate.choice("effect", self.effect, EFFECTS)
+        validate.choice("clipping_bias", self.clipping_bias, SHARES)
         if self.effect != OWN:
             for name in OWN_WORDS:
                 if _said(getattr(self, name), _default(name)):
@@ -244,6 +252,7 @@ class Regression(QuestionDefaults):
             scales=self.scales,
             bounds=self.bounds,
             clustering=self.clustering,
+            clipping_bias=self.clipping_bias,
         )
 
     def _own(self) -> PersonCoefficients:

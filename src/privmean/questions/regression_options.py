@@ -21,6 +21,8 @@ from privmean.models.pooled_steps import Target
 
 POOLED, WITHIN, OWN = "pooled", "within", "per_person"
 EFFECTS = (POOLED, WITHIN, OWN)
+SINGLE = "single"
+SHARES = ("shared", SINGLE)
 FIRST = {
     POOLED: "pooled regression: {}, people {}",
     WITHIN: "within-person (fixed-effects) regression: {}, people {}",
@@ -40,6 +42,7 @@ def pooled_of(
     scales: Mapping[str, Any] | None,
     bounds: Mapping[str, Any] | None,
     clustering: float,
+    clipping_bias: str,
 ) -> Pooled:
     """The estimator of effect "pooled" or "within"."""
     if isinstance(working, Exchangeable) and effect == WITHIN:
@@ -59,6 +62,7 @@ def pooled_of(
         _targets(design.names, only, contrasts),
         _units(design, scales, bounds),
         clustering,
+        single=clipping_bias == SINGLE,
     )
 
 

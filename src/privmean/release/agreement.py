@@ -542,6 +542,12 @@ def coefficient_rows(stored: Stored) -> Problems:
         if noise is not None and (noise < 0 or (error is not None and noise > error * (1 + SAME))):
             yield f"the noise of {text(line['term'])!r} is not a part of its standard error"
         p, low, high = (number(line[name]) for name in ("p_value", "lower", "upper"))
+        sampling, bias = (number(line.get(name)) for name in ("sampling_sd", "clipping_bias"))
+        if sampling is not None and not same(error, math.hypot(sampling, noise or 0.0)):
+            yield f"the standard error of {text(line['term'])!r} is not that of its parts"
+        half = math.inf if low is None or high is None else (high - low) / 2
+        if bias is not None and not 0 <= bias <= half * (1 + SAME):
+            yield f"the clipping-bias bound of {text(line['term'])!r} is more than its interval"
         if (p is None) != (number(line["estimate"]) is None):
             yield f"the coefficient {text(line['term'])!r} has a p-value or an estimate alone"
         yield from _p_value(p, (low, high), level, f"of {text(line['term'])!r} ")

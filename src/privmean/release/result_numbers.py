@@ -205,6 +205,10 @@ class ResultNumbers(ResultNotes):
         """Sentences below the table that only this kind of release has."""
         return ()
 
+    def parts_text(self) -> tuple[str, ...]:
+        """One line per row: the parts of its errors, where they are told."""
+        return ()
+
 
 def _part(found: Interval, column: int) -> Interval:
     """One column of intervals that hold together: valid for it alone, and longer than needed."""
