@@ -37,7 +37,7 @@ EXACTLY = 1 - Fraction(1, 10**11)  # shares are doubles: they may add up to more
 FINE = 1e-6  # relative precision of a part that is searched
 TURNS = 4  # noise is nearly a power of the part: the fourth moves no part by 1 %
 HOPELESS = 1e3  # square of the ratio taken for a question that its part cannot answer
-Part = Callable[[StudyQuestion, float], QuestionShare]
+Planner = Callable[[StudyQuestion, float], Plan | None]
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,7 @@ class AllocationTask:
         return list(zip(self.items, parts, strict=True))
 
     # --- the least errors -------------------------------------------------------------------------
-    def divided(
-        self, total: float, power: int, at: Callable[[StudyQuestion, float], Plan | None]
-    ) -> dict[str, float]:
+    def divided(self, total: float, power: int, at: Planner) -> dict[str, float]:
         """Parts of what is left for the questions without a wanted error, each at least what its
         question can be answered with. at: the plan of a part, None where there is none."""
         free = [item for item in self.items if item.error is None]
@@ -153,7 +151,7 @@ class AllocationTask:
         items: Sequence[StudyQuestion],
         total: float,
         power: int,
-        at: Callable[[StudyQuestion, float], Plan | None],
+        at: Planner,
     ) -> dict[str, float]:
         if not items:
             return {}
@@ -170,22 +168,47 @@ class AllocationTask:
 
     # --- parts that add up ------------------------------------------------------------------------
     def sums(self) -> BudgetAllocation:
-        """Parts that add up to the budget."""
-        if self.budget.rho is not None:
-            return BudgetAllocation(self._by_rho(self.budget.rho), RHO, self.taken)
+        """Parts that add up to the budget: what looks cost, what wanted errors need, the rest."""
+        whole, events = self.budget.rho, shared_location_events(tuple(self.taken.values()))
         deltas = self.deltas(self._users, self.budget.delta)
-        epsilons = self._epsilons(deltas)
+        if whole is None:
+            way, power, most = SUMS, 2, LARGEST_EPSILON
+            spent = sum((look.pure for look in self.taken.values()), Fraction(0))
+            whole = self.budget.epsilon or 0.0
+        else:
+            way, power, most = RHO, 1, LARGEST_EPSILON**2 / 2
+            spent = Fraction(math.fsum(line.rho for line in events)) * (1 + Fraction(1, 10**12))
+
+        def own(item: StudyQuestion, x: float) -> Budget:
+            if way == RHO:
+                return self.rho(significant(x))
+            return self.share(down(Fraction(x)), deltas[item.name])
+
+        def plan(item: StudyQuestion, x: float) -> Plan | None:
+            found = self.tried(item, own(item, x)) if x > SMALLEST_EPSILON**power else None
+            return None if found is None else found.plan
+
+        wanted = self._wanted(own, most - 2 * float(spent))
+        left = exact_fraction(whole) - spent - sum(map(exact_fraction, wanted.values()))
+        if left < 0 or (len(wanted) < len(self.items) and left <= 0):
+            of = "epsilon" if way == SUMS else "rho"
+            raise InfeasibleError(
+                f"the requested errors require {of}={float(exact_fraction(whole) - left):.4g}, but "
+                f"the study has {whole:g}",
+                self.remedy(),
+            )
+        found = wanted | self.divided(float(left * EXACTLY), power, plan)
         parts = []
         for item in self.items:
-            own = self.share(epsilons[item.name], deltas[item.name])
+            budget = own(item, found[item.name])
             try:
-                parts.append(self.part(item, own, summed=True))
+                parts.append(self.part(item, budget, summed=way == SUMS))
             except InfeasibleError as error:
                 raise InfeasibleError(
-                    f"{item.name}, with epsilon={own.epsilon:.4g} of the study: {error}",
+                    f"{item.name}, with {budget.describe()} of the study: {error}",
                     "give the study a larger budget, the question a larger weight, or ask less",
                 ) from None
-        return BudgetAllocation(tuple(parts), SUMS, self.taken)
+        return BudgetAllocation(tuple(parts), way, self.taken)
 
     @cached_property
     def _users(self) -> frozenset[str]:
@@ -212,7 +235,7 @@ class AllocationTask:
         return Budget(rho=x, neighbors=self.budget.neighbors)
 
     def _wanted(
-        self, at: Callable[[StudyQuestion, float], Budget], most: float
+        self, own: Callable[[StudyQuestion, float], Budget], most: float
     ) -> dict[str, float]:
         """The least parts with which predicted errors are as wanted; plans of these very parts say
         so."""
@@ -220,76 +243,18 @@ class AllocationTask:
         for item in self.items:
             if item.error is None:
                 continue
-            low, high = max(SMALLEST_EPSILON**2, SMALLEST_EPSILON), most
-            if self.error(item, at(item, high)) > item.error:
+            low, high = SMALLEST_EPSILON, most
+            if self.error(item, own(item, high)) > item.error:
                 raise InfeasibleError(
                     f"{item.name}: an error of {item.error:g} is below the sampling error",
                     "request a larger error, or ask about more people",
                 )
             while high / low > 1 + FINE:
                 middle = math.sqrt(low * high)
-                reached = self.error(item, at(item, middle)) <= item.error
+                reached = self.error(item, own(item, middle)) <= item.error
                 low, high = (low, middle) if reached else (middle, high)
             found[item.name] = math.ceil(high * 10**9) / 10**9
         return found
-
-    def _left(
-        self, total: Fraction, spent: Fraction, wanted: Mapping[str, float], of: str
-    ) -> Fraction:
-        """What looks and wanted errors leave."""
-        left = total - spent - sum((exact_fraction(x) for x in wanted.values()), Fraction(0))
-        if left < 0 or (len(wanted) < len(self.items) and left <= 0):
-            raise InfeasibleError(
-                f"the requested errors require {of}={float(total - left):.4g}, but the study has "
-                f"{float(total):g}",
-                self.remedy(),
-            )
-        return left
-
-    def _epsilons(self, deltas: Mapping[str, float]) -> dict[str, float]:
-        spent = sum((look.pure for look in self.taken.values()), Fraction(0))
-
-        def budget(item: StudyQuestion, epsilon: float) -> Budget:
-            return self.share(epsilon, deltas[item.name])
-
-        wanted = self._wanted(budget, LARGEST_EPSILON - float(spent))
-        total = exact_fraction(self.budget.epsilon or 0.0)
-        left = self._left(total, spent, wanted, "epsilon") * EXACTLY
-        found = self.divided(
-            float(left), 2, lambda item, x: self._planned(item, budget, down(Fraction(x)))
-        )
-        return wanted | {name: down(Fraction(x)) for name, x in found.items()}
-
-    def _planned(
-        self, item: StudyQuestion, at: Callable[[StudyQuestion, float], Budget], x: float
-    ) -> Plan | None:
-        if x < SMALLEST_EPSILON**2:
-            return None
-        try:
-            found = self.tried(item, at(item, x))
-        except ArgumentError:  # a part below what a budget can be
-            return None
-        return None if found is None else found.plan
-
-    def _by_rho(self, rho: float) -> tuple[QuestionShare, ...]:
-        spent = math.fsum(line.rho for line in shared_location_events(tuple(self.taken.values())))
-
-        def budget(item: StudyQuestion, x: float) -> Budget:
-            del item
-            return self.rho(x)
-
-        wanted = self._wanted(budget, LARGEST_EPSILON**2 / 2 - 2 * spent)
-        whole = Fraction(spent) * (1 + Fraction(1, 10**12))
-        left = self._left(exact_fraction(rho), whole, wanted, "rho") * EXACTLY
-        found = wanted | self.divided(
-            float(left), 1, lambda item, x: self._planned(item, budget, significant(x))
-        )
-        return tuple(
-            self.part(
-                item, self.rho(found[item.name] if item.error else significant(found[item.name]))
-            )
-            for item in self.items
-        )
 
     # --- parts of either kind ---------------------------------------------------------------------
     def mixed(self, first: BudgetAllocation, kept: float) -> list[Budget]:
@@ -297,7 +262,10 @@ class AllocationTask:
         zCDP; all together the largest rho that converts to the budget. kept: the part of delta for
         questions that cannot do without. Wanted errors keep their parts."""
         assert self.budget.epsilon is not None
-        deltas = self.deltas(self._users, self.budget.delta * kept if self._users else 0.0)
+        rho = largest_rho(self.budget.epsilon, self.budget.delta)
+        even = rho / len(self.items)
+        users = frozenset(x.name for x in self.items if self._cheaper(x, even, 0.0) is None)
+        deltas = self.deltas(users & self._users, self.budget.delta * kept)
         apart = math.fsum(deltas.values())
         rho = largest_rho(self.budget.epsilon, self.budget.delta - apart)
         rho -= math.fsum(line.rho for line in shared_location_events(tuple(self.taken.values())))
@@ -339,7 +307,7 @@ def _smallest(
     item: StudyQuestion,
     low: float,
     most: float,
-    at: Callable[[StudyQuestion, float], Plan | None],
+    at: Planner,
 ) -> float:
     """The least part with which a question can be answered, rounded up; `most` where none is
     known to be enough."""
@@ -389,7 +357,9 @@ def guess_of(item: StudyQuestion) -> float:
 
 def ratio_of(item: StudyQuestion, plan: Plan) -> float:
     """Predicted privacy noise over the predicted sampling error."""
-    guess = float(item.guess_sd or getattr(plan, "typical_sd", 1.0))
+    guess = item.guess_sd
+    if guess is None:
+        guess = float(getattr(plan, "typical_sd", 1.0))
     told = plan.predict(guess)
     noise = noise_of(plan, guess)
     sampling = told.get("sampling", math.sqrt(max(told["rmse"] ** 2 - noise**2, 0.0)))
