@@ -288,18 +288,15 @@ class AllocationTask:
         return [part.own for part in chosen if part is not None]
 
     def _cheaper(self, item: StudyQuestion, rho: float, delta: float) -> QuestionShare | None:
-        found = []
-        if not delta:
-            for own in (self.share(down(Fraction(math.sqrt(2 * rho)))), self.rho(significant(rho))):
-                part = self.tried(item, own)
-                if part is not None and own.rho is None and 0 < part.rho < rho:
-                    # lines of smaller parts cost less zCDP than the whole
-                    larger = down(Fraction(own.epsilon or 0) * Fraction(math.sqrt(rho / part.rho)))
-                    part = self.tried(item, self.share(larger)) or part
-                found.append(part)
-        else:
-            found.append(self.tried(item, self.share(down(Fraction(math.sqrt(2 * rho))), delta)))
-        there = [part for part in found if part is not None]
+        epsilon = math.sqrt(2 * rho)
+        pure = self.tried(item, self.share(down(Fraction(epsilon)), delta))
+        if delta:
+            return pure
+        if pure is not None and 0 < pure.rho < rho:  # its lines cost less zCDP than one line would
+            larger = down(Fraction(epsilon * math.sqrt(rho / pure.rho)))
+            pure = self.tried(item, self.share(larger)) or pure
+        both = pure, self.tried(item, self.rho(significant(rho)))
+        there = [part for part in both if part is not None]
         return min(there, key=lambda part: ratio_of(item, part.plan), default=None)
 
 
