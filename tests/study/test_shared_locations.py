@@ -23,7 +23,7 @@ from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.dominance import all_dominated, dominates
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Selection
 from privmean.study.answer_log import AnswerLog
-from privmean.study.budget_shares import noise_of
+from privmean.study.budget_shares import ratio_of
 from privmean.study.shared_locations import SharedLocationPlan
 
 N = 3000
@@ -154,8 +154,6 @@ def test_pure_studies_share_looks_and_the_sum_is_the_budget():
     parts = sum(exact_fraction(part.own.epsilon) for part in plan.parts)
     total = plan.shared_locations[0].pure + parts
     assert 4 - Fraction(1, 10**9) < total <= 4
-    apart = pm.plan(pm.Mean("y"), n=N, epsilon=4 / 3)
-    assert noise_of(plan.parts[0].plan, 1.0) < noise_of(apart, 1.0)
 
 
 def test_a_question_with_a_wanted_error_counts_what_it_shares():
@@ -240,21 +238,10 @@ def test_eight_questions_have_less_noise_than_eight_calls():
     plan, ratios = made.plan(4711), []
     for item, part in zip(plan.items, plan.parts, strict=True):
         alone = pm.plan(item.question, n=4711, epsilon=0.25, delta=1.25e-7)
-        ratios.append(noise_of(part.plan, 1.0) / noise_of(alone, 1.0))
-    assert max(ratios) <= 1
-    assert math.exp(np.mean(np.log(ratios))) <= 0.6
+        ratios.append((ratio_of(item, part.plan), ratio_of(item, alone)))
+    errors = np.exp(np.mean(np.log1p(np.square(ratios)) / 2, axis=0))
+    assert errors[0] <= 0.7 * errors[1]
     assert plan.guarantee.verify()
-
-
-def test_a_question_whose_noise_does_not_tell_its_strength_keeps_its_part():
-    """The pair scale answers on a grid of octaves: with less it would fail, not be noisier."""
-    made = study()
-    made.add("spread", pm.Variance("y", within=(0.1, 100)))
-    plan = made.plan(N)
-    part = plan.parts[-1]
-    assert part.name == "spread"
-    assert float(part.own.pure_epsilon()) >= 3.0 / 5
-    assert plan.allotment.factor > 1
 
 
 # --- what covers what -----------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def _cheapest(budget: Budget, dimension: int) -> ClippedSums:
 
     each = budget.pure_epsilon() / dimension
     laplace = ClippedSums("clipped sums", relation, dimension, epsilon=each)
-    if dimension > 1 and not budget.is_pure:
+    if not budget.is_pure:
         mu = calibrate(lambda t: gaussian(t).events, budget, grid=False)
         if mu > 0 and gaussian(mu).value_sd < laplace.value_sd:
             return gaussian(mu)
@@ -154,6 +154,11 @@ class BoundedMeanPlan(PlanBase):
     def events(self) -> tuple[PrivacyEvent, ...]:
         """The accounting."""
         return self.sums.events
+
+    @property
+    def typical_sd(self) -> float:
+        """Half of the radius: a deviation between people where none is guessed."""
+        return math.sqrt(sum(box.radius**2 for box in self.boxes) / len(self.boxes)) / 2
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause (root of the sum over columns), for a guess of the deviation."""

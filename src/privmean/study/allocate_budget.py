@@ -1,24 +1,22 @@
 """How the budget of a study is shared among its questions, from public numbers alone.
 
-A part of the budget is a strength: doubling it halves the noise of pure mechanisms. Questions with
-a wanted error get the least strength that reaches it; the others share what is left in proportion
-to weight^(1/3) for pure and (epsilon, delta) budgets, weight^(1/4) for rho, which minimizes the
-weighted sum of squared errors, each relative to what the question would have alone
-(docs/proofs/study.md, section 2). Three ways of composing are tried, all of them valid, with looks
-that questions share (section 5) and without:
+Questions with a wanted error get the least part that reaches it. The others share what is left so
+that the weighted geometric mean of their errors, each over its sampling error, is least
+(docs/proofs/study.md, section 2). Ways of composing are tried, all of them valid, with looks that
+questions share (section 5) and without:
 
-* sums: parts of epsilon (and delta) that add up;
-* curves: all parts made larger by the largest factor for which all mechanism calls still compose
-  to the budget;
-* rho: parts of the largest rho that converts to (epsilon, delta).
+* sums: parts of epsilon (and delta), or of rho, that add up;
+* curves, where a delta is given: those parts, and parts that are of epsilon or of rho by question,
+  all made larger by the largest factor for which all mechanism calls still compose to the budget.
 
-The way with the least noise is taken, if it makes no question worse than sums without looks do.
+The way with the least errors is taken.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
@@ -29,6 +27,8 @@ from privmean.study.shared_locations import Looks, can_share_location
 from privmean.study.study_question import StudyQuestion
 
 DELTA_APART = (0.5, 0.1)  # parts of delta for questions that need one, where curves use the rest
+# factors at which curves begin: parts by sums must gain as much; parts of rho never fit less
+GAIN, START = 1.02, 0.999
 
 
 def allot(
@@ -44,58 +44,59 @@ def allot(
     plain = AllocationTask(items, shapes, budget, remedy=lambda: _remedy(items, shapes, budget))
     every = plain.looks(1) if looking and can_share_location(budget) else {}
     shared = {column: look for column, look in every.items() if column in plain.shared}
-    first = _first([plain, *(plain.beside(looks) for looks in (shared, every) if looks)])
-    found = [first]
-    if shared and not first.looks:
-        found += _tried(plain.beside(shared), first, "sums")
+    sets: list[Looks] = [{}, *(looks for looks in (shared, every) if looks)]
+    if shared == every:
+        sets = sets[:2]
+    found = _by_sums([plain.beside(looks) for looks in sets])
+    first = min(found, key=plain.value)
     if budget.epsilon is not None and budget.delta > 0:
-        for looks in _sets(every):
-            work = plain.beside(looks)
-            found += _tried(work, first, "rho")
-            curves = _curves(work, first)
-            if curves is not None:
-                found.append(curves)
-                break
-    best: BudgetAllocation = min(found, key=plain.noise)
+        for looks in sets:
+            found += _by_curves(plain.beside(looks), found, first)
+    best: BudgetAllocation = min(found, key=plain.value)
     return best
 
 
-def _first(works: Sequence[AllocationTask]) -> BudgetAllocation:
-    """Parts that add up, without looks where that can be had."""
+def _by_sums(works: Sequence[AllocationTask]) -> list[BudgetAllocation]:
+    """Parts that add up, with each set of looks where that can be had."""
     refused: InfeasibleError | None = None
+    found = []
     for work in works:
         try:
-            return work.sums()
+            found.append(work.sums())
         except InfeasibleError as error:
             refused = refused or error
-    assert refused is not None
-    raise refused
+    if not found:
+        assert refused is not None
+        raise refused
+    return found
 
 
-def _sets(every: Looks) -> list[Looks]:
-    return [every, {}] if every else [{}]
-
-
-def _tried(work: AllocationTask, first: BudgetAllocation, way: str) -> list[BudgetAllocation]:
-    """One way of composing, where it can be had and makes no question worse."""
-    try:
-        other = work.sums() if way == "sums" else work.converted()
-    except (InfeasibleError, ArgumentError):
-        return []
-    return [] if work.worse(other, first) else [other]
-
-
-def _curves(work: AllocationTask, first: BudgetAllocation) -> BudgetAllocation | None:
+def _by_curves(
+    work: AllocationTask, sums: Sequence[BudgetAllocation], first: BudgetAllocation
+) -> list[BudgetAllocation]:
+    """Parts by sums with these looks, and parts of either kind, grown."""
+    found: list[BudgetAllocation | None] = []
+    for by_sums in sums:
+        if by_sums.looks == work.taken:
+            for kept in DELTA_APART if any(part.own.delta for part in by_sums.parts) else (1.0,):
+                owns = [replace(part.own, delta=part.own.delta * kept) for part in by_sums.parts]
+                found.append(_grown(work, owns, GAIN))
     for kept in DELTA_APART:
         try:
-            other = grow_shares(work, first, kept)
+            owns = work.mixed(first, kept)
         except (InfeasibleError, ArgumentError):
             continue
-        if other is not None and not work.worse(other, first):
-            return other
-        if not any(part.own.delta for part in first.parts):
+        found.append(_grown(work, owns, START))
+        if not any(own.delta for own in owns):
             break  # nobody needs a delta: the other part would be the same
-    return None
+    return [item for item in found if item is not None]
+
+
+def _grown(work: AllocationTask, owns: Sequence[Budget], start: float) -> BudgetAllocation | None:
+    try:
+        return grow_shares(work, owns, start)
+    except (InfeasibleError, ArgumentError):
+        return None
 
 
 def least_epsilon(
@@ -109,7 +110,7 @@ def least_epsilon(
             larger = Budget(epsilon, budget.delta, neighbors=budget.neighbors)
             plain = AllocationTask(tuple(items), shapes, larger)
             shared = plain.beside(plain.looks(2)) if can_share_location(larger) else plain
-            _first([plain, shared] if shared.taken else [plain])
+            _by_sums([plain, shared] if shared.taken else [plain])
         except (InfeasibleError, ArgumentError):
             return False
         return True

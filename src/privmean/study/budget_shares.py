@@ -1,13 +1,21 @@
-"""Parts that add up: of epsilon, of (epsilon, delta) or of rho, beside looks that are shared."""
+"""Parts of a study's budget that make the errors of its questions least, from public numbers.
+
+The error of a question is read over the sampling error that it would have without privacy noise;
+the weighted geometric mean of these is made least. docs/proofs/study.md, section 2.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 
+import numpy as np
+from scipy.optimize import brentq
+
+from privmean.array_types import Floats
 from privmean.bisection import bisect
 from privmean.central.shared_location import SharedLocationQuery
 from privmean.data.public_shape import PublicShape
@@ -18,7 +26,6 @@ from privmean.privacy.zcdp import rho_delta
 from privmean.study.question_share import QuestionShare, down, significant
 from privmean.study.shared_locations import (
     Looks,
-    columns_used,
     plan_of,
     shared_location_events,
     shared_locations_for,
@@ -26,19 +33,31 @@ from privmean.study.shared_locations import (
 from privmean.study.study_question import StudyQuestion
 
 SUMS, CURVES, RHO = "sums", "curves", "sums of rho"
-EXACTLY = 1 - Fraction(1, 10**14)  # weights are doubles: their shares may add up to more
-FINE = 1e-6  # relative precision of a strength that is searched
+EXACTLY = 1 - Fraction(1, 10**11)  # shares are doubles: they may add up to more
+FINE = 1e-6  # relative precision of a part that is searched
+TURNS = 4  # noise is nearly a power of the part: the fourth moves no part by 1 %
+HOPELESS = 1e3  # square of the ratio taken for a question that its part cannot answer
+Planner = Callable[[StudyQuestion, float], Plan | None]
 
 
 @dataclass(frozen=True)
 class BudgetAllocation:
-    """The parts of all questions. looks: what they share, by column; way: how all of it composes;
-    factor: how much larger every free part is than by sums."""
+    """The parts of all questions. looks: what they share, by column; way: how all of it
+    composes."""
 
     parts: tuple[QuestionShare, ...]
     way: str
-    factor: float = 1.0
     looks: Looks = field(default_factory=dict)
+
+    @property
+    def power(self) -> int:
+        """Of a part, over the square of the noise: 2 for epsilon, 1 for rho."""
+        return 2 if self.way == SUMS else 1
+
+    @property
+    def sizes(self) -> list[float]:
+        """The parts in numbers that add up: epsilon, or zCDP."""
+        return [part.size if self.way == SUMS else part.rho for part in self.parts]
 
 
 @dataclass(frozen=True)
@@ -57,21 +76,20 @@ class AllocationTask:
         return replace(self, taken=dict(looks))
 
     # --- looks ------------------------------------------------------------------------------------
-    @cached_property
-    def alone(self) -> dict[str, float]:
-        """Epsilon of each question if all shared by weight alone, wanted errors left aside."""
-        weights = [item.weight ** (1 / 3) for item in self.items]
-        total = float(self.budget.pure_epsilon())
-        if self.budget.rho is not None:
-            weights = [math.sqrt(item.weight) for item in self.items]
-            parts = [self.budget.rho * w / math.fsum(weights) for w in weights]
-            return {item.name: math.sqrt(2 * x) for item, x in zip(self.items, parts, strict=True)}
-        shares = [total * w / math.fsum(weights) for w in weights]
-        return {item.name: x for item, x in zip(self.items, shares, strict=True)}
-
     def looks(self, least: int) -> dict[str, SharedLocationQuery]:
-        """Looks that at least so many questions can use."""
-        shares = {name: Fraction(x).limit_denominator(2**40) for name, x in self.alone.items()}
+        """Looks that at least so many questions can use. Each costs what its dearest user would
+        spend with a share by weight alone."""
+        weights = [item.weight ** (1 / 3) for item in self.items]
+        if self.budget.rho is not None:
+            weights = [item.weight**0.25 for item in self.items]
+            whole = math.sqrt(math.fsum(w * w for w in weights))
+        else:
+            whole = math.fsum(weights)
+        total = float(self.budget.pure_epsilon())
+        shares = {
+            item.name: Fraction(total * w / whole).limit_denominator(2**40)
+            for item, w in zip(self.items, weights, strict=True)
+        }
         return shared_locations_for(self.items, self.shapes, shares, least)
 
     @property
@@ -86,81 +104,125 @@ class AllocationTask:
     def part(self, item: StudyQuestion, own: Budget, *, summed: bool = False) -> QuestionShare:
         return QuestionShare.of(item.name, self.plan(item, own), summed=summed)
 
+    def tried(self, item: StudyQuestion, own: Budget) -> QuestionShare | None:
+        """The same; None where the question cannot be answered so."""
+        try:
+            return self.part(item, own)
+        except (InfeasibleError, ArgumentError):
+            return None
+
     def error(self, item: StudyQuestion, own: Budget) -> float:
         """The predicted error; infinite where the question cannot be answered."""
-        try:
-            return self.plan(item, own).predict(item.guess_sd or 1.0)["rmse"]
-        except InfeasibleError:
-            return math.inf
+        found = self.tried(item, own)
+        return math.inf if found is None else found.plan.predict(guess_of(item))["rmse"]
 
-    def noise_at(self, item: StudyQuestion, own: Budget) -> float:
-        """The predicted noise; infinite where the question cannot be answered."""
-        try:
-            return noise_of(self.plan(item, own), item.guess_sd or 1.0)
-        except (InfeasibleError, ArgumentError):
-            return math.inf
+    def value(self, found: BudgetAllocation) -> float:
+        """What is made least."""
+        ratios = [ratio_of(item, part.plan) for item, part in self.pairs(found.parts)]
+        return math.fsum(
+            item.weight * math.log1p(x * x) for item, x in zip(self.items, ratios, strict=True)
+        )
 
-    def noises(self, found: BudgetAllocation) -> list[float]:
-        return [
-            noise_of(part.plan, item.guess_sd or 1.0)
-            for part, item in zip(found.parts, self.items, strict=True)
-        ]
+    def pairs(
+        self, parts: Sequence[QuestionShare]
+    ) -> Sequence[tuple[StudyQuestion, QuestionShare]]:
+        return list(zip(self.items, parts, strict=True))
 
-    def noise(self, found: BudgetAllocation) -> float:
-        """The weighted mean logarithm of the predicted noise."""
-        logs = [math.log(max(x, 1e-300)) for x in self.noises(found)]
-        weights = [item.weight for item in self.items]
-        pairs = zip(logs, weights, strict=True)
-        return math.fsum(w * x for x, w in pairs) / math.fsum(weights)
+    # --- the least errors -------------------------------------------------------------------------
+    def divided(self, total: float, power: int, at: Planner) -> dict[str, float]:
+        """Parts of what is left for the questions without a wanted error, each at least what its
+        question can be answered with. at: the plan of a part, None where there is none."""
+        free = [item for item in self.items if item.error is None]
+        least: dict[str, float] = {}
+        while True:
+            some = [item for item in free if item.name not in least]
+            rest = total - math.fsum(least.values())
+            if free and (rest < 0 or (some and rest <= 0)):
+                raise InfeasibleError("the parts are too small for the questions", self.remedy())
+            found = least | self._divided(some, rest, power, at)
+            short = [item for item in some if at(item, found[item.name]) is None]
+            if not short:
+                return found
+            for item in short:
+                least[item.name] = _smallest(item, found[item.name], total, at)
 
-    def worse(self, found: BudgetAllocation, than: BudgetAllocation) -> bool:
-        """Whether some question has more noise than before."""
-        pairs = zip(self.noises(found), self.noises(than), strict=True)
-        return any(a > b * (1 + 1e-9) for a, b in pairs)
+    def _divided(
+        self,
+        items: Sequence[StudyQuestion],
+        total: float,
+        power: int,
+        at: Planner,
+    ) -> dict[str, float]:
+        if not items:
+            return {}
+        weights = np.array([item.weight for item in items])
+        sizes = total * weights / weights.sum()
+        for _ in range(TURNS):
+            plans = [at(item, size) for item, size in zip(items, sizes.tolist(), strict=True)]
+            ratios = [
+                HOPELESS if plan is None else ratio_of(item, plan) ** 2
+                for item, plan in zip(items, plans, strict=True)
+            ]
+            sizes = least_errors(np.array(ratios) * sizes**power, weights, total, power)
+        return {item.name: size for item, size in zip(items, sizes.tolist(), strict=True)}
 
-    def as_quiet(
-        self, item: StudyQuestion, at: Callable[[float], Budget], most: float, aim: float
-    ) -> float:
-        """The least strength up to `most` with at most the noise `aim`; infinite if none."""
-        if self.noise_at(item, at(most)) > aim * (1 + 1e-12):
-            return math.inf
-        low, high = most * 1e-4, most
-        while high / low > 1 + FINE:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self.noise_at(item, at(middle)) <= aim else (middle, high)
-        return high
-
-    def _needed(self, item: StudyQuestion, at: Callable[[float], Budget], alone: float) -> float:
-        """The strength of its own lines with which a question that works from a shared location
-        query has the noise that it would have alone."""
-        if not any(column in self.taken for column in columns_used(item.question)):
-            return alone
-        aim = self.beside({}).noise_at(item, at(alone))
-        found = self.as_quiet(item, at, alone, aim) if math.isfinite(aim) else math.inf
-        return min(found, alone)
-
-    # --- parts of epsilon -------------------------------------------------------------------------
+    # --- parts that add up ------------------------------------------------------------------------
     def sums(self) -> BudgetAllocation:
-        """Parts that add up to the budget."""
-        if self.budget.rho is not None:
-            return BudgetAllocation(self._by_rho(self.budget.rho), RHO, looks=self.taken)
-        deltas = self.deltas(self._users(), self.budget.delta)
-        return BudgetAllocation(self.parts(self._epsilons(deltas), deltas), SUMS, looks=self.taken)
+        """Parts that add up to the budget: what looks cost, what wanted errors need, the rest."""
+        whole, events = self.budget.rho, shared_location_events(tuple(self.taken.values()))
+        deltas = self.deltas(self._users, self.budget.delta)
+        if whole is None:
+            way, power, most = SUMS, 2, LARGEST_EPSILON
+            spent = sum((look.pure for look in self.taken.values()), Fraction(0))
+            whole = self.budget.epsilon or 0.0
+        else:
+            way, power, most = RHO, 1, LARGEST_EPSILON**2 / 2
+            spent = Fraction(math.fsum(line.rho for line in events)) * (1 + Fraction(1, 10**12))
 
+        def own(item: StudyQuestion, x: float) -> Budget:
+            if way == RHO:
+                return self.rho(significant(x))
+            return self.share(down(Fraction(x)), deltas[item.name])
+
+        def plan(item: StudyQuestion, x: float) -> Plan | None:
+            found = self.tried(item, own(item, x)) if x > SMALLEST_EPSILON**power else None
+            return None if found is None else found.plan
+
+        wanted = self._wanted(own, most - 2 * float(spent))
+        left = exact_fraction(whole) - spent - sum(map(exact_fraction, wanted.values()))
+        if left < 0 or (len(wanted) < len(self.items) and left <= 0):
+            of = "epsilon" if way == SUMS else "rho"
+            raise InfeasibleError(
+                f"the requested errors require {of}={float(exact_fraction(whole) - left):.4g}, but "
+                f"the study has {whole:g}",
+                self.remedy(),
+            )
+        found = wanted | self.divided(float(left * EXACTLY), power, plan)
+        parts = []
+        for item in self.items:
+            budget = own(item, found[item.name])
+            try:
+                parts.append(self.part(item, budget, summed=way == SUMS))
+            except InfeasibleError as error:
+                raise InfeasibleError(
+                    f"{item.name}, with {budget.describe()} of the study: {error}",
+                    "give the study a larger budget, the question a larger weight, or ask less",
+                ) from None
+        return BudgetAllocation(tuple(parts), way, self.taken)
+
+    @cached_property
     def _users(self) -> frozenset[str]:
-        """The questions that a part of delta serves: they cannot do without, or have less noise."""
+        """The questions that cannot be answered without a part of delta."""
         if not self.budget.delta:
             return frozenset()
-        number = len(self.items)
-        each = down(Fraction(self.budget.epsilon or 0) / number)
-        delta = significant(self.budget.delta / number)
-        found = []
-        for item in self.items:
-            alone = self.noise_at(item, self.share(each))
-            beside = self.noise_at(item, self.share(each, delta))
-            if beside < alone * (1 - 1e-6):
-                found.append(item.name)
-        return frozenset(found)
+        each = down(Fraction(self.budget.epsilon or 0) / len(self.items))
+        delta = significant(self.budget.delta / len(self.items))
+        return frozenset(
+            item.name
+            for item in self.items
+            if self.tried(item, self.share(each)) is None
+            and self.tried(item, self.share(each, delta)) is not None
+        )
 
     def deltas(self, users: frozenset[str], delta: float) -> dict[str, float]:
         each = significant(delta / max(len(users), 1)) if users else 0.0
@@ -169,112 +231,136 @@ class AllocationTask:
     def share(self, epsilon: float, delta: float = 0.0) -> Budget:
         return Budget(epsilon, delta, neighbors=self.budget.neighbors)
 
-    def _reached(self, item: StudyQuestion, at: Callable[[float], Budget], most: float) -> float:
-        """The least strength at which the predicted error is as wanted; its own plan says so."""
-        assert item.error is not None
-        low, high = SMALLEST_EPSILON**2, most
-        if self.error(item, at(high)) > item.error:
-            raise InfeasibleError(
-                f"{item.name}: an error of {item.error:g} is below the sampling error",
-                "request a larger error, or ask about more people",
-            )
-        low = max(low, SMALLEST_EPSILON)
-        while high / low > 1 + FINE:
-            middle = math.sqrt(low * high)
-            reached = self.error(item, at(middle)) <= item.error
-            low, high = (low, middle) if reached else (middle, high)
-        return math.ceil(high * 10**9) / 10**9
-
-    def _epsilons(self, deltas: Mapping[str, float]) -> dict[str, float]:
-        """Looks and wanted strengths first, the rest by weight."""
-        total = exact_fraction(self.budget.epsilon or 0.0)
-        spent = sum((look.pure for look in self.taken.values()), Fraction(0))
-        most = LARGEST_EPSILON - float(spent)  # with the looks, the most that a budget can be
-        wanted = {
-            item.name: self._reached(item, partial(self.share, delta=deltas[item.name]), most)
-            for item in self.items
-            if item.error is not None
-        }
-        left = total - spent - sum((exact_fraction(x) for x in wanted.values()), Fraction(0))
-        free = [item for item in self.items if item.name not in wanted]
-        if left < 0 or (free and left <= 0):
-            needed = float(total - left)
-            raise InfeasibleError(
-                f"the requested errors require epsilon={needed:.4g}, but the study has "
-                f"{float(total):g}",
-                self.remedy(),
-            )
-        weights = {item.name: self._needed_epsilon(item, deltas[item.name]) for item in free}
-        whole = math.fsum(weights.values())
-        shares = {name: down(left * Fraction(w / whole) * EXACTLY) for name, w in weights.items()}
-        return {item.name: wanted.get(item.name) or shares[item.name] for item in self.items}
-
-    def _needed_epsilon(self, item: StudyQuestion, delta: float) -> float:
-        alone = self.alone[item.name]
-        return self._needed(item, partial(self.share, delta=delta), alone)
-
-    def parts(
-        self, epsilons: Mapping[str, float], deltas: Mapping[str, float]
-    ) -> tuple[QuestionShare, ...]:
-        found = []
-        for item in self.items:
-            epsilon = epsilons[item.name]
-            if epsilon < SMALLEST_EPSILON:
-                raise InfeasibleError(f"nothing is left for {item.name}", self.remedy())
-            try:
-                own = self.share(epsilon, deltas[item.name])
-                found.append(self.part(item, own, summed=True))
-            except InfeasibleError as error:
-                raise InfeasibleError(
-                    f"{item.name}, with epsilon={epsilon:.4g} of the study: {error}",
-                    "give the study a larger budget, the question a larger weight, or ask less",
-                ) from None
-        return tuple(found)
-
-    # --- parts of rho -----------------------------------------------------------------------------
-    def converted(self) -> BudgetAllocation:
-        """Parts of the largest rho that converts to the budget."""
-        assert self.budget.epsilon is not None
-        rho = largest_rho(self.budget.epsilon, self.budget.delta)
-        return BudgetAllocation(self._by_rho(rho), RHO, looks=self.taken)
-
     def rho(self, x: float) -> Budget:
         return Budget(rho=x, neighbors=self.budget.neighbors)
 
-    def _by_rho(self, rho: float) -> tuple[QuestionShare, ...]:
-        spent = math.fsum(line.rho for line in shared_location_events(tuple(self.taken.values())))
-        total = exact_fraction(rho) - Fraction(spent) * (1 + Fraction(1, 10**12))
-        wanted = {
-            item.name: self._reached(item, self.rho, LARGEST_EPSILON**2 / 2 - 2 * spent)
-            for item in self.items
-            if item.error is not None
-        }
-        left = total - sum((exact_fraction(x) for x in wanted.values()), Fraction(0))
-        free = [item for item in self.items if item.name not in wanted]
-        if left < 0 or (free and left <= 0):
-            raise InfeasibleError(
-                f"the requested errors require rho={float(total - left):.4g}, but the study has "
-                f"{rho:g}",
-                "give the study a larger budget, or request larger errors",
-            )
-        weights = {item.name: math.sqrt(item.weight) for item in free}
-        whole = math.fsum(weights.values())
-        alone = {name: rho * w / whole for name, w in weights.items()}
-        needed = {item.name: self._needed(item, self.rho, alone[item.name]) for item in free}
-        whole = math.fsum(needed.values())
-        parts = []
+    def _wanted(
+        self, own: Callable[[StudyQuestion, float], Budget], most: float
+    ) -> dict[str, float]:
+        """The least parts with which predicted errors are as wanted; plans of these very parts say
+        so."""
+        found = {}
         for item in self.items:
-            x = wanted.get(item.name)
-            if x is None:
-                x = significant(float(left) * needed[item.name] / whole * (1 - 1e-11))
-            parts.append(self.part(item, self.rho(x)))
-        return tuple(parts)
+            if item.error is None:
+                continue
+            low, high = SMALLEST_EPSILON, most
+            if self.error(item, own(item, high)) > item.error:
+                raise InfeasibleError(
+                    f"{item.name}: an error of {item.error:g} is below the sampling error",
+                    "request a larger error, or ask about more people",
+                )
+            while high / low > 1 + FINE:
+                middle = math.sqrt(low * high)
+                reached = self.error(item, own(item, middle)) <= item.error
+                low, high = (low, middle) if reached else (middle, high)
+            found[item.name] = math.ceil(high * 10**9) / 10**9
+        return found
+
+    # --- parts of either kind ---------------------------------------------------------------------
+    def mixed(self, first: BudgetAllocation, kept: float) -> list[Budget]:
+        """For each question a part of epsilon or one of rho, whichever has less noise at the same
+        zCDP; all together the largest rho that converts to the budget. kept: the part of delta for
+        questions that cannot do without. Wanted errors keep their parts."""
+        assert self.budget.epsilon is not None
+        rho = largest_rho(self.budget.epsilon, self.budget.delta)
+        even = rho / len(self.items)
+        users = frozenset(x.name for x in self.items if self._cheaper(x, even, 0.0) is None)
+        deltas = self.deltas(users & self._users, self.budget.delta * kept)
+        apart = math.fsum(deltas.values())
+        rho = largest_rho(self.budget.epsilon, self.budget.delta - apart)
+        rho -= math.fsum(line.rho for line in shared_location_events(tuple(self.taken.values())))
+        fixed = {
+            item.name: part for item, part in self.pairs(first.parts) if item.error is not None
+        }
+        rho -= math.fsum(part.rho for part in fixed.values())
+        if rho <= 0:
+            raise InfeasibleError("nothing is left", "")
+
+        def best(item: StudyQuestion, x: float) -> QuestionShare | None:
+            return self._cheaper(item, x, deltas[item.name])
+
+        def plan(item: StudyQuestion, x: float) -> Plan | None:
+            found = best(item, x)
+            return None if found is None else found.plan
+
+        found = self.divided(rho, 1, plan)
+        chosen = [fixed.get(item.name) or best(item, found[item.name]) for item in self.items]
+        return [part.own for part in chosen if part is not None]
+
+    def _cheaper(self, item: StudyQuestion, rho: float, delta: float) -> QuestionShare | None:
+        epsilon = math.sqrt(2 * rho)
+        pure = self.tried(item, self.share(down(Fraction(epsilon)), delta))
+        if delta:
+            return pure
+        if pure is not None and 0 < pure.rho < rho:  # its lines cost less zCDP than one line would
+            larger = down(Fraction(epsilon * math.sqrt(rho / pure.rho)))
+            pure = self.tried(item, self.share(larger)) or pure
+        both = pure, self.tried(item, self.rho(significant(rho)))
+        there = [part for part in both if part is not None]
+        return min(there, key=lambda part: ratio_of(item, part.plan), default=None)
+
+
+def _smallest(
+    item: StudyQuestion,
+    low: float,
+    most: float,
+    at: Planner,
+) -> float:
+    """The least part with which a question can be answered, rounded up; `most` where none is
+    known to be enough."""
+    high = most
+    if at(item, high) is None:
+        return high
+    while high / low > 1 + FINE:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if at(item, middle) is None else (low, middle)
+    return high
+
+
+def least_errors(scaled: Floats, weights: Floats, total: float, power: int) -> Floats:
+    """Parts x that add up to `total` with the least sum of weights log(1 + scaled/x^power).
+
+    At the minimum x (x^power + scaled) is proportional to power * weights * scaled: a quadratic or
+    a cubic equation with one positive root. scaled: squares of noise over sampling error times
+    x^power, positive.
+    """
+    scaled = np.maximum(scaled, 1e-12 * total**power)
+
+    def parts(log_price: float) -> Floats:
+        c = power * weights * scaled * math.exp(-log_price)
+        if power == 1:
+            found: Floats = 2 * c / (scaled + np.sqrt(scaled**2 + 4 * c))
+        else:
+            inner = 1.5 * c / scaled * np.sqrt(3 / scaled)
+            found = 2 * np.sqrt(scaled / 3) * np.sinh(np.arcsinh(inner) / 3)
+        return found
+
+    price = brentq(lambda y: math.log(parts(y).sum() / total), -200, 200, xtol=1e-12)
+    found = parts(price)
+    shares: Floats = found * (total / found.sum())
+    return shares
 
 
 def largest_rho(epsilon: float, delta: float) -> float:
     """The largest rho, rounded down, whose sums of rho are (epsilon, delta)-DP."""
     low, _ = bisect(lambda rho: rho_delta(rho, epsilon) <= delta, 0.0, epsilon, 100)
     return significant(low * (1 - 1e-9))
+
+
+def guess_of(item: StudyQuestion) -> float:
+    """The deviation between people that predictions are for; 1 where none is given."""
+    return item.guess_sd or 1.0
+
+
+def ratio_of(item: StudyQuestion, plan: Plan) -> float:
+    """Predicted privacy noise over the predicted sampling error."""
+    guess = item.guess_sd
+    if guess is None:
+        guess = float(getattr(plan, "typical_sd", 1.0))
+    told = plan.predict(guess)
+    noise = noise_of(plan, guess)
+    sampling = told.get("sampling", math.sqrt(max(told["rmse"] ** 2 - noise**2, 0.0)))
+    return noise / sampling if sampling > 0 else math.inf
 
 
 def noise_of(plan: Plan, guess_sd: float) -> float:

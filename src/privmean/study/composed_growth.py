@@ -1,73 +1,61 @@
 """Parts grown by one factor as far as the lines of the whole accounting compose to the budget.
 
-Every question starts from lines with the noise that its part by sums would give it: pure ones, or
-Gaussian ones where these cost less zCDP. docs/proofs/study.md, section 2.
+docs/proofs/study.md, section 2.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.errors import ArgumentError, InfeasibleError
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.compose import total_delta
 from privmean.study.budget_shares import CURVES, AllocationTask, BudgetAllocation
 from privmean.study.question_share import QuestionShare, bill, down, significant
-from privmean.study.shared_locations import SharedLocationPlan
 from privmean.study.study_question import StudyQuestion
 
 PRECISE = 1e-4  # relative precision of the common factor
-TRIED = 1.02  # factor that curves must allow at once to be searched further
 STRIDE, MOST = 1.2, 64.0
 STRAIGHT, MOST_TURNS = 12, 40  # tries along a line, before halves
-PLAINER = 1.001  # a guarantee of epsilon is preferred where a part of rho is not less
-LESS, MORE = 0.8, 1.02  # a part less by that factor has more noise by this one, at least
-LARGEST_RHO = 1.0  # of one question's lines, over the square of its epsilon
-
-
-@dataclass(frozen=True)
-class _Start:
-    """One question at factor 1, with its own budget."""
-
-    item: StudyQuestion
-    own: Budget
-
-    def at(self, factor: float) -> Budget:
-        """Its own budget at a factor of strength; a wanted error says its part, which stays."""
-        if self.item.error is not None:
-            return self.own
-        if self.own.rho is not None:
-            rho = significant(self.own.rho * factor**2)
-            return Budget(rho=rho, neighbors=self.own.neighbors)
-        assert self.own.epsilon is not None
-        epsilon = down(Fraction(self.own.epsilon) * Fraction(factor))
-        return Budget(epsilon, self.own.delta, neighbors=self.own.neighbors)
 
 
 def grow_shares(
-    work: AllocationTask, first: BudgetAllocation, kept: float
+    work: AllocationTask, owns: Sequence[Budget], first: float
 ) -> BudgetAllocation | None:
-    """All free parts larger by the factor that the composed lines allow; kept: the part of delta
-    for questions that need one. None if curves gain nothing."""
-    starts = _starts(work, first, kept)
+    """All free parts larger by the factor that the composed lines allow, beginning with `first`;
+    None if not even that fits."""
     looks = tuple(work.taken.values())
 
     def at(factor: float) -> _Tried:
-        parts = tuple(work.part(start.item, start.at(factor)) for start in starts)
+        parts = tuple(
+            work.part(item, _grown(item, own, factor))
+            for item, own in zip(work.items, owns, strict=True)
+        )
         lines = bill(parts, looks)
         assert work.budget.epsilon is not None
         delta = total_delta(lines, work.budget.epsilon)
         return _Tried(factor, parts, delta, within(lines, work.budget, again=False))
 
-    tried = at(TRIED)
-    if not tried.fits or not any(item.error is None for item in work.items):
+    tried = at(first)
+    if not tried.fits:
         return None
-    found = _largest(at, tried, work.budget.delta)
-    return BudgetAllocation(found.parts, CURVES, found.factor, work.taken)
+    if not any(item.error is None for item in work.items):
+        return BudgetAllocation(tried.parts, CURVES, work.taken)
+    return BudgetAllocation(_largest(at, tried, work.budget.delta).parts, CURVES, work.taken)
+
+
+def _grown(item: StudyQuestion, own: Budget, factor: float) -> Budget:
+    """A part at a factor of strength; a wanted error says its part, which stays."""
+    if item.error is not None:
+        return own
+    if own.rho is not None:
+        return Budget(rho=significant(own.rho * factor**2), neighbors=own.neighbors)
+    assert own.epsilon is not None
+    epsilon = down(Fraction(own.epsilon) * Fraction(factor))
+    return Budget(epsilon, own.delta, neighbors=own.neighbors)
 
 
 @dataclass(frozen=True)
@@ -115,54 +103,3 @@ def _through(one: _Tried, two: _Tried, delta: float) -> float:
     if not slope > 0:
         return two.factor * STRIDE
     return two.factor * math.exp(min(math.log(delta / two.delta) / slope, 1.0))
-
-
-def _starts(work: AllocationTask, first: BudgetAllocation, kept: float) -> list[_Start]:
-    chosen = [
-        _start(work, item, part, aim)
-        for item, part, aim in zip(work.items, first.parts, work.noises(first), strict=True)
-    ]
-    users = frozenset(
-        item.name
-        for item, own in zip(work.items, chosen, strict=True)
-        if own is None
-    )  # fmt: skip
-    deltas = work.deltas(users, work.budget.delta * kept if users else 0.0)
-    found = []
-    for item, own, part in zip(work.items, chosen, first.parts, strict=True):
-        apart = work.share(part.own.epsilon or 0.0, deltas[item.name])
-        found.append(_Start(item, apart if own is None else own))
-    return found
-
-
-def _follows(work: AllocationTask, item: StudyQuestion, less: Budget, aim: float) -> bool:
-    """Whether a smaller part would have more noise."""
-    return MORE * aim < work.noise_at(item, less) < math.inf
-
-
-def _start(
-    work: AllocationTask, item: StudyQuestion, part: QuestionShare, aim: float
-) -> Budget | None:
-    """The cheapest lines, by zCDP, with the noise that sums would give; None where only a part of
-    delta will do."""
-    epsilon = part.own.epsilon
-    assert epsilon is not None
-    ways: list[tuple[float, Budget]] = []
-    looked = isinstance(work.plan(item, part.own), SharedLocationPlan)
-    for at, most in ((work.share, epsilon), (work.rho, LARGEST_RHO * epsilon**2)):
-        if at == work.share and not looked:
-            strength = epsilon  # the very part: not less, also where noise does not tell of it
-        else:
-            strength = work.as_quiet(item, at, most, aim)
-            # where noise does not follow the strength, a smaller one fails more often instead
-            if not math.isfinite(strength) or not _follows(work, item, at(LESS * strength), aim):
-                continue
-        try:
-            made = work.part(item, at(strength))
-        except (InfeasibleError, ArgumentError):
-            continue
-        if made.lines[0].name != f"{item.name}: whole" or made.own.rho is None:
-            ways.append((made.rho, made.own))
-    if not ways:
-        return None if part.own.delta else part.own
-    return min(ways, key=lambda way: way[0] * (1 if way[1].rho is None else PLAINER))[1]

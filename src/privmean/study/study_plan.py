@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from privmean.bisection import smallest_int
 from privmean.central.shared_location import SharedLocationQuery
 from privmean.data.public_shape import PublicShape
@@ -20,7 +22,14 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.guarantee_text import privacy_text
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.study.allocate_budget import allot
-from privmean.study.budget_shares import RHO, SUMS, BudgetAllocation, noise_of
+from privmean.study.budget_shares import (
+    SUMS,
+    BudgetAllocation,
+    guess_of,
+    least_errors,
+    noise_of,
+    ratio_of,
+)
 from privmean.study.question_share import QuestionShare, bill
 from privmean.study.shared_locations import plan_of, shared_location_events
 from privmean.study.study_question import StudyQuestion
@@ -163,7 +172,7 @@ class StudyPlan(HasOutput):
         )
 
     def _line(self, item: StudyQuestion, part: QuestionShare) -> PlanRow:
-        guess = item.guess_sd or 1.0
+        guess = guess_of(item)
         return PlanRow(
             item.name,
             item.question.kind,
@@ -202,23 +211,27 @@ class StudyPlan(HasOutput):
         """The predicted error with twice the weight, by sums of shares."""
         if item.error is not None or len(self.items) == 1:
             return math.nan
-        weights = {x.name: x.weight for x in self.items if x.error is None}
-        power = 0.5 if self.allotment.way == RHO else 1 / 3
-        before = weights[item.name] ** power / sum(w**power for w in weights.values())
-        weights[item.name] *= 2
-        after = weights[item.name] ** power / sum(w**power for w in weights.values())
-        own = self._part(item.name).own
-        factor = after / before
+        found = self.allotment
+        free = [i for i, x in enumerate(self.items) if x.error is None]
+        sizes = np.array([found.sizes[i] for i in free])
+        ratios = np.array([ratio_of(self.items[i], self.parts[i].plan) for i in free])
+        weights = np.array(
+            [self.items[i].weight * (2 if self.items[i] is item else 1) for i in free]
+        )
+        scaled = ratios**2 * sizes**found.power
+        place = [self.items[i] for i in free].index(item)
+        after = least_errors(scaled, weights, float(sizes.sum()), found.power)[place]
+        factor, own = float(after / sizes[place]), self.parts[free[place]].own
         if own.rho is not None:
-            larger = replace(own, rho=own.rho * (factor**2 if power < 0.5 else factor))
+            larger = replace(own, rho=own.rho * factor)
         else:
             assert own.epsilon is not None
-            larger = replace(own, epsilon=own.epsilon * factor)
+            larger = replace(own, epsilon=own.epsilon * factor ** (1 / (3 - found.power)))
         try:
-            found = self._planned(item, larger, self.shapes[item.name])
+            made = self._planned(item, larger, self.shapes[item.name])
         except (InfeasibleError, ArgumentError):
             return math.nan
-        return found.predict(guess)["rmse"]
+        return made.predict(guess)["rmse"]
 
     def _least(self, item: StudyQuestion, part: QuestionShare) -> int | None:
         """The smallest public number of people at which the question can be answered so."""
@@ -250,7 +263,6 @@ class StudyPlan(HasOutput):
             "budget": self.budget.to_dict(),
             "neighbors": self.budget.neighbors,
             "way": self.allotment.way,
-            "factor": self.allotment.factor,
             "digest": self.digest,
             "shared_locations": [
                 {"name": look.name, "share": share, "serves": list(serves)}
@@ -316,8 +328,7 @@ class StudyPlan(HasOutput):
     def _accounting(self) -> str:
         return {
             "sums": "basic composition",
-            "curves": "numerical composition; every free part is "
-            f"{self.allotment.factor:.3g} times that of basic composition",
+            "curves": "numerical composition",
             "sums of rho": "basic composition of zCDP",
         }[self.allotment.way]
 
