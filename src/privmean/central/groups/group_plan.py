@@ -245,6 +245,12 @@ class GroupPlan(PlanBase):
         rest = left * (1 - share * self.locates)
         return rest * (1 - BEYOND * self.settings.counted) - ROUGH * left
 
+    @property
+    def typical_sd(self) -> float:
+        """A deviation between people where none is guessed: a quarter of public bounds."""
+        bounds = self.settings.bounds_of(0)
+        return 1.0 if bounds is None else (bounds[1] - bounds[0]) / 4
+
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
         """Predicted root mean square error of a group of usual size, by cause."""
         count = persons if persons is not None else self.shape.counted()
