@@ -17,13 +17,12 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.exponential import Exponential
-from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
+from privmean.mechanisms.moment_sums import MatrixSums, RowProducts, exact_sum
 from privmean.mechanisms.noisy_argmax import Choice
 from privmean.models.moment_rows import (
     MATRIX_STEPS,
     ROW_STEPS,
     Weighting,
-    exact_sum,
     influence_rows,
     lattice_matrices,
     lattice_rows,

@@ -28,8 +28,7 @@ from privmean.privacy.rows_and_products import RowsAndProducts
 ROOM = 1 + 1e-12  # deviations are a hair more than needed, so that rounding never exceeds the loss
 # deviations of rows and products that are cut by truncation: covers its whole steps
 ROOM_CUT = 1 + 1e-9
-# of epsilon for the rows, under Laplace noise; the rest for products, of cut rows or of whole ones
-ROWS, ROWS_WHOLE = Fraction(85, 100), Fraction(9, 10)
+ROWS = Fraction(85, 100)  # of epsilon for the rows, under Laplace noise; the rest for products
 CHUNK = 1 << 20
 
 
@@ -131,23 +130,18 @@ class MatrixSums(MomentSums):
 @dataclass(frozen=True)
 class RowProducts(MomentSums):
     """Sums of rows z of `order` whole numbers, and of the upper triangle of p p' for the rows p
-    that are z cut at the norm `short` (the whole rows, if None). steps: the largest l2 norm of a
+    that are z cut at the norm `short`. steps: the largest l2 norm of a
     row for Gaussian noise (mu), l1 for Laplace noise (epsilon).
 
     Guarantees: mu-GDP or epsilon-DP for one person, for any rows: `answers` cuts them, and counts
     a row that is too long as zero.
     """
 
-    short: int | None = field(default=None, kw_only=True)
+    short: int = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        if not 0 < self.edge <= self.steps:
+        if not 0 < self.short <= self.steps:
             raise ValueError("products of rows that are longer than the rows")
-
-    @property
-    def edge(self) -> int:
-        """The largest norm of a row in products."""
-        return self.steps if self.short is None else self.short
 
     @cached_property
     def mechanism(self) -> GaussianSums | JointLaplace:
@@ -155,17 +149,16 @@ class RowProducts(MomentSums):
         if self.mu is not None:
             # replaced: the products are free; added or removed: 1 + rho^2/2 of the square of the
             # rows
-            ratio = self.edge / self.steps
+            ratio = self.short / self.steps
             factor = 2.0 if self.relation == REPLACE_ONE else math.sqrt(1 + ratio**2 / 2)
-            first = factor * self.steps / self.mu * (ROOM if self.short is None else ROOM_CUT)
-            second = math.sqrt(2) * self.edge * first * ROOM
+            first = factor * self.steps / self.mu * ROOM_CUT
+            second = math.sqrt(2) * self.short * first * ROOM
             off = second / math.sqrt(2) * ROOM
             sds = (first,) * self.order + tuple(second if i == j else off for i, j in places)
             return GaussianSums(self.name, sds, self.mu, relation=self.relation)
         assert self.epsilon is not None
-        units = (self.steps,) * self.order + (self.edge**2,) * len(places)
-        rows = ROWS_WHOLE if self.short is None else ROWS
-        shares = (self.multiple / rows,) * self.order + (self.multiple / (1 - rows),) * len(places)
+        units = (self.steps,) * self.order + (self.short**2,) * len(places)
+        shares = (self.multiple / ROWS,) * self.order + (self.multiple / (1 - ROWS),) * len(places)
         return JointLaplace(units, shares, self.epsilon, self.relation, self.name)
 
     def answers(self, rows: Sequence[Integers]) -> list[int]:
@@ -174,7 +167,7 @@ class RowProducts(MomentSums):
         z: Integers = np.asarray(rows)
         z = np.where(is_longer(z, self.steps, l1=l1), 0, z)
         p = self.cut(z)
-        p = np.where(is_longer(p, self.edge, l1=l1), 0, p)
+        p = np.where(is_longer(p, self.short, l1=l1), 0, p)
         return [
             *(exact_sum(row) for row in z),
             *(exact_sum(p[i] * p[j]) for i, j in self.places),
@@ -188,8 +181,8 @@ class RowProducts(MomentSums):
             size = absolute.sum(axis=0)
         else:
             size = np.sqrt((absolute * absolute).sum(axis=0))
-        whole = ~is_longer(rows, self.edge, l1=self.mu is None)
-        factor = self.edge * (1 - 2.0**-40) / np.maximum(size, 1.0)
+        whole = ~is_longer(rows, self.short, l1=self.mu is None)
+        factor = self.short * (1 - 2.0**-40) / np.maximum(size, 1.0)
         found: Integers = np.where(whole, rows, np.trunc(rows * factor).astype(np.int64))
         return found
 
@@ -220,10 +213,10 @@ class RowProducts(MomentSums):
     def products_sd(self) -> float:
         """Deviation of the noise on the diagonal of the products, over `short` squared."""
         if isinstance(self.mechanism, GaussianSums):
-            return self.mechanism.sds[self.order] / self.edge**2
+            return self.mechanism.sds[self.order] / self.short**2
         return math.sqrt(2) * float(self.mechanism.multiples[-1] / self.mechanism.epsilon)
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy sums: rows over `steps`, products over `short` squared."""
-        units = [self.steps] * self.order + [self.edge**2] * (len(exact) - self.order)
+        units = [self.steps] * self.order + [self.short**2] * (len(exact) - self.order)
         return self.over(units, exact, noise)

@@ -15,7 +15,6 @@ import numpy as np
 
 from privmean.data.person_products import Products
 from privmean.data.person_table import Floats, Integers
-from privmean.mechanisms import moment_sums
 from privmean.models.fit_person import Flags
 from privmean.models.polynomial_design import Design
 
@@ -26,7 +25,6 @@ ROW_STEPS = 1 << BITS
 SHORTER = 1 - 2.0**-18
 TRIES = 12
 LEAST_PIVOT = 2.0**-40  # of the trace: what is below is rounding
-exact_sum = moment_sums.exact_sum
 Symmetric = dict[tuple[int, int], Floats]  # entries (i, j) with i <= j, one number a person
 
 

@@ -22,6 +22,7 @@ from privmean.data.public_shape import PublicShape
 from privmean.inference.assumptions import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.moment_sums import exact_sum
 from privmean.mechanisms.power_sums import STEPS, PowerSums
 from privmean.models.center_scale import (
     FEWEST,
@@ -33,7 +34,6 @@ from privmean.models.center_scale import (
     share_seen,
 )
 from privmean.models.column_plan import one_column
-from privmean.models.moment_rows import exact_sum
 from privmean.models.moment_variance_intervals import MomentVarianceIntervals, Powers
 from privmean.models.noise_budget import NoiseBudget, plans_by_law
 from privmean.models.row_clipping import ShorteningPlan, best_radius

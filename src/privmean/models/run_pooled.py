@@ -16,12 +16,12 @@ from privmean.data.person_table import Floats, Integers
 from privmean.inference.assumptions import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.moment_sums import exact_sum
 from privmean.mechanisms.private_limits import edges, side_counts
 from privmean.models.center_scale import LOWEST, edge
 from privmean.models.jacobi_eigen import eigen, times
 from privmean.models.moment_rows import (
     Symmetric,
-    exact_sum,
     influence_rows,
     lattice_matrices,
     lattice_rows,
@@ -263,7 +263,7 @@ class PooledRun:
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
         size = 1 + float((fitted.start**2).sum())
-        short = limit * rows.edge / rows.steps
+        short = limit * rows.short / rows.steps
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
             second[i, j] = second[j, i] = value * short**2 / n
