@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import product
 
@@ -28,6 +29,7 @@ from privmean.models.center_scale import (
     window_scores,
 )
 from privmean.models.pooled_steps import PARTS, UPPER
+from privmean.models.rank_scores import median_scores
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 EACH = Fraction(1, 20)  # of epsilon 1, for one of three variables
@@ -41,6 +43,31 @@ def law(choice, scores):
     """Probabilities of the exponential mechanism; permute-and-flip is nowhere worse."""
     weights = np.exp((scores - scores.max()) / float(choice.scale))
     return weights / weights.sum()
+
+
+def test_the_scores_of_medians_move_by_two_and_by_one():
+    largest = {"replaced": 0, "added": 0}
+    for cells in (2, 3, 4):
+        for table in product(range(4), repeat=cells):
+            counts = np.array(table)
+            near = [median_scores(counts)]
+            near += [median_scores(counts + unit) for unit in np.eye(cells, dtype=np.int64)]
+            added = max(int(np.abs(near[0] - x).max()) for x in near)
+            replaced = max(int(np.abs(a - b).max()) for a in near for b in near)
+            largest["added"] = max(largest["added"], added)
+            largest["replaced"] = max(largest["replaced"], replaced)
+    assert largest == {"replaced": 2, "added": 1}
+
+
+def test_the_best_bin_holds_the_median():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        values = rng.integers(0, 8, rng.integers(1, 30))
+        scores = median_scores(np.bincount(values, minlength=8))
+        median = float(np.median(values))
+        assert scores[math.floor(median)] == 0 or scores[math.ceil(median)] == 0
+        for k in np.flatnonzero(scores == 0):
+            assert np.sum(values < k) <= len(values) / 2 <= np.sum(values <= k)
 
 
 def test_one_person_moves_no_window_by_more_than_one_and_all_the_same_way():
