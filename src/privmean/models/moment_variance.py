@@ -1,7 +1,7 @@
 """The variance between people with nothing given: a center, two limits, one noisy sum of powers.
 
 A center and limits by private choices, a count of the people beyond them, then the sums of 1, a,
-a^2 and a^4 of the distances a from the center, clipped at the limits and over the farther one: the
+a^2 and a^4 of the distances a from the center, over that of the farther limit, clipped at both: the
 last says how precise the second moment is. docs/proofs/variance.md.
 """
 
@@ -32,8 +32,8 @@ from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts
 from privmean.mechanisms.power_sums import STEPS, PowerSums
-from privmean.models.center_scale import NOBODY, refuse_unseen
-from privmean.models.column_plan import ColumnPlan, one_column
+from privmean.models.center_scale import refuse_unseen
+from privmean.models.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.models.moment_rows import exact_sum
 from privmean.models.moment_variance_intervals import MomentVarianceIntervals, Powers
 from privmean.models.noise_budget import Counts, NoiseBudget, ask_counts, deviation, plans_by_law

@@ -1,7 +1,8 @@
-"""Quantiles of people's values from one noisy histogram around a private median.
+"""Quantiles of people's values from one noisy histogram around a private center.
 
-The cells are half octaves of the distance from the median, so that a few dozen of them serve
-every quantile and the whole distribution function, whatever the unit. docs/proofs/quantiles.md.
+The cells grow with the distance from the center, in units of a private center of the distances, so
+that a few dozen of them serve every quantile and the whole distribution function, whatever the
+unit. docs/proofs/quantiles.md.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from privmean.inference.assumptions import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
-from privmean.models.center_scale import NOBODY, RANGE
-from privmean.models.column_plan import ColumnPlan, one_column
+from privmean.models.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.models.noise_budget import Counts, ask_counts, deviation
 from privmean.models.quantile_cells import MANY, Layout, cells_between, layout_for, zero_edges
 from privmean.models.quantile_intervals import Distribution
@@ -44,6 +44,7 @@ FAR = (
     "A quantile lies beyond the cells, or in a cell that holds most of the people. Add people, "
     "raise epsilon, or give bounds."
 )
+RANGE = "Values reach beyond the public range of 2^40 on either side. Give them in a larger unit."
 BEYOND = (
     "About {:.0f}% of the people lie beyond the bounds, and quantiles there are not identified. "
     "Give bounds that hold the values, or omit the bounds."
