@@ -14,7 +14,7 @@ from scipy import stats
 
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.column_counts import ColumnCounts, DistanceCounts
+from privmean.data.column_counts import ColumnCounts
 from privmean.data.grids import WIDE_GRID
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
@@ -57,7 +57,9 @@ def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
     for one, two in pairs:
         found = {
             "center": center.sensitivity_share(ColumnCounts(one, 0), ColumnCounts(two, 0)),
-            "spread": spread.sensitivity_share(*(DistanceCounts(x, 0, 0.0) for x in (one, two))),
+            "spread": spread.sensitivity_share(
+                *(ColumnCounts(x, 0).distances(0.0) for x in (one, two))
+            ),
             "histogram": plan.histogram.sensitivity_share(
                 *(cells_between(x, edges) for x in (one, two))
             ),
@@ -72,7 +74,7 @@ def test_distances_are_counted_alike_in_half_octaves_and_one_by_one(center):
     rng = np.random.default_rng(3)
     near = center + abs(center) * 2.0 ** -rng.uniform(0, 40, 200) * rng.choice((-1, 1), 200)
     values = people(np.concatenate([near, HOSTILE, center + np.exp2(rng.integers(-70, 70, 50))]))
-    distances = DistanceCounts(values, 0, center)
+    distances = ColumnCounts(values, 0).distances(center)
     found, masses = distances.distribution()
     counts = distances.half_octaves(0.0)
     assert counts.sum() == distances.present == masses.sum()

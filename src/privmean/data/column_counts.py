@@ -56,6 +56,9 @@ class ColumnCounts:
         """People strictly below `lower` and strictly above `upper`."""
         return self.people.count_outside(self.column, lower, upper)
 
+    def distances(self, center: float) -> DistanceCounts:
+        return DistanceCounts(self.people, self.column, center)
+
     def distribution(self) -> tuple[Floats, Integers]:
         """Distinct values in ascending order (0.0 for both zeros), and how many people have each.
         Collects: for audits and tests only."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.data.column_counts import DistanceCounts
 from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.private_center import PrivateCenter, ShortNumbers
@@ -27,7 +26,7 @@ RANGE = (
     "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, or "
     "give bounds."
 )
-POWERS = ShortNumbers(digits=1)  # candidates of a spread: powers of two
+POWERS = ShortNumbers(high=63, digits=1)  # candidates of a spread: powers of two
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def find_spread(
 ) -> float:
     """Ask for the power of two next above the median distance from a center, of values that differ
     from it; 0 where nearly none do."""
-    distances = DistanceCounts(curator.people, column, center)
+    distances = curator.people.column_counts(column).distances(center)
     spread, _ = curator.ask(spread_step(price, relation), distances)
     return abs(spread)
 

@@ -18,7 +18,7 @@ from privmean import validate
 from privmean.central.shared_location import SingleRegionPlan, centre_of, spread_of
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.locate import END, LAST, center_step, find_spread, spread_step
+from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
 from privmean.inference.assumptions import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
@@ -201,8 +201,9 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             self.settings.bounds, self.settings.points, center, self.layout.side,
         )  # fmt: skip
         estimates = law.estimates()
-        lost = spread >= END and noisy[0] + noisy[-1] > SEEN * self.noise
-        inside = not lost and abs(center) < LAST and not np.any(np.abs(estimates) >= LAST)
+        # beyond 1024 units of a spread that most people are nearer than
+        lost = abs(center) >= LAST or noisy[0] + noisy[-1] > law.n / 2
+        inside = not lost and not np.any(np.abs(estimates) >= LAST)
         doubt = math.sqrt(self.layout.cells) * self.noise
         # n is enough for the choices, but those with a value may be far fewer
         asked = FOUND[self.relation] * NEEDED[0] / self.prices[0] if self.prices else 0.0
