@@ -83,7 +83,7 @@ LONG = {
     "noise": ("--rounds 1", "a million draws a law"),
     "ok_stands": ("--runs 2", "every question and law"),
     "pooled": ("--runs 2 --panel {panel}", "20,000 people"),
-    "quantiles": ("--runs 2 --panel {panel}", "many cells"),
+    "quantiles": ("--runs 2 --data {data}", "many cells"),
     "size": ("", "parses the whole source"),
     "stream_intervals": ("--runs 2", "streams of 20,000 records"),
     "streams_default": ("--runs 2", "strategies are optimized"),
@@ -154,7 +154,7 @@ def failed(names, folder) -> str:
     jobs = []
     for name in names:
         arguments, seconds = said[name]
-        arguments = arguments.format(src=ROOT / "src", panel=folder / PANEL)
+        arguments = arguments.format(src=ROOT / "src", panel=folder / PANEL, data=folder)
         jobs.append((name, arguments.split(), seconds))
     return "\n".join(f"{name}: {words}" for name, words in tried(jobs, folder).items() if words)
 

@@ -68,7 +68,8 @@ def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money):
             share = max(one.sensitivity_share(exact, moved))
             assert share <= 1, (one, float(share))
             largest[one.events[0].name] = max(share, largest.get(one.events[0].name, 0))
-    assert largest["deviations"] > 0
+    assert set(largest) == {"center", "limits", "count outside limits", "powers"}
+    assert min(largest.values()) > 0
 
 
 @pytest.mark.parametrize("settings", [{"mu": 0.6}, {"epsilon": 0.25}])
@@ -174,7 +175,7 @@ def test_units_do_not_matter():
 ODD = {
     "one value": np.full(3000, 7.0),
     "nobody": np.full(3000, np.nan),
-    "few apart": np.where(np.arange(3000) < 30, 5.0, 0.0),
+    "few apart": np.where(np.arange(3000) < 8, 5.0, 0.0),
     "huge": np.random.default_rng(0).normal(size=3000) * 1e200,
     "infinite": np.full(3000, np.inf),
 }
@@ -227,7 +228,7 @@ def test_arguments_are_checked_before_data(arguments, name):
 
 
 def test_too_few_persons_are_refused_before_anything_is_read():
-    with pytest.raises(InfeasibleError, match="Provide at least about 445 people"):
+    with pytest.raises(InfeasibleError, match="Provide at least about 300 people"):
         plan_of(Budget(epsilon=1.0), 200)
 
 

@@ -14,14 +14,15 @@ from scipy import stats
 
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
+from privmean.data.column_counts import ColumnCounts
+from privmean.data.grids import WIDE_GRID
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.locate import center_step, spread_step
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models import quantiles
-from privmean.models.center_scale import MedianChoice, ScaleChoice, grid_around, size_scores
-from privmean.models.quantile_cells import MANY, cells_between
+from privmean.models.quantile_cells import MANY, cells_between, zero_edges
 from privmean.models.quantiles import Quantiles
-from privmean.models.rank_scores import median_scores
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_rho
@@ -35,31 +36,6 @@ def people(values):
 
 
 # --- scores and cells: exact laws -----------------------------------------------------------------
-def test_the_scores_of_medians_move_by_two_and_by_one():
-    largest = {"replaced": 0, "added": 0}
-    for cells in (2, 3, 4):
-        for table in product(range(4), repeat=cells):
-            counts = np.array(table)
-            near = [median_scores(counts)]
-            near += [median_scores(counts + unit) for unit in np.eye(cells, dtype=np.int64)]
-            added = max(int(np.abs(near[0] - x).max()) for x in near)
-            replaced = max(int(np.abs(a - b).max()) for a in near for b in near)
-            largest["added"] = max(largest["added"], added)
-            largest["replaced"] = max(largest["replaced"], replaced)
-    assert largest == {"replaced": 2, "added": 1}
-
-
-def test_the_best_bin_holds_the_median():
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        values = rng.integers(0, 8, rng.integers(1, 30))
-        scores = median_scores(np.bincount(values, minlength=8))
-        median = float(np.median(values))
-        assert scores[math.floor(median)] == 0 or scores[math.ceil(median)] == 0
-        for k in np.flatnonzero(scores == 0):
-            assert np.sum(values < k) <= len(values) / 2 <= np.sum(values <= k)
-
-
 HOSTILE = [math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 5e-324, 2.0**-40, 3.0, -0.0]
 
 
@@ -75,39 +51,42 @@ def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
     budget = Budget(epsilon=20.0, neighbors=relation)
     known = 41 if relation == REPLACE_ONE else None
     plan = Quantiles(QUARTILES).plan(budget, PublicShape.of(1, known, 41))
-    largest = {"size": 0, "median": 0, "spread": 0, "histogram": 0}
-    bins = grid_around(-4.0, 4.0)
-    edges = MANY.edges_around(1.0, 0.5, 1e-4)
-    part = Fraction(1)
-    size, middle = ScaleChoice("size", part, relation), MedianChoice("median", part, relation)
+    largest = {"center": 0, "spread": 0, "histogram": 0}
+    edges = zero_edges(MANY.edges_around(1.0, 0.5))
+    center, spread = (step(Fraction(1), relation) for step in (center_step, spread_step))
     for one, two in pairs:
         found = {
-            "size": size.choice.sensitivity_share(
-                *(size_scores(x.log_counts(0, 0.0), 1.0) for x in (one, two))
-            ),
-            "spread": size.choice.sensitivity_share(
-                *(size_scores(x.log_counts(0, 1.0), 1.0) for x in (one, two))
-            ),
-            "median": middle.choice.sensitivity_share(
-                *(
-                    median_scores(bins.all_counts(x.uniform_counts(0, bins.half, bins.origin)))
-                    for x in (one, two)
-                )
+            "center": center.sensitivity_share(ColumnCounts(one, 0), ColumnCounts(two, 0)),
+            "spread": spread.sensitivity_share(
+                *(ColumnCounts(x, 0).distances(0.0) for x in (one, two))
             ),
             "histogram": plan.histogram.sensitivity_share(
                 *(cells_between(x, edges) for x in (one, two))
             ),
         }
         largest = {name: max(largest[name], *share) for name, share in found.items()}
-    assert all(share <= 1 for share in largest.values())
-    assert largest["histogram"] == 1
-    assert largest["median"] == 1 or relation == ADD_REMOVE
+    assert largest == {"center": 1, "spread": 1, "histogram": 1}
+
+
+@pytest.mark.parametrize("center", [0.0, 3.0, -7.25, 1e9])
+def test_distances_are_counted_alike_in_half_octaves_and_one_by_one(center):
+    """Values next to the center count nowhere, in either way."""
+    rng = np.random.default_rng(3)
+    near = center + abs(center) * 2.0 ** -rng.uniform(0, 40, 200) * rng.choice((-1, 1), 200)
+    values = people(np.concatenate([near, HOSTILE, center + np.exp2(rng.integers(-70, 70, 50))]))
+    distances = ColumnCounts(values, 0).distances(center)
+    found, masses = distances.distribution()
+    counts = distances.half_octaves(0.0)
+    assert counts.sum() == distances.present == masses.sum()
+    grid = WIDE_GRID.edges()
+    places = np.maximum(np.searchsorted(grid, found, "left") - 1, 0)
+    assert np.array_equal(np.bincount(places, masses, len(grid)), counts[: len(grid)])
 
 
 def test_everybody_with_a_value_is_in_one_cell():
     rng = np.random.default_rng(2)
     values = np.concatenate([rng.standard_t(2, 500), HOSTILE])
-    edges = MANY.edges_around(0.3, 0.7, 1e-4)
+    edges = zero_edges(MANY.edges_around(0.3, 0.7))
     cells = cells_between(people(values), edges)
     assert len(cells) == MANY.cells
     assert cells.min() >= 0

@@ -11,6 +11,8 @@ from privmean.array_types import Floats, Integers
 from privmean.data.answer_cache import CachedPersonTable
 from privmean.data.grids import WIDE_GRID
 
+APART = 2.0**-22  # of a center: values nearer to it are taken for it
+
 
 class ColumnTable(Protocol):
     """What is asked of people, or of pairs in masses, see `person_table.PersonTable`."""
@@ -54,6 +56,9 @@ class ColumnCounts:
         """People strictly below `lower` and strictly above `upper`."""
         return self.people.count_outside(self.column, lower, upper)
 
+    def distances(self, center: float) -> DistanceCounts:
+        return DistanceCounts(self.people, self.column, center)
+
     def distribution(self) -> tuple[Floats, Integers]:
         """Distinct values in ascending order (0.0 for both zeros), and how many people have each.
         Collects: for audits and tests only."""
@@ -61,6 +66,37 @@ class ColumnCounts:
         known = ~np.isnan(values)
         found, where = np.unique(values[known] + 0.0, return_inverse=True)
         return found, np.bincount(where, masses[known], len(found)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class DistanceCounts(ColumnCounts):
+    """Numbers of people by the distance of their values from a public center.
+
+    Values nearer than `APART` of the center count nowhere: a value that many people share is no
+    spread. So does nobody without a value.
+    """
+
+    center: float = 0.0
+
+    @property
+    def _first(self) -> int:
+        """The first bin that is farther away."""
+        return int(np.searchsorted(WIDE_GRID.edges(), abs(self.center) * APART))
+
+    def half_octaves(self, origin: float) -> Integers:
+        """Those about 0, the only origin that distances have; all are positive."""
+        counts, middle = super().half_octaves(self.center), WIDE_GRID.zero
+        found = np.zeros_like(counts)
+        found[:middle] = counts[:middle] + counts[middle + 1 :]
+        found[: self._first] = 0
+        return found
+
+    def distribution(self) -> tuple[Floats, Integers]:
+        values, masses = super().distribution()
+        with np.errstate(over="ignore"):
+            found, where = np.unique(np.abs(values - self.center), return_inverse=True)
+        far = found > WIDE_GRID.edges()[self._first]
+        return found[far], np.bincount(where, masses, len(found)).astype(np.int64)[far]
 
 
 class CountedTable(CachedPersonTable):

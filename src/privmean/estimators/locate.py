@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.private_center import PrivateCenter
-from privmean.mechanisms.private_limits import PrivateLimits, edges, side_counts
+from privmean.mechanisms.private_center import PrivateCenter, ShortNumbers
+from privmean.mechanisms.private_limits import DEMAND, PrivateLimits, edges, side_counts
 from privmean.privacy.budget import Relation
 
 CENTER_PEOPLE = 100  # epsilon of the center times the people: e^25 between the median and the ends
@@ -26,6 +26,7 @@ RANGE = (
     "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, or "
     "give bounds."
 )
+POWERS = ShortNumbers(high=63, digits=1)  # candidates of a spread: powers of two
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,38 @@ def center_step(price: Fraction, relation: Relation, whole: int = 1) -> PrivateC
     return PrivateCenter("center", price, relation, whole=whole)
 
 
-def limits_step(price: Fraction, relation: Relation, digit: float = 0.0) -> PrivateLimits:
-    return PrivateLimits("limits", price, relation, digit)
+def limits_step(
+    price: Fraction, relation: Relation, digit: float = 0.0, demand: float = DEMAND
+) -> PrivateLimits:
+    return PrivateLimits("limits", price, relation, digit, demand)
 
 
-def find_place(curator: Curator, column: int, prices: LocationPrices, relation: Relation) -> Place:
-    """Ask for the center and the limits of one column."""
+def spread_step(price: Fraction, relation: Relation) -> PrivateCenter:
+    """The center of the distances from another one: a power of two."""
+    return PrivateCenter("spread", price, relation, POWERS)
+
+
+def find_spread(
+    curator: Curator, column: int, center: float, price: Fraction, relation: Relation
+) -> float:
+    """Ask for the power of two next above the median distance from a center, of values that differ
+    from it; 0 where nearly none do."""
+    distances = curator.people.column_counts(column).distances(center)
+    spread, _ = curator.ask(spread_step(price, relation), distances)
+    return abs(spread)
+
+
+def find_place(
+    curator: Curator,
+    column: int,
+    prices: LocationPrices,
+    relation: Relation,
+    demand: float = DEMAND,
+) -> Place:
+    """Ask for the center and the limits of one column. demand: as `private_limits.DEMAND`."""
     counts = curator.people.column_counts(column)
     center, digit = curator.ask(center_step(prices.center, relation), counts)
     sides = side_counts(counts.half_octaves(center))
-    below, above = curator.ask(limits_step(prices.limits, relation, digit), sides)
+    below, above = curator.ask(limits_step(prices.limits, relation, digit, demand), sides)
     distances = edges()
     return Place(center, float(distances[below]), float(distances[above]))

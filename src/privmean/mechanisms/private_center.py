@@ -135,14 +135,14 @@ class _Table:
         self.present = self.counts.present
         bins = self.counts.half_octaves(0.0)
         middle = WIDE_GRID.bins
-        sides = [_octaves(side, self.numbers) for side in (bins[:middle], bins[middle + 1 :])]
-        inside = np.concatenate(sides)
-        beyond = np.concatenate([np.cumsum(side[::-1])[::-1] - side for side in sides])
-        count = len(sides[0])
+        both = [_octaves(side, self.numbers) for side in (bins[:middle], bins[middle + 1 :])]
+        inside = np.concatenate([side for side, _ in both])
+        beyond = np.concatenate([np.cumsum(side[::-1])[::-1] - side + out for side, out in both])
+        count = len(both[0][0])
         octave = np.tile(np.arange(self.numbers.low, self.numbers.high), 2)
         zeros = np.zeros(2 * count, dtype=np.int64)
         self.cells = _Cells(np.repeat([1, -1], count), octave, zeros, zeros, beyond, inside)
-        self.zero_bound = max(int(side.sum()) for side in sides)
+        self.zero_bound = max(int(side.sum()) + out for side, out in both)
 
     # --- cells ------------------------------------------------------------------------------------
     def draw(self, noise: Noise) -> tuple[float, float]:
@@ -254,13 +254,13 @@ class _Table:
         return sign * 2.0**octave * (1 + part / 2.0**digits), 2.0 ** (octave - digits)
 
 
-def _octaves(side: Integers, numbers: ShortNumbers) -> Integers:
-    """Bins of half octaves as octaves from low to high: whoever is farther out is in the last."""
+def _octaves(side: Integers, numbers: ShortNumbers) -> tuple[Integers, int]:
+    """Bins of half octaves as octaves from low to high, and the people beyond: those beyond the
+    last bin are in it."""
     whole = side.reshape(-1, 2).sum(axis=1)
     first = WIDE_GRID.low // 2
-    found: Integers = whole[numbers.low - first : numbers.high - first].copy()
-    found[-1] += whole[numbers.high - first :].sum()
-    return found
+    found: Integers = whole[numbers.low - first : numbers.high - first]
+    return found, int(whole[numbers.high - first :].sum())
 
 
 def _digits(depth: Integers, index: Integers) -> Integers:

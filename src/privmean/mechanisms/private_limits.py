@@ -60,13 +60,15 @@ def _beyond(side: Integers) -> Integers:
     return every
 
 
-def side_scores(beyond: Integers, digit: float, scale: Fraction) -> Integers:
+def side_scores(
+    beyond: Integers, digit: float, scale: Fraction, demand: float = DEMAND
+) -> Integers:
     """The number of people that speak against each candidate limit of one side.
 
     beyond: as `side_counts`. scale: of the choice, in people. Every number moves by at most 1 when
     one person is replaced, added or removed.
     """
-    demands = _demands(digit, scale)
+    demands = _demands(digit, scale, demand)
     count = WIDE_GRID.bins
     inward = np.concatenate([np.full(DEMANDS, beyond[0]), beyond[1:]])
     unmet = np.zeros(count, dtype=np.int64)
@@ -79,10 +81,10 @@ def side_scores(beyond: Integers, digit: float, scale: Fraction) -> Integers:
 
 
 @lru_cache(maxsize=64)
-def _demands(digit: float, scale: Fraction) -> Integers:
+def _demands(digit: float, scale: Fraction, demand: float) -> Integers:
     """People that k half octaves inwards of each limit must hold, shape (DEMANDS, bins)."""
     most = PLATEAU + SLOPE * np.maximum(2 * (_OCTAVES - math.log2(max(1.0, digit))), 0.0)
-    least = np.minimum(DEMAND * np.arange(1, DEMANDS + 1)[:, None], most[None, :])
+    least = np.minimum(demand * np.arange(1, DEMANDS + 1)[:, None], most[None, :])
     demands: Integers = np.ceil(float(scale) * least).astype(np.int64)
     return demands
 
@@ -101,7 +103,8 @@ def _weights(digit: float) -> Integers:
 class PrivateLimits:
     """The choice of a pair of candidate limits (below, above), as indices of `edges`.
 
-    digit: the last binary digit of the center (0 for a center of 0), a released number.
+    digit: the last binary digit of the center (0 for a center of 0), a released number. demand:
+    as `DEMAND`, a public number.
 
     Guarantees: epsilon-DP of bounded range for any data, under replace-one and add-remove: one
     person moves every score by at most 1 in either direction, and P is proportional to
@@ -112,6 +115,7 @@ class PrivateLimits:
     epsilon: Fraction
     relation: Relation
     digit: float
+    demand: float = DEMAND
 
     @property
     def scale(self) -> Fraction:
@@ -134,7 +138,7 @@ class PrivateLimits:
 
     def scores(self, sides: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
         """`side_scores` below and above, from `side_counts`."""
-        below, above = (side_scores(side, self.digit, self.scale) for side in sides)
+        below, above = (side_scores(side, self.digit, self.scale, self.demand) for side in sides)
         return below, above
 
     def sensitivity_share(

@@ -1,4 +1,4 @@
-"""Where one column lies and how far it spreads, found privately: a magnitude, a median, a spread.
+"""Where a regressor lies and how far it spreads, found privately: a magnitude, a median, a spread.
 
 Three choices by noisy argmax whose scores are counts of persons: the half octave of |x|, a point
 next to the median of x on a public grid within that, and the half octave of |x - median|. A person
@@ -27,15 +27,12 @@ from privmean.privacy.privacy_events import PrivacyEvent
 
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)
-HALF = 1, 1, 2  # the cell that holds the median: seen with half as many people
+UPPER = 2, 2, 3  # a quantile that does not lie at a column of two values whose median is either
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
 PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
-GENTLE = Fraction(1, 64)  # the same, where sizes below the true one are seen no better than above
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
 ENOUGH, FEWEST = 90.0, 60.0  # people times epsilon of one choice
-NOBODY = "Too few people have a value. Add people or raise epsilon."
-RANGE = "Values reach beyond the public range of 2^40 on either side. Give them in a larger unit."
 
 
 def size_scores(
@@ -72,10 +69,9 @@ class PricedChoice:
 
 @dataclass(frozen=True)
 class ScaleChoice(PricedChoice):
-    """The choice of a half octave. cost: noise scales that a half octave up costs."""
+    """The choice of a half octave."""
 
     parts: tuple[int, int, int] = MIDDLE
-    cost: Fraction = SLOPE
 
     @property
     def choice(self) -> Choice | Exponential:
@@ -86,7 +82,7 @@ class ScaleChoice(PricedChoice):
     @property
     def slope(self) -> float:
         """Score that a half octave up costs: public, so that empty cells above do not add up."""
-        return float(self.choice.scale * self.cost)
+        return float(self.choice.scale * SLOPE)
 
     def ask(self, curator: Curator, cells: Integers, first: int = 0) -> int:
         """The place of a half octave, not before the first, from `People.log_counts`."""
@@ -116,22 +112,6 @@ class MedianChoice(PricedChoice):
 
 
 @dataclass(frozen=True)
-class CenterScale:
-    """Where one column lies. center: next to the median, on a grid of steps of 2 * half; place: of
-    the half octave of its spread; inside: whether all that was found lies within the public
-    range."""
-
-    center: float
-    half: float
-    place: int
-    inside: bool
-
-    @property
-    def spread(self) -> float:
-        return edge(self.place)
-
-
-@dataclass(frozen=True)
 class CenterScaleChoices:
     """The three choices of one column, in the order in which they are made."""
 
@@ -139,34 +119,10 @@ class CenterScaleChoices:
     middle: MedianChoice
     spread: ScaleChoice
 
-    @classmethod
-    def at(
-        cls, epsilons: Sequence[Fraction], relation: Relation, bounded: bool = False
-    ) -> CenterScaleChoices:
-        """At these prices."""
-        size, middle, spread = epsilons
-        return cls(
-            ScaleChoice("size", size, relation, bounded),
-            MedianChoice("median", middle, relation, bounded),
-            ScaleChoice("spread", spread, relation, bounded),
-        )
-
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         made = (self.size.choice, self.middle.choice, self.spread.choice)
         return tuple(loss for choice in made for loss in choice.events)
-
-    def ask(self, curator: Curator, limits: tuple[float, float] | None = None) -> CenterScale:
-        """Where the only column lies. limits: of the median, where they are known: then the size is
-        not asked."""
-        people, inside = curator.people, True
-        if limits is None:
-            place = self.size.ask(curator, people.log_counts(0, 0.0))
-            inside = place < PLACES
-            limits = around_zero(place)
-        center, half = self.middle.ask(curator, people, 0, limits)
-        place = self.spread.ask(curator, people.log_counts(0, center), spread_cells(half))
-        return CenterScale(center, half, place, inside and place < PLACES)
 
 
 def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:

@@ -22,6 +22,8 @@ from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.release.outcome import Outcome
 
+NOBODY = "Too few people have a value. Add people or raise epsilon."
+
 
 @dataclass(frozen=True)
 class ColumnPlan(PlanBase):

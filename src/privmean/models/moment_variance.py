@@ -1,8 +1,8 @@
-"""The variance between people with nothing given: private units, then one noisy sum of powers.
+"""The variance between people with nothing given: a center, two limits, one noisy sum of powers.
 
-A magnitude, a median and a spread by private choices, a search for how far people lie from the
-median, then the sums of 1, u, u^2 and u^4 of the deviations u clipped at a limit: the last says how
-precise the second moment is. docs/proofs/variance.md, section 5.
+A center and limits by private choices, a count of the people beyond them, then the sums of 1, a,
+a^2 and a^4 of the distances a from the center, over that of the farther limit, clipped at both: the
+last says how precise the second moment is. docs/proofs/variance.md.
 """
 
 from __future__ import annotations
@@ -19,38 +19,35 @@ from privmean import validate
 from privmean.data.collect_rows import collect_rows as rows_of
 from privmean.data.person_table import Floats, Integers
 from privmean.data.public_shape import PublicShape
-from privmean.inference.assumptions import dependence
-from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
-from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.moment_sums import exact_sum
-from privmean.mechanisms.power_sums import STEPS, PowerSums
-from privmean.models.center_scale import (
-    FEWEST,
-    NOBODY,
+from privmean.estimators.locate import (
     RANGE,
-    CenterScaleChoices,
-    octaves_of,
-    refuse_unseen,
-    share_seen,
+    LocationPrices,
+    Place,
+    center_step,
+    find_place,
+    limits_step,
 )
-from privmean.models.column_plan import one_column
+from privmean.inference.assumptions import dependence
+from privmean.inference.status import FAILED, release_status
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import as_counts
+from privmean.mechanisms.power_sums import STEPS, PowerSums
+from privmean.models.center_scale import refuse_unseen
+from privmean.models.column_plan import NOBODY, ColumnPlan, one_column
+from privmean.mechanisms.moment_sums import exact_sum
 from privmean.models.moment_variance_intervals import MomentVarianceIntervals, Powers
-from privmean.models.noise_budget import NoiseBudget, plans_by_law
-from privmean.models.row_clipping import ShorteningPlan, best_radius
+from privmean.models.noise_budget import Counts, NoiseBudget, ask_counts, deviation, plans_by_law
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
-PARTS = (Fraction(30, 100), Fraction(30, 100), Fraction(40, 100))  # size, median, spread
-FALL = 0.35  # of people who may hide in a cell, over the one before: cells of u^2 are octaves
-EASY = 0.5  # part of the noise that counts where the limit is chosen: what is cut off is a bias
-INSIDE, CELLS = 6, 31  # half octaves of |u| that are looked at: from 2^-3
-SURE = 4.0  # deviations of the people within three octaves of the spread
+CENTER, LIMITS = 100.0, 150.0  # people times epsilon of the choices: what they need, if possible
+CENTER_SHARE = Fraction(3, 100), Fraction(3, 10)  # of the budget, for the center
+LIMITS_SHARE = Fraction(2, 10), Fraction(4, 10)  # of the budget, for the limits
+COUNT_SHARE = Fraction(8, 100)  # of what is left
+DEMAND = 2.25  # as of `private_limits`: half an octave too wide makes the noise of squares double
+FEWEST = 90.0  # people times epsilon of the center
 UNRESOLVED = "The variance is no more than its noise, or most people have one value."
-FEW_APART = (
-    "Few people lie about as far from the median as the spread found: most have one value, or the "
-    "noise hid the spread. Add people, raise epsilon, or give within=(smallest, largest)."
-)
 
 
 @dataclass(frozen=True)
@@ -76,56 +73,62 @@ class MomentVariance:
         n = shape.number()
         plans = plans_by_law(budget, partial(MomentVariancePlan, budget, n, self))
         refuse_unseen(
-            n, budget, max(plan.least for plan in plans), FEWEST,
+            n, budget, max(plan.prices.center for plan in plans), FEWEST,
             "find the values", "a larger epsilon, or within=(smallest, largest)",
         )  # fmt: skip
-        fit = [plan for plan in plans if n * plan.least >= FEWEST]
+        fit = [plan for plan in plans if n * plan.prices.center >= FEWEST]
         return min(fit, key=lambda plan: plan.one_noise)
 
 
 @dataclass(frozen=True)
-class MomentVariancePlan(ShorteningPlan):
+class MomentVariancePlan(ColumnPlan):
     """Every mechanism."""
 
     settings: MomentVariance
     parts: NoiseBudget
-    lengths, farther = "deviations", "count outside bounds"
     estimator = "moment variance"
 
     @property
     def rationale(self) -> str:
         law = self.parts.word
-        return f"size, median and spread by private choice, then sums of powers with {law} noise"
+        return f"a private center and limits, then sums of powers with {law} noise"
 
     # --- mechanisms -------------------------------------------------------------------------------
     @property
-    def share(self) -> Fraction:
-        """Of the choices: more where people are few."""
-        least = min(PARTS)
-        return share_seen(lambda x: self.n * float(self.parts.epsilon(x * least)))
+    def shares(self) -> tuple[Fraction, Fraction]:
+        """Of the center and of the limits: more where people are few."""
+        both = (CENTER, *CENTER_SHARE), (LIMITS, *LIMITS_SHARE)
+        center, limits = (
+            min(max(self.parts.share(people / self.n), least), most) for people, least, most in both
+        )
+        return center, limits
 
     @property
-    def least(self) -> float:
-        """The least epsilon of a choice."""
-        return float(self.parts.epsilon(self.share * min(PARTS)))
-
-    @property
-    def choices(self) -> CenterScaleChoices:
-        prices = [self.parts.epsilon(self.share * part) for part in PARTS]
-        return CenterScaleChoices.at(prices, self.relation, not self.parts.laplace)
+    def prices(self) -> LocationPrices:
+        """Epsilon of both choices."""
+        center, limits = map(self.parts.epsilon, self.shares)
+        return LocationPrices(center, limits)
 
     @property
     def rest(self) -> Fraction:
-        return 1 - self.share
+        center, limits = self.shares
+        return 1 - center - limits
+
+    @property
+    def outside(self) -> Counts:
+        """The count of the people beyond the limits."""
+        return self.parts.counts("count outside limits", self.rest * COUNT_SHARE, self.relation, 1)
 
     @property
     def powers(self) -> PowerSums:
-        return PowerSums("powers", self.relation, **self.parts.sums(self.summed))
+        share = self.rest * (1 - COUNT_SHARE)
+        return PowerSums("powers", self.relation, **self.parts.sums(share))
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        first = self.choices.events
-        return (*first, *self.look.events, *self.beyond.events, *self.powers.events)
+        prices, relation = self.prices, self.relation
+        steps = center_step(prices.center, relation), limits_step(prices.limits, relation)
+        return tuple(event for step in (*steps, self.outside, self.powers) for event in step.events)
 
     @property
     def one_noise(self) -> float:
@@ -133,7 +136,7 @@ class MomentVariancePlan(ShorteningPlan):
         return self.powers.sds[2]
 
     def errors(self, guess: float) -> tuple[float, float]:
-        """Of the variance of normal values (a limit of 3.5 deviations)."""
+        """Of the variance of normal values (limits 3.5 deviations away)."""
         noise = 3.5**2 * guess**2 * self.one_noise / self.n
         return noise, guess**2 * math.sqrt(2 * self.settings.design_effect / self.n)
 
@@ -147,57 +150,44 @@ class MomentVariancePlan(ShorteningPlan):
 
     # --- the run ----------------------------------------------------------------------------------
     def run(self, curator: Curator) -> Outcome:
-        place = self.choices.ask(curator)
-        center, spread, inside = place.center, place.spread, place.inside
-        limit, cut, seen = self._limit(curator, center, place.place)
+        place = find_place(curator, 0, self.prices, self.relation, DEMAND)
         x = rows_of(curator.people, size_is_public=self.relation == REPLACE_ONE)[:, 0]
-        with np.errstate(all="ignore"):
-            u = (x - center) / spread
-            far = int(np.count_nonzero(np.abs(u) > limit))
-        beyond, beyond_sd = self.too_long(curator, far)
-        noisy = curator.ask(self.powers, [exact_sum(item) for item in _powers(u / limit)])
+        far = int(np.count_nonzero((x < place.lower) | (x > place.upper)))
+        beyond = float(ask_counts(curator, self.outside, as_counts(far))[0])
+        unit = max(place.below, place.above)
+        noisy = curator.ask(self.powers, [exact_sum(item) for item in _powers(x, place, unit)])
         made = MomentVarianceIntervals.of(
-            Powers(tuple(noisy), self.powers.scales, not self.parts.laplace, limit),
-            cut=cut, beyond=beyond, beyond_sd=beyond_sd, unit=spread,
+            Powers(tuple(noisy), self.powers.scales, not self.parts.laplace),
+            region=(place.lower, place.upper), unit=unit,
+            beyond=beyond, beyond_sd=deviation(self.outside),
             design_effect=self.settings.design_effect, excess=self.settings.excess,
         )  # fmt: skip
-        failed = made.nobody or not inside or not seen
-        status = (
-            made.status if not failed else FAILED if made.nobody or not inside else NOT_IDENTIFIED
-        )
-        why = NOBODY if made.nobody else RANGE if not inside else FEW_APART
+        failed = made.nobody or place.holds_end or made.all_outside
+        status = FAILED if failed else made.status
+        shown = not failed and made.resolved
+        why = NOBODY if made.nobody else RANGE if failed else "" if shown else UNRESOLVED
+        located = float(sum(self.shares))
         return Outcome(
-            np.array([math.nan if failed or not made.resolved else made.variance]),
+            np.array([made.variance if shown else math.nan]),
             made.unknown() if failed else made,
             n=self.counted(made.n),
             status=release_status((status,)),
             statuses=(status,),
-            advice=why if failed else "" if made.resolved else UNRESOLVED,
+            advice=why,
             assumptions=(dependence(self.settings.design_effect),),
-            shares={"location and scale": float(self.share), "powers": 1 - float(self.share)},
-            diagnostics={"center": center, "spread": spread, "limit": limit * spread,
+            shares={"center and limits": located, "powers": 1 - located},
+            diagnostics={"center": place.center, "limits": [place.lower, place.upper],
                          "weight": [made.n]},
             estimand="variance between people",
         )  # fmt: skip
 
-    def _limit(self, curator: Curator, center: float, place: int) -> tuple[float, float, bool]:
-        """Where deviations are clipped, in spreads, the sum that the look sees cut off their
-        squares, and whether it sees people about a spread away at all."""
-        octaves = octaves_of(curator.people.log_counts(0, center))
-        ends = np.clip(place - INSIDE + np.arange(CELLS) + 1, 0, len(octaves))
-        counts = np.diff(np.concatenate([[0], np.cumsum(octaves)])[[0, *ends, len(octaves)]])
-        noisy, sd = self.looked(curator, counts.astype(np.int64))
-        edges: Floats = np.exp2(np.arange(CELLS) - float(INSIDE))  # of u^2
-        found = best_radius(noisy, sd, edges, self.one_noise * EASY, FALL)
-        about = noisy[1 : 2 * INSIDE + 1]
-        seen = about.sum() > SURE * math.sqrt(len(about)) * sd
-        return math.sqrt(found.limit), found.cut, bool(seen)
 
-
-def _powers(a: Floats) -> list[Integers]:
-    """The entries of a person's row, from the deviation over the limit: 0 without a value."""
-    there = ~np.isnan(a)
-    clipped = np.where(there, np.clip(a, -1.0, 1.0), 0.0)
-    square = clipped * clipped
-    entries = (np.where(there, 1.0, 0.0), clipped, square, square * square)
+def _powers(x: Floats, place: Place, unit: float) -> list[Integers]:
+    """The entries of a person's row, from the distance from the center: 0 without a value."""
+    there = ~np.isnan(x)
+    with np.errstate(all="ignore"):
+        near = np.clip(x, place.lower, place.upper) - place.center
+        a = np.clip(np.where(there & (unit > 0), near / (unit or 1.0), 0.0), -1.0, 1.0)
+    square = a * a
+    entries = (np.where(there, 1.0, 0.0), a, square, square * square)
     return [np.trunc(item * STEPS).astype(np.int64) for item in entries]

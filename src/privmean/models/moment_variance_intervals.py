@@ -36,13 +36,12 @@ HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lo
 
 @dataclass(frozen=True)
 class Powers:
-    """sums: noisy, of 1, a, a^2, a^4, of deviations over the limit. scales: of their noise
-    (deviations, or Laplace scales). limit: in spreads."""
+    """sums: noisy, of 1, a, a^2, a^4, of distances over the farther limit. scales: of their noise
+    (deviations, or Laplace scales)."""
 
     sums: tuple[float, ...]
     scales: tuple[float, ...]
     gaussian: bool
-    limit: float
 
     @property
     def law(self) -> float:
@@ -68,25 +67,27 @@ class MomentVarianceIntervals:
     made: Coefficients
     tail: str
     excess: float
+    region: tuple[float, float]
+    beyond: float
 
     @classmethod
     def of(
         cls,
         powers: Powers,
         *,
-        cut: float,
+        region: tuple[float, float],
+        unit: float,
         beyond: float,
         beyond_sd: float,
-        unit: float,
         design_effect: float,
         excess: float,
     ) -> MomentVarianceIntervals:
-        """cut: what the look saw cut off the squares, in spreads squared; beyond: noisy people
-        beyond the limit; unit: a spread, in the column's own unit."""
+        """region, unit: the limits, and the farther one's distance from the center; beyond: noisy
+        people beyond them."""
         n = max(powers.sums[0], 1.0)
         mean, square, fourth = (item / n for item in powers.sums[1:])
         value = square - mean * mean
-        unit = (unit * powers.limit) ** 2
+        unit = unit**2
         weights = np.array([2 * mean * mean - square, -2 * mean, 1.0]) * (unit / n)
         # deviations of u^2 and of 2 m u add up at most; the fourth power's noise is not forgotten
         error = fourth + powers.law * powers.scales[3] / n / 2 - square * square
@@ -101,23 +102,40 @@ class MomentVarianceIntervals:
             tail = MODIFIED_TARGET if thick else OUTLIERS_CLIPPED
         elif excess * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
             tail = OUTLIERS_UNCHECKED
-        seen = cut / powers.limit**2 / 2
-        more = 0.0 if tail == MODIFIED_TARGET else max(excess * counted - seen, 0.0)
+        added = 0.0 if tail == MODIFIED_TARGET else excess * counted
         made = Coefficients(
             ("1", "u", "u^2"), (OK,) * 3, "gaussian" if powers.gaussian else "laplace", (0, 1, 2),
             np.array(powers.sums[:3]), sampling, np.zeros((3, 3)), np.array(powers.scales[:3]),
-            np.array([0.0, 0.0, 1.0]), np.array([0.0, 0.0, seen]), more, 0.0,
+            np.array([0.0, 0.0, 1.0]), np.zeros(3), added, 0.0,
             tail, excess, SEEN * beyond_sd,
         )  # fmt: skip
-        return cls(value * unit, powers.sums[0], not powers.enough, weights, made, tail, excess)
+        return cls(
+            value * unit,
+            powers.sums[0],
+            not powers.enough,
+            weights,
+            made,
+            tail,
+            excess,
+            region,
+            sure,
+        )
 
     def unknown(self) -> NoVarianceInterval:
         return NoVarianceInterval()
 
     @property
+    def all_outside(self) -> bool:
+        """Whether most people are beyond the limits: their values are in no range of candidates."""
+        return self.beyond > self.n / 2
+
+    @property
     def resolved(self) -> bool:
-        """Whether the variance is more than its noise."""
-        return self.variance > ABOVE * self.errors()[0]
+        """Whether the variance is more than its noise, and not only that of people beyond the
+        limits, whose squares are at most 1."""
+        one_noise = self.made.scales[2] * (1.0 if self.made.law == "gaussian" else math.sqrt(2))
+        inside = self.made.values[2] - self.beyond > ABOVE * one_noise
+        return bool(inside) and self.variance > ABOVE * self.errors()[0]
 
     @property
     def status(self) -> str:
@@ -144,7 +162,9 @@ class MomentVarianceIntervals:
             words = joined((INDEPENDENT, beyond, no_undetected(self.made.hidden)))
         made = self._ends(level, sampling=True, clipped=clipped)
         ends = made if self.resolved else (0.0, made[1])
-        return Interval.one(ends, level, target=name, assumption=words, status=self.status)
+        return Interval.one(
+            ends, level, target=name, assumption=words, region=self.region, status=self.status
+        )
 
     def noise_interval(self, level: float) -> Interval:
         ends = self._ends(level, sampling=False, clipped=True)
@@ -152,9 +172,10 @@ class MomentVarianceIntervals:
         return Interval.one(ends, level, kind="noise_interval", target=target)
 
     def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
-        value, _, low, high = self.made.combined(
-            self.weights, level, sampling=sampling, clipped=clipped
-        )
+        """Clipped values vary no more than others: what is beyond the limits moves the upper end
+        alone."""
+        value, _, low, _ = self.made.combined(self.weights, level, sampling=sampling, clipped=True)
+        high = self.made.combined(self.weights, level, sampling=sampling, clipped=clipped)[3]
         return max(self.variance - (value - low), 0.0), self.variance + (high - value)
 
 

@@ -56,6 +56,11 @@ class NoiseBudget:
         found = 2 * float(self.strength) * math.sqrt(share)
         return Fraction(max(1, math.floor(found * 2**40)), 2**40)
 
+    def share(self, epsilon: float) -> Fraction:
+        """Of a choice at this epsilon, in thousandths: the inverse of `epsilon`, rounded up."""
+        part = epsilon / float(self.strength)
+        return Fraction(math.ceil(1000 * (part if self.laplace else part * part / 4)), 1000)
+
     def sums(self, share: Fraction) -> dict[str, Any]:
         """The keyword of a mechanism of sums."""
         if self.laplace:

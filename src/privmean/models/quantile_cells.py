@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privmean.data.column_counts import APART
 from privmean.data.person_table import ClipInterval, Integers, PersonTable
 
-CLOSE = 2.0, 1 / 512  # bins of the grid of medians, and spreads: the nearest edge is the closer
+CLOSE = 1 / 256  # spreads: the nearest edge at most
+ZERO = 0.0, 2.0**-64  # the cell of zeros
 NOISY, NOISIER = 0.65, 1.0  # noise of the median, of its sampling error: fewer cells above
 CENTRAL = 0.2, 0.8
 
@@ -20,32 +22,40 @@ CENTRAL = 0.2, 0.8
 @dataclass(frozen=True)
 class Layout:
     """Distances of edges to either side of the median, in spreads, but for the nearest edge: first
-    1/256, then those of `like` cells (about as wide as each other), then the wider ones."""
+    those of `like` cells (about as wide as each other), then the wider ones."""
 
     like: tuple[float, ...]
     wider: tuple[float, ...]
 
     @property
     def away(self) -> tuple[float, ...]:
-        return (1 / 256, *self.like, *self.wider)
+        return (*self.like, *self.wider)
 
     @property
     def cells(self) -> int:
-        return 2 * len(self.away) + 3
+        """With those that the cell of zeros adds."""
+        return 2 * len(self.away) + 5
 
     @property
     def side(self) -> int:
         """Cells to either side between two edges of `like`."""
         return len(self.like) - 1
 
-    def edges_around(self, center: float, spread: float, half: float) -> tuple[float, ...]:
-        """Increasing edges around a median on bins of that half width; those that doubles cannot
-        tell apart merge into cells that hold nobody. A point mass at the median is alone in the
-        innermost cell."""
-        bins, spreads = CLOSE
-        nearest = min(2 * bins * half, spreads * spread)
-        away = [nearest, *(spread * x for x in self.away)]
-        return (*(center - x for x in reversed(away)), *(center + x for x in away))
+    def edges_around(self, center: float, spread: float) -> tuple[float, ...]:
+        """Increasing edges around a median; those that doubles cannot tell apart merge into cells
+        that hold nobody. The innermost cell holds the values that are taken for the center, that of
+        a center of 0 is the cell of zeros."""
+        apart = abs(center) * APART
+        nearest = (center - apart, center + apart) if center else ZERO
+        if spread * CLOSE < apart:
+            nearest = center - spread * CLOSE, center + spread * CLOSE
+        away = [spread * x for x in self.away]
+        return (*(center - x for x in reversed(away)), *nearest, *(center + x for x in away))
+
+
+def zero_edges(edges: tuple[float, ...]) -> tuple[float, ...]:
+    """The edges with those of the cell of zeros: twice where the innermost cell is that one."""
+    return tuple(sorted((*edges, *ZERO)))
 
 
 MANY = Layout(

@@ -18,18 +18,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from privmean.data.person_table import Floats
+from privmean.data.person_table import Floats, Integers
 from privmean.inference.assumptions import dependence, joined, values_within
 from privmean.inference.interval import Interval
 from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK
 from privmean.models.monotone_cubic import Smooth
+from privmean.models.quantile_cells import ZERO, zero_edges
 
 Flags = npt.NDArray[np.bool_]
 
 MOST = 0.6  # part of the people in one cell above which it says nothing of places inside
 ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbors, and deviations: may be one value
-AROUND = 5  # cells to either side of the innermost that show how dense people are
-INNER = 2  # cells to either side of the innermost that count as one with it
+AROUND = 4  # cells to either side of the innermost that show how dense people are
+INNER = 1  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 BEYOND = 3.0  # deviations: people seen beyond a bound; by noise only in less than 1 %
@@ -48,9 +49,9 @@ class Band:
 
 @dataclass(frozen=True)
 class Distribution:
-    """edges: increasing; cells: noisy people below the first edge, between, beyond the last;
-    sd: of the noise of a cell; points: the quantiles asked for. fine: width up to which a cell
-    is a number; side: cells to either side of the median that are about as wide as each other."""
+    """edges: increasing; cells: noisy people below the first of `zero_edges`, between, beyond the
+    last; sd: of the noise of a cell; points: the quantiles asked for. center: that of the innermost
+    cell; side: cells to either side of the median that are about as wide as each other."""
 
     edges: tuple[float, ...]
     cells: tuple[float, ...]
@@ -58,8 +59,8 @@ class Distribution:
     design_effect: float
     bounds: tuple[float, float] | None
     points: tuple[float, ...]
-    fine: float = 0.0
-    side: int = 7
+    center: float
+    side: int
 
     @property
     def n(self) -> float:
@@ -69,10 +70,19 @@ class Distribution:
     @cached_property
     def _kept(self) -> tuple[Floats, Floats]:
         """The edges that doubles tell apart, and how many cells lie below each."""
-        edges: Floats = np.array(self.edges)
-        last = np.append(edges[1:] > edges[:-1], True)
-        places: Floats = np.flatnonzero(last).astype(np.float64) + 1.0
-        return edges[last], places
+        edges: Floats = np.unique(self.edges)
+        return edges, self._cells_below(edges).astype(np.float64)
+
+    def _cells_below(self, edges: npt.ArrayLike) -> Integers:
+        found: Integers = np.searchsorted(zero_edges(self.edges), edges, "right").astype(np.int64)
+        return found
+
+    @property
+    def aside(self) -> tuple[float, float]:
+        """Noisy people below and above the innermost cell and those next to it."""
+        middle, upto = len(self.edges) // 2, np.cumsum(self.cells)
+        low, high = self._cells_below((self.edges[middle - 2], self.edges[middle + 1]))
+        return float(upto[low - 1]), float(upto[-1] - upto[high - 1])
 
     @cached_property
     def _below(self) -> Floats:
@@ -100,9 +110,26 @@ class Distribution:
         fine = (edges[first], edges[last]) if first >= 0 and last < len(edges) else (0.0, 0.0)
         if m > 0 and not self._uneven[m]:
             # few people are that near to the median: their noise would bend the curve
-            near = slice(m - 1, m + 3)
+            near = slice(m, m + 2)
             edges, below = np.delete(edges, near), np.delete(below, near)
         return Smooth.of(edges, below, fine, max(self.n, 1.0), self.sd)
+
+    @cached_property
+    def _smooth_from_zero(self) -> Smooth:
+        """With zero among the edges, where nobody is seen below it, or nobody above: for estimates;
+        how dense people are next to zero is not known, so that intervals do not lean on it."""
+        smooth = self._smooth
+        (part, upto), (lower, upper) = self._zeros
+        at, doubt = int(np.searchsorted(smooth.edges, 0.0)), BEYOND * self.sd / max(self.n, 1.0)
+        positive = part <= doubt * math.sqrt(lower)
+        negative = 1 - upto <= doubt * math.sqrt(len(self.cells) - upper)
+        inside = 0 < at < len(smooth.edges) and smooth.edges[at] != 0
+        if positive == negative or not inside:
+            return smooth
+        below = smooth.rising
+        part = min(max(part if positive else upto, below[at - 1]), below[at])
+        edges, below = np.insert(smooth.edges, at, 0.0), np.insert(below, at, part)
+        return Smooth.of(edges, below, smooth.fine, max(self.n, 1.0), self.sd)
 
     def _place(self, part: float) -> float:
         """Where a part of the people is reached: -inf and inf beyond the outer edges."""
@@ -190,8 +217,9 @@ class Distribution:
     @property
     def _inner(self) -> int:
         """The place of the cell around the median among those between kept edges; -1 if merged."""
-        found = np.flatnonzero(2 * self._kept[1][1:] == len(self.cells) + 1)
-        return int(found[0]) if len(found) else -1
+        middle = len(self.edges) // 2
+        low, high = self.edges[middle - 1 : middle + 1]
+        return int(np.searchsorted(self._kept[0], low)) if low < high else -1
 
     @cached_property
     def unevenness(self) -> float:
@@ -238,20 +266,54 @@ class Distribution:
     def resolved(self, q: float) -> bool:
         """Whether the cell that holds the quantile says where it is: no outer cell, and none that
         holds most of the people unless it is narrow: a point mass near the median, say."""
-        below, edges = self._below, self._kept[0]
+        below = self._below
         if not below[0] < q < below[-1]:
             return False
         k = int(np.searchsorted(below, q))
         part = below[k] - below[k - 1]
         near = abs(k - 1 - self._inner) <= INNER + self.side
-        narrow = edges[k] - edges[k - 1] <= self.fine or (near and self._atoms[k - 1])
-        return bool(part <= MOST or narrow)
+        narrow = k - 1 == self._inner or (near and self._atoms[k - 1])
+        return bool(part <= MOST or narrow or self._is_zero(q))
 
     def estimates(self) -> Floats:
         """One number a quantile; NaN where it is not identified, or lies beyond the bounds."""
         seen = [self.resolved(q) and not self.cut(q) for q in self.points]
-        found = [self._place(q) if x else math.nan for q, x in zip(self.points, seen, strict=True)]
+        found = [self._number(q) if x else math.nan for q, x in zip(self.points, seen, strict=True)]
         return np.array([self._limited(x) if math.isfinite(x) else math.nan for x in found])
+
+    def _number(self, q: float) -> float:
+        """A quantile: zero or the center, if it is one of many people who have that value."""
+        low, high = self._sign(q, 0.95, True)
+        at = 0.0 if self._is_zero(q) else self._at_center(self._smooth_from_zero.place(q))
+        return min(max(at, low), high)
+
+    def _at_center(self, x: float) -> float:
+        """The center instead of a number in the innermost cell, where that is one value."""
+        m, edges = self._inner, self._kept[0]
+        inside = m >= 0 and edges[m] <= x <= edges[m + 1] and self._atoms[m]
+        return self.center if inside else x
+
+    @cached_property
+    def _zeros(self) -> tuple[Floats, Floats]:
+        """Noisy parts of the people below zero, and at most zero; cells that these are in."""
+        cells = self._cells_below(ZERO)
+        return np.cumsum(self.cells)[cells - 1] / max(self.n, 1.0), cells.astype(np.float64)
+
+    def _is_zero(self, q: float) -> bool:
+        """Whether the quantile is one of the zeros, which are more people than noise shows."""
+        below, upto = self._zeros[0]
+        sure = (upto - below) * self.n > HEAVY * self.sd
+        return bool(sure and below < q <= upto)
+
+    def _sign(self, q: float, level: float, sampling: bool) -> tuple[float, float]:
+        """Where zero limits the quantile: so many people are for certain not below it, or not
+        above."""
+        (below, upto), cells = self._zeros
+        below_half, upto_half = self._error(np.full(2, q), cells, level, sampling)
+        return (
+            0.0 if below + below_half < q else -math.inf,
+            0.0 if upto - upto_half > q else math.inf,
+        )
 
     def _ends(self, q: float, level: float, sampling: bool) -> tuple[float, float]:
         k = self._kept[1]
@@ -260,7 +322,12 @@ class Distribution:
         where = float(np.interp(q, self._below, half))
         low = self._smooth.end(q - float(np.interp(q - where, self._below, half)), -1)
         high = self._smooth.end(q + float(np.interp(q + where, self._below, half)), 1)
-        low, high = self._outward(low, -1), self._outward(high, 1)
+        least, most = self._sign(q, level, sampling)
+        outward = self._outward(low, -1), self._outward(high, 1)
+        low, high = (min(max(x, least), most) for x in outward)
+        if self.resolved(q):
+            at = self._number(q)
+            low, high = min(low, at), max(high, at)
         if self.bounds is None:
             return low, high
         (least, most), (below, above) = self.bounds, self._outer

@@ -1,7 +1,8 @@
-"""Quantiles of people's values from one noisy histogram around a private median.
+"""Quantiles of people's values from one noisy histogram around a private center.
 
-The cells are half octaves of the distance from the median, so that a few dozen of them serve
-every quantile and the whole distribution function, whatever the unit. docs/proofs/quantiles.md.
+The cells grow with the distance from the center, in units of a private center of the distances, so
+that a few dozen of them serve every quantile and the whole distribution function, whatever the
+unit. docs/proofs/quantiles.md.
 """
 
 from __future__ import annotations
@@ -14,44 +15,36 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.shared_location import SingleRegionPlan
+from privmean.central.shared_location import SingleRegionPlan, centre_of, spread_of
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
 from privmean.inference.assumptions import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
-from privmean.models.center_scale import (
-    GENTLE,
-    HALF,
-    NOBODY,
-    RANGE,
-    CenterScaleChoices,
-    MedianChoice,
-    ScaleChoice,
-)
-from privmean.models.column_plan import ColumnPlan, one_column
+from privmean.models.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.models.noise_budget import Counts, ask_counts, deviation
-from privmean.models.quantile_cells import MANY, Layout, cells_between, layout_for
+from privmean.models.quantile_cells import MANY, Layout, cells_between, layout_for, zero_edges
 from privmean.models.quantile_intervals import Distribution
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
-NEEDED = 55, 75, 60  # people times epsilon of a choice: one in 10^4 is wild
+NEEDED = 100, 60  # people times epsilon of center and spread: one in 10^4 is wild
 FOUND = {REPLACE_ONE: 0.3, ADD_REMOVE: 0.2}  # part of that which must have a value
-NEAR = 8  # half steps of the grid of medians within which a point mass is at the median
 SIDE = 0.9  # part of the people who may lie to one side of a median, and not next to it
 SLACK = Fraction(7, 4)  # times that, up to USUAL of the budget: some have no value
-LEAST, USUAL, MOST = Fraction(3, 20), Fraction(2, 5), Fraction(1, 2)  # of the budget, for choices
-UNIT = 1.25  # of the layout, in medians of the distance from the median
-FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
-ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
+LEAST, USUAL, MOST = Fraction(1, 10), Fraction(2, 5), Fraction(1, 2)  # of the budget, for choices
+UNIT = 1.05  # of the layout, in powers of two next above the median distance from the center
+FINEST = 2.0**-22, 2.0**-64  # of the spread: over the center, and at least
+SHARED_UNIT = 0.8  # of the layout, in spreads that a shared location tells
 SEEN = 8.0  # deviations of the people in the histogram
 FAR = (
     "A quantile lies beyond the cells, or in a cell that holds most of the people. Add people, "
     "raise epsilon, or give bounds."
 )
+RANGE = "Values reach beyond the public range of 2^40 on either side. Give them in a larger unit."
 BEYOND = (
     "About {:.0f}% of the people lie beyond the bounds, and quantiles there are not identified. "
     "Give bounds that hold the values, or omit the bounds."
@@ -76,8 +69,8 @@ class Quantiles:
 
     @property
     def needed(self) -> tuple[int, ...]:
-        """People times epsilon of each choice: limits where they are not known, median, spread."""
-        return NEEDED[1:] if self.looked or self.bounds is not None else NEEDED
+        """People times epsilon of each choice; none from a shared location."""
+        return () if self.looked else NEEDED
 
     def __post_init__(self) -> None:
         points = tuple(validate.number("q", item) for item in self.points)
@@ -100,7 +93,7 @@ class Quantiles:
         if budget.rho is None:
             least = sum(needed) / (n * budget.pure_epsilon())
         else:
-            least = Fraction(sum(x * x for x in needed)) / (2 * n * n * Fraction(budget.rho))
+            least = Fraction(sum(x * x for x in needed)) / (8 * n * n * Fraction(budget.rho))
         if least > MOST:
             enough = n * (least / MOST if budget.rho is None else math.sqrt(least / MOST))
             raise InfeasibleError(
@@ -108,7 +101,8 @@ class Quantiles:
                 f"provide at least about {math.ceil(enough)} people, or a larger epsilon",
             )
         share = max(least, min(least * SLACK, USUAL))
-        return QuantilesPlan(budget, n, self, max(LEAST, Fraction(math.ceil(share * 100), 100)))
+        found = max(LEAST, Fraction(math.ceil(share * 100), 100)) if needed else Fraction(0)
+        return QuantilesPlan(budget, n, self, found)
 
 
 @dataclass(frozen=True)
@@ -120,38 +114,21 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
     estimator = "histogram quantiles"
 
     @property
-    def limits(self) -> tuple[float, float] | None:
-        """Of the median, where they are known: a private search says that it is inside."""
-        if not self.settings.looked:
-            return self.settings.bounds
-        place = self.found
-        reach = max(place.upper - place.lower, abs(place.origin) * ROUNDED)
-        return place.lower - reach, place.upper + reach
-
-    @property
     def rationale(self) -> str:
-        found = "limits, " if len(self.settings.needed) > 2 else ""
         law = "Laplace" if self.budget.rho is None else "Gaussian"
         cells = f"{self.layout.cells} cells with {law} noise"
-        return f"{found}median and spread by noisy argmax, then {cells}"
-
-    @property
-    def choices(self) -> CenterScaleChoices:
-        middle, spread = self.prices[-2:]
-        return CenterScaleChoices(
-            ScaleChoice("size", self.prices[0], self.relation, parts=HALF, cost=GENTLE),
-            MedianChoice("median", middle, self.relation),
-            ScaleChoice("spread", spread, self.relation, parts=HALF),
-        )
+        if self.settings.looked:
+            return f"around the shared location, {cells}"
+        return f"a private center and the center of the distances from it, then {cells}"
 
     @property
     def prices(self) -> tuple[Fraction, ...]:
         """Epsilon of each choice, in proportion to what each needs."""
         needed, rho = self.settings.needed, self.budget.rho
         if rho is None:
-            each = self.budget.pure_epsilon() * self.share / sum(needed)
+            each = self.budget.pure_epsilon() * self.share / max(sum(needed), 1)
             return tuple(x * each for x in needed)
-        unit = math.sqrt(2 * rho * float(self.share) / sum(x * x for x in needed))
+        unit = math.sqrt(8 * rho * float(self.share) / max(sum(x * x for x in needed), 1))
         return tuple(Fraction(math.floor(x * unit * 2**40), 2**40) for x in needed)
 
     @property
@@ -161,7 +138,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
         if self.budget.rho is None:
             left = self.budget.pure_epsilon() * (1 - self.share)
             return NoisyCounts.at("histogram", left, self.relation, moved, moved)
-        rest = self.budget.rho - sum(float(x) ** 2 for x in self.prices) / 2
+        rest = self.budget.rho - sum(float(x) ** 2 for x in self.prices) / 8
         return GaussianCounts.at(
             "histogram", math.sqrt(2 * rest) * (1 - 1e-12), self.relation, moved
         )
@@ -175,10 +152,9 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        made = self.choices
-        size = made.size.choice.events if len(self.settings.needed) > 2 else ()
-        rest = (*made.middle.choice.events, *made.spread.choice.events)
-        return (*size, *rest, *self.histogram.events)
+        steps = zip((center_step, spread_step), self.prices, strict=False)
+        choices = [event for step, price in steps for event in step(price, self.relation).events]
+        return (*choices, *self.histogram.events)
 
     @property
     def noise(self) -> float:
@@ -204,24 +180,36 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
+    def located(self, curator: Curator) -> tuple[float, float]:
+        """A center and the unit of the layout."""
+        if self.settings.looked:
+            return centre_of(self.found), SHARED_UNIT * spread_of(self.found)
+        price, other = self.prices
+        step = center_step(price, self.relation)
+        center, _ = curator.ask(step, curator.people.column_counts(0))
+        spread = find_spread(curator, 0, center, other, self.relation)
+        relative, least = FINEST
+        return center, UNIT * max(spread, abs(center) * relative, least)
+
     def run(self, curator: Curator) -> Outcome:
-        place = self.choices.ask(curator, self.limits)
-        spread, inside = UNIT * place.spread, place.inside
-        edges = self.layout.edges_around(place.center, spread, place.half)
-        noisy = ask_counts(curator, self.histogram, cells_between(curator.people, edges))
+        center, spread = self.located(curator)
+        edges = self.layout.edges_around(center, spread)
+        cells = cells_between(curator.people, zero_edges(edges))
+        noisy = ask_counts(curator, self.histogram, cells)
         law = Distribution(
             edges, tuple(noisy.tolist()), self.noise, self.settings.design_effect,
-            self.settings.bounds, self.settings.points, FINE * 2 * place.half, self.layout.side,
+            self.settings.bounds, self.settings.points, center, self.layout.side,
         )  # fmt: skip
         estimates = law.estimates()
+        # beyond 1024 units of a spread that most people are nearer than
+        lost = abs(center) >= LAST or noisy[0] + noisy[-1] > law.n / 2
+        inside = not lost and not np.any(np.abs(estimates) >= LAST)
         doubt = math.sqrt(self.layout.cells) * self.noise
         # n is enough for the choices, but those with a value may be far fewer
-        wanted = FOUND[self.relation] * self.settings.needed[0]
-        reach = max(NEAR * place.half, edges[len(edges) // 2 + 1] - place.center)
-        below = noisy[:-1][np.array(edges) <= place.center - reach].sum()
-        above = noisy[1:][np.array(edges) >= place.center + reach].sum()
+        asked = FOUND[self.relation] * NEEDED[0] / self.prices[0] if self.prices else 0.0
+        below, above = law.aside
         aside = max(below, above) > SIDE * law.n + doubt
-        few = law.n < max(SEEN * doubt, wanted / self.prices[0])
+        few = law.n < max(SEEN * doubt, asked)
         statuses = law.statuses()
         failed = few or aside or not inside or np.isnan(estimates).all()
         status = FAILED if failed else release_status(statuses)
@@ -240,7 +228,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             advice="" if status == OK else why,
             assumptions=(dependence(self.settings.design_effect),),
             shares={"location and scale": float(self.share), "histogram": 1 - float(self.share)},
-            diagnostics={"center": place.center, "spread": spread,
+            diagnostics={"center": center, "spread": spread,
                          "weight": [law.n]},
             estimand="quantiles of person means",
         )  # fmt: skip
