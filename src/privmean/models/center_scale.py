@@ -23,7 +23,6 @@ from privmean.mechanisms.noisy_argmax import Bins, Choice
 from privmean.models.rank_scores import LEAST, MOST, OF, median_scores, quantile_scores
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.privacy_events import PrivacyEvent
 
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)
@@ -111,44 +110,14 @@ class MedianChoice(PricedChoice):
         return bins.center(curator.ask(self.choice, median_scores(counts))), bins.half
 
 
-@dataclass(frozen=True)
-class CenterScaleChoices:
-    """The three choices of one column, in the order in which they are made."""
-
-    size: ScaleChoice
-    middle: MedianChoice
-    spread: ScaleChoice
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        made = (self.size.choice, self.middle.choice, self.spread.choice)
-        return tuple(loss for choice in made for loss in choice.events)
-
-
 def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:
     """The public bins in which the median is looked for."""
     return Bins(lower, (upper - lower) / (2 * points), points)
 
 
-def place_above(size: float) -> int:
-    """The place of the first half octave that begins at `size` or above."""
-    return next((k for k in range(PLACES) if edge(k) >= size), PLACES)
-
-
-def spread_cells(half: float) -> int:
-    """The first place whose people are more than two steps of its grid away from a median: nearer
-    ones count nowhere in the spread, which a point mass is not."""
-    return place_above(4 * half) + 1
-
-
 def edge(index: int) -> float:
     """The upper edge of a half octave, by its place in `octaves_of`."""
     return math.pow(2.0, (LOWEST + index) / 2)
-
-
-def around_zero(place: int) -> tuple[float, float]:
-    """Limits of the median of values of that size."""
-    return -2 * edge(place), 2 * edge(place)
 
 
 def refuse_unseen(

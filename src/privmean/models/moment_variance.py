@@ -30,11 +30,11 @@ from privmean.estimators.locate import (
 from privmean.inference.assumptions import dependence
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.moment_sums import exact_sum
 from privmean.mechanisms.noisy_counts import as_counts
 from privmean.mechanisms.power_sums import STEPS, PowerSums
 from privmean.models.center_scale import refuse_unseen
 from privmean.models.column_plan import NOBODY, ColumnPlan, one_column
-from privmean.mechanisms.moment_sums import exact_sum
 from privmean.models.moment_variance_intervals import MomentVarianceIntervals, Powers
 from privmean.models.noise_budget import Counts, NoiseBudget, ask_counts, deviation, plans_by_law
 from privmean.privacy.budget import REPLACE_ONE, Budget

@@ -44,22 +44,6 @@ class Radius:
         return Radius(self.limit * unit, self.cut * unit, self.squares)
 
 
-def best_radius(
-    counts: Floats, sd: float, edges: Floats, noise: float, fall: float = 0.5
-) -> Radius:
-    """counts: noisy people below the first edge, between edges, beyond the last. noise: deviation
-    of the sum's noise over the length. fall: people who may hide in a cell, over those in the one
-    before."""
-    middles = np.append(np.sqrt(edges[:-1] * edges[1:]), edges[-1] * 2**0.25)
-    seen = seen_counts(counts, sd)
-    left = len(middles) - len(seen)
-    number = np.concatenate([seen, HIDDEN * sd * fall ** np.arange(left)])
-    cuts = np.array([float((np.maximum(middles - t, 0.0) * number).sum()) for t in LENGTHS])
-    chosen = int(np.argmin((cuts / 2) ** 2 + (noise * LENGTHS) ** 2))
-    limit = max(float(LENGTHS[chosen]), LEAST)
-    return Radius(limit, float(np.interp(limit, LENGTHS, cuts)))
-
-
 def radius_of_least_width(
     counts: Floats, sd: float, edges: Floats, noise: float, *, persons: int, beyond_sd: float
 ) -> Radius:
