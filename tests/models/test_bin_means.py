@@ -526,3 +526,15 @@ def test_a_curve_over_dates_by_shell_and_file_is_that_of_python(dated, tmp_path,
     ]  # fmt: skip
     assert python.columns == ("2020-04-01", "2020-10-01", "2021-07-02")
     assert tuple(shell["curve"]["at"]) == study.at == python.at == (18353.0, 18536.0, 18810.5)
+
+
+def test_noise_intervals_of_points_lie_within_those_of_all_whatever_was_corrected():
+    g = np.random.default_rng(8)
+    who, time = np.repeat(np.arange(2000), 3), np.tile([0, 1, 2], 2000)
+    table = pm.Table({"who": who, "t": time, "y": g.normal(size=6000)}, person="who")
+    options = {"time": "t", "bins": [0, 1, 2, 3], "neighbors": "replace-one"}
+    made = pm.curve(table, "y", epsilon=2, noise=pm.SimulatedNoise(1), **options).intervals
+    made = replace(made, table=replace(made.table, corrected=np.full(3, 5.0)))
+    rows, every = made.lines(0.95, clipped=not made.table.counted), made.noise_interval(0.95)
+    for row, lower, upper in zip(rows, every.lower, every.upper, strict=True):
+        assert lower < row.noise_lower < row.noise_upper < upper

@@ -172,7 +172,8 @@ class CurveIntervals:
         )
 
     def noise_interval(self, level: float) -> Interval:
-        lines = self.lines(self._each(level), clipped=True)
+        """About the estimates, as those of the points."""
+        lines = self.lines(self._each(level), clipped=not self.table.counted)
         return Interval(
             tuple(line.noise_lower for line in lines),
             tuple(line.noise_upper for line in lines),
