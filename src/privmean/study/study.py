@@ -129,7 +129,7 @@ class Study:
     ) -> Study:
         """Add a question; returns the study.
 
-        weight: of its squared error beside the others (twice the weight: 2^(1/3) times the part).
+        weight: of its error beside the others; 2 counts as two such questions.
         error: wanted root mean square error instead, with guess_sd, a public guess of the deviation
         between people (for planning only).
 
