@@ -455,3 +455,14 @@ def test_the_plot_has_both_intervals_of_every_group_in_order():
     shown = [label.get_text() for label in axes.get_yticklabels()]
     by_size = sorted(KEYS, key=lambda k: -release.estimate[KEYS.index(k)])
     assert shown in ([*by_size, "nobody"], ["nobody", *by_size[::-1]])
+
+
+def test_groups_that_have_one_of_two_values_are_both_within_the_limits():
+    """A center between two values may be next to one of them, on either side."""
+    value = np.arange(4000) % 2 * 1.0
+    table = pm.Table({"who": np.arange(4000), "v": value, "arm": value}, person="who")
+    for seed in range(40):
+        noise = pm.SimulatedNoise(seed)
+        found = pm.compare(table, "v", arms="arm", levels=[0, 1], epsilon=20, noise=noise)
+        assert abs(abs(found.effect.estimate) - 1) < 0.01
+        assert found.status in ("ok", "outliers_clipped")

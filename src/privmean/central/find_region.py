@@ -17,6 +17,7 @@ from privmean.central.log_histogram import (
     LAPLACE,
     NOTHING,
     Histogram,
+    bin_edge,
     cells_of,
     read_reach,
 )
@@ -104,7 +105,9 @@ def settled(
     noise scale, in parts of a person; epsilon: of all that the column may cost, for a part."""
     number, doubt = people
     reach = read_reach(seen, SNUG)
-    lower, upper = origin + reach.lower, origin + reach.upper
+    # the zero cell holds values on both sides of the origin
+    slack = bin_edge(0) if origin and reach.outcome == FOUND else 0.0
+    lower, upper = origin + (reach.lower or -slack), origin + (reach.upper or slack)
     outcome, missing = reach.outcome, MissingCount.pooled(nulls)
     if outcome == ATOM_ONLY:  # only if nearly everybody with a value is seen there
         slack = LAPLACE.main * seen.scale + SURE * doubt

@@ -177,8 +177,11 @@ def read_reach(
         return HistogramExtent(BEYOND)
     outer = safety * bin_edge(top + 1)
     inner = 0.0
+    nearer = best_segment(rest[: max(main.last - LOOK, 1)], price)
     if both:
         inner = -safety * bin_edge(end + 1)
+    elif nearer.score > evidence.main * scale:  # people at or next to the origin, on the far side
+        inner = -safety * bin_edge(nearer.last + 1)
     elif histogram.zero <= evidence.atom * scale:
         below = best_segment(near[: max(main.first - 1, 1)], price)
         start = bin_edge(main.first - 1)
