@@ -99,15 +99,15 @@ Variance of ln_wage between people
 n = 4,711 people (public); 95% confidence intervals
 
                estimate  std err  CI lower  CI upper
-variance         0.1804   0.0071    0.1467    0.2141
-std deviation    0.4247   0.0083    0.3830    0.4627
+variance         0.1784   0.0050    0.1686    0.1964
+std deviation    0.4224   0.0059    0.4106    0.4432
 
 Privacy: epsilon = 1 (pure DP), person level, replace-one. A guess about one
   person that is right 50% of the time without this release is right at most 73%
   of the time with it.
 Assumes: people are independent; squared outliers exceed the clipping bounds by
   at most 50% of the bound on average; no undetected outliers (fewer than about
-  42 people could go undetected).
+  46 people could go undetected).
 Method: moment variance. Full record: release.details()
 """
 
@@ -121,7 +121,6 @@ trend   50.8%  0.0164     0.0146  0.0075               0.0159      1,183
 
 *  Predicted root mean squared error in between-person standard deviations; pass
    guess_sd for the column's units.
-Shared location of ln_wage: 15.5% of the budget, shared by level, trend.
 Accounting: basic composition.
 
 Privacy: epsilon = 2 (pure DP), person level, replace-one. A guess about one

@@ -532,9 +532,12 @@ def test_wrong_arguments_are_refused_before_anything_is_read(tmp_path, capsys):
 
 def _curved():
     """A study whose accounting fits by privacy loss distributions alone."""
-    study = pm.Study(people("y"), epsilon=2.0, delta=1e-6)
-    for k in range(24):
-        study.add(f"q{k}", pm.Mean(assume=(-10, 20)))
+    persons, question = people("y"), pm.Mean(assume=(-10, 20))
+    wanted = pm.plan(question, n=persons.size(), epsilon=0.08).predict(1.0)["rmse"]
+    study = pm.Study(persons, epsilon=2.0, delta=1e-6)
+    for k in range(20):
+        study.add(f"q{k}", question, error=wanted, guess_sd=1.0)
+    study.add("one", question).add("other", question)
     found = study.release().to_dict()
     account = next(x for x in verify(found).checked if x.startswith("accounting:"))
     assert "privacy loss distributions" in account

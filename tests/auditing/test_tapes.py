@@ -93,7 +93,6 @@ TRIED = {  # mechanism: a case that asks it
     "NoisyArgmax": "bounded moment, epsilon 2, replace-one",
     "JointSums": "bounded moment, rho 1, replace-one",
     "GaussianCounts": "quantiles of one column, rho 1, replace-one",
-    "Exponential": "variance, nothing given, rho 30, replace-one",
     "PowerSums": "variance, nothing given, epsilon 60, replace-one",
 }
 

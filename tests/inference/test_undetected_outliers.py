@@ -56,7 +56,6 @@ def test_the_print_says_how_many_may_be_unseen(name):
     [
         lambda: pm.quantile(TABLE, "x", 0.5, epsilon=1.0, **NOISE),
         lambda: pm.mean(TABLE, "x", assume=(0, 100), epsilon=1.0, **NOISE),
-        lambda: pm.curve(TABLE, "x", time="t", bins=[0, 1, 3], epsilon=2.0, **NOISE),
     ],
 )
 def test_where_nobody_was_counted_no_number_is_made_up(asked):

@@ -165,6 +165,14 @@ def test_a_changed_rule_would_be_seen(monkeypatch):
     """The comparison of bytes is no formality: another rounding of one threshold changes it."""
     from privmean.local.clients import item_randomizers as items
 
+    def forget():
+        items.subset_size.cache_clear()
+        items.subset_threshold.cache_clear()
+
     real = items.flip_threshold
+    forget()
     monkeypatch.setattr(items, "flip_threshold", lambda epsilon: real(epsilon) * 9 // 8)
-    assert wire_vectors.text() != PATH.read_text()
+    try:
+        assert wire_vectors.text() != PATH.read_text()
+    finally:
+        forget()

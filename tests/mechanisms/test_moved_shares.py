@@ -13,7 +13,6 @@ from privmean.mechanisms.lattice_sums import LatticeSums
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_quantile import Counting, NoisyQuantile
-from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.privacy.privacy_events import Gaussian
 
@@ -34,8 +33,6 @@ BLOCK = LatticeSums((Gaussian("block", 10.0, 2.0**22, 3, neighbors="replace-one"
 CASES = {  # mechanism, exact, one person replaced, two persons replaced
     "quantile": (NoisyQuantile("r", 0.5, Counting(0.1)), BASE, changed((0, 9.0)),
                  changed((0, 9.0), (1, 9.0))),
-    "stream radius": (RadiusSearch(100, ONE), BASE[:, None], changed((0, 9.0))[:, None],
-                      changed((0, 9.0), (1, 9.0))[:, None]),
     "location": (LocationSearch("x", 1.0, ONE, 1e-6), BASE, changed((0, 9.0)),
                  changed((0, 9.0), (1, 99.0))),
     "choices": (TopChoices("c", ONE, 2, "", 5), np.array([1, 2, 3]), np.array([6, 2, -2]),

@@ -382,7 +382,7 @@ def test_radius_search_holds_nearly_all_and_ignores_dirt():
     assert (min(found), np.median(found)) == (1.0, 1.0)
     assert max(found) <= 4
     assert search.choose(rows * 1e30, SimulatedNoise(0)) == 2.0**40
-    assert search.choose(rows * 0.0, SimulatedNoise(0)) == 2.0**-40
+    assert search.choose(np.zeros_like(rows), SimulatedNoise(0)) == 2.0**-40
     g = np.random.default_rng(3)
     for seed in range(40):
         radius = search.choose(g.normal(0, 20, (200, 1)), SimulatedNoise(seed))

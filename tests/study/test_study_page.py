@@ -15,5 +15,5 @@ def test_the_study_of_the_page_shares_one_location_query():
     study.source = pm.Table(pm.example("nlswork"), person="person_id")
     plan = study.plan()
     users = {part.name for part in plan.parts for look in part.looks if look.column == "ln_wage"}
-    assert users == {"level", "college", "trend", "quartiles", "returns"}
+    assert users == {"level", "college", "quartiles", "returns"}
     assert len([look for look in plan.shared_locations if look.column == "ln_wage"]) == 1

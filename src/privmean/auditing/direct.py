@@ -25,7 +25,7 @@ from privmean.mechanisms.exponential import TopChoices
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_share import NoisyShare
-from privmean.mechanisms.stream_radius import RadiusSearch
+from privmean.mechanisms.stream_radius import RadiusSearch, sides_of
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.noise.simulated import SimulatedNoise
 
@@ -37,7 +37,8 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     """A mechanism, an exact answer, and those of neighbors."""
     rows = np.linspace(-4, 9, 60)
     others: list[Any] = [np.concatenate([[value], rows[1:]]) for value in VALUES]
-    yield RadiusSearch(60, EPSILON), rows[:, None], [item[:, None] for item in others]
+    lengths = [sides_of(item[:, None]) for item in (rows, *others)]
+    yield RadiusSearch(60, EPSILON).mechanism, lengths[0], lengths[1:]
     averages = [1.0] * 40 + [9.0] * 20
     moved = [[value, *averages[1:]] for value in (1.0, 9.0, -3.0, 1e6)]
     yield LocationSearch("place", 2.0, EPSILON, 1e-6), averages, moved

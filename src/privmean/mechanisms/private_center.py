@@ -64,7 +64,8 @@ class ShortNumbers:
         """The candidates at which these values count; infinite beyond all of them."""
         size = np.abs(values)
         half, exponent = np.frexp(size)
-        up = np.ldexp(np.ceil(np.ldexp(half, self.digits)), exponent - self.digits)
+        with np.errstate(over="ignore"):
+            up = np.ldexp(np.ceil(np.ldexp(half, self.digits)), exponent - self.digits)
         up = np.where(size > 2.0**self.high, np.inf, up)
         return np.where(size <= 2.0**self.low, 0.0, np.copysign(up, values))
 

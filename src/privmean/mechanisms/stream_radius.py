@@ -43,33 +43,24 @@ class RadiusSearch:
         return Selection("clipping radius", self.epsilon, sensitivity_text=words)
 
     @property
-    def events(self) -> tuple[Selection, ...]:
-        return (self.loss,)
-
-    @property
-    def _limits(self) -> PrivateLimits:
+    def mechanism(self) -> PrivateLimits:
+        """The choice of the radius, as the upper of two limits about 0."""
         return PrivateLimits("clipping radius", self.epsilon, REPLACE_ONE, 0.0)
 
-    def sensitivity_share(self, exact: Floats, other: Floats) -> tuple[Fraction, ...]:
-        return self._limits.sensitivity_share(_sides(exact), _sides(other))
-
     def choose(self, first_records: Floats, noise: Noise) -> float:
-        """What a stream asks, which keeps its own accounting."""
-        return self.draw(first_records, noise)
-
-    def draw(self, exact: Floats, noise: Noise) -> float:
-        """The radius, from one record a person, shape (people, d); nulls count as 0."""
-        _, above = self._limits.draw(_sides(exact), noise)
+        """The radius, from one record a person, shape (people, d); nulls count as 0. The stream
+        keeps its own accounting."""
+        _, above = self.mechanism.draw(sides_of(first_records), noise)
         return min(max(float(edges()[above]), LEAST), MOST)
 
 
-def _sides(first_records: Floats) -> tuple[Integers, Integers]:
+def sides_of(first_records: Floats) -> tuple[Integers, Integers]:
     """Nobody below 0, and how many first records are longer than each candidate."""
     rows = np.where(np.isnan(first_records), 0.0, first_records)
     square = np.zeros(len(rows))
     with np.errstate(over="ignore"):
         for column in rows.T:  # in a fixed order: a size depends on its own row alone
             square = square + column * column
-    size = np.sort(np.sqrt(square))
+    size = np.sort(np.minimum(np.sqrt(square), MOST))
     beyond = np.asarray(len(size) - np.searchsorted(size, edges(), side="right"), dtype=np.int64)
     return np.zeros_like(beyond), beyond
