@@ -207,7 +207,8 @@ def test_columns_divide_rho():
     assert float(plan.epsilon) == pytest.approx(2**-0.5)
     assert release.guarantee.verify()
     assert release.guarantee.spent() == pytest.approx(0.5, rel=1e-9)
-    with pytest.raises(InfeasibleError, match="rho=0.02, or bounds"):
+    refusal = "at rho=0.01. Provide at least 1415 people, rho=0.02, or bounds"
+    with pytest.raises(InfeasibleError, match=refusal):
         planned(DefaultMean(), Budget(rho=0.01), persons=1000)
 
 

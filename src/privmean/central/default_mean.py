@@ -112,13 +112,13 @@ class DefaultMean:
         needed = FEWEST if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:
             least = needed / persons
-            more = (
-                f"rho={dimension * least**2 / 2:.3g}"
-                if budget.is_zcdp
-                else f"epsilon={dimension * least:.3g}"
-            )
+            if budget.is_zcdp:
+                given, more = budget.describe(), f"rho={dimension * least**2 / 2:.3g}"
+            else:
+                given = f"epsilon={float(epsilon):g}{each}"
+                more = f"epsilon={dimension * least:.3g}"
             raise InfeasibleError(
-                f"n={persons} is too small at epsilon={float(epsilon):g}{each}",
+                f"n={persons} is too small at {given}",
                 f"provide at least {math.ceil(needed / epsilon)} people, {more}, or bounds",
             )
 

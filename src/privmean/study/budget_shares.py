@@ -283,7 +283,7 @@ class AllocationTask:
             found = best(item, x)
             return None if found is None else found.plan
 
-        found = self.divided(rho, 1, plan)
+        found = replace(self, remedy=str).divided(rho, 1, plan)  # no refusal of it is shown
         chosen = [fixed.get(item.name) or best(item, found[item.name]) for item in self.items]
         return [part.own for part in chosen if part is not None]
 
