@@ -108,10 +108,9 @@ def peer(
 
 def ours(n: int) -> list[tuple[str, Callable[[], object]]]:
     from privmean.published.continual import best_toeplitz
-    from privmean.streams.buffered_toeplitz import fit
-    from privmean.streams.fit_front_loaded import fit_loaded
-    from privmean.streams.participation_sensitivity import Participation
-    from privmean.streams.scaled_toeplitz import fit_scaled
+    from privmean.streams.buffered_toeplitz import fit, fit_scaled
+    from privmean.streams.fit_strategies import fit_loaded
+    from privmean.streams.toeplitz_matrices import Participation
 
     p = Participation(math.ceil(n / BAND), BAND)
     makers: list[tuple[str, Callable[[], object]]] = [
@@ -126,8 +125,8 @@ def ours(n: int) -> list[tuple[str, Callable[[], object]]]:
 
 def study(n: int, arguments: argparse.Namespace) -> list[list[object]]:
     """The rows of the table for one length."""
-    from privmean.streams.participation_sensitivity import Participation
     from privmean.streams.strategies import Toeplitz
+    from privmean.streams.toeplitz_matrices import Participation
 
     p = Participation(math.ceil(n / BAND), BAND)
     results: list[tuple[str, np.ndarray | None, float, float]] = []

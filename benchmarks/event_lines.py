@@ -16,7 +16,7 @@ import time
 from collections import Counter
 
 from privmean.data.text_format import TextFormat
-from privmean.streams.record_lines import Reader
+from privmean.streams.record_sources import Reader
 from report import publish, table
 
 PIECES = [

@@ -36,9 +36,9 @@ from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources
 from privmean.streams import run_stream as events
 from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.command_adapters import MeanAdapter
-from privmean.streams.plan_stream import plan as plan_mean
-from privmean.streams.record_lines import Reader
+from privmean.streams.record_sources import Reader
+from privmean.streams.run_stream import MeanAdapter
+from privmean.streams.stream_plan import plan as plan_mean
 from privmean.study.answer_log import AnswerLog
 from privmean.study.run_folder import held
 from privmean.study.stored_answers import written

@@ -20,13 +20,18 @@ import numpy as np
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu
 from privmean.streams.buffered_toeplitz import fit
-from privmean.streams.clamped_error import clamped_square, first_usable
-from privmean.streams.fit_front_loaded import fit_loaded
+from privmean.streams.fit_strategies import fit_loaded
 from privmean.streams.mean_stream import MeanStream
-from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.plan_stream import plan
 from privmean.streams.strategies import Strategy
-from privmean.streams.strategy_error import FINAL, ErrorGoal, row_norms
+from privmean.streams.strategy_error import (
+    FINAL,
+    ErrorGoal,
+    clamped_square,
+    first_usable,
+    row_norms,
+)
+from privmean.streams.stream_plan import plan
+from privmean.streams.toeplitz_matrices import Participation
 from report import publish, table
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (0.0, 1.0)}

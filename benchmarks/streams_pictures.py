@@ -12,8 +12,8 @@ import numpy as np
 
 from privmean.noise.simulated import SimulatedNoise
 from privmean.streams.mean_stream import MeanStream
-from privmean.streams.plan_stream import plan
 from privmean.streams.stream_charts import svg, thin
+from privmean.streams.stream_plan import plan
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 PERSONS, MOST = 512, 16

@@ -33,7 +33,7 @@ from privmean.mechanisms.stable_histogram import laplace_tail, laplace_threshold
 from privmean.mechanisms.weighted_sums import grid_values
 from privmean.noise.exact import double_above
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from privmean.streams.participation_sensitivity import Participation, sensitivity
+from privmean.streams.toeplitz_matrices import Participation, sensitivity
 
 ONE = ("x",)
 

@@ -4,7 +4,7 @@ import pytest
 
 from cli_runner import shell
 from privmean.errors import PrivmeanError
-from privmean.streams.release_file import ReleaseFile
+from privmean.streams.run_stream import ReleaseFile
 
 STREAM = [
     "stream", "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",

@@ -13,8 +13,8 @@ from cli_runner import shell
 from privmean.streams import MeanStream
 from privmean.streams import record_sources as sources
 from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.plan_stream import survey
 from privmean.streams.stream_charts import thin
+from privmean.streams.stream_plan import survey
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 PATTERN = ["--max-participations", "4", "--min-separation", "2"]

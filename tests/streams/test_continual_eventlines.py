@@ -15,8 +15,8 @@ from privmean.streams import MeanStream
 from privmean.streams import record_sources as sources
 from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.coerce_records import person_name
-from privmean.streams.record_lines import Lines, Reader
-from privmean.streams.release_file import ReleaseFile, StandardOutput
+from privmean.streams.record_sources import Lines, Reader
+from privmean.streams.run_stream import ReleaseFile, StandardOutput
 
 SETTINGS = [
     "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",
@@ -138,7 +138,7 @@ def test_many_delimiters_and_quotes_take_time_in_proportion():
 
 
 def test_a_line_that_is_cut_has_no_id_at_its_end(monkeypatch):
-    monkeypatch.setattr("privmean.streams.record_lines.LONGEST", 12)
+    monkeypatch.setattr("privmean.streams.record_sources.LONGEST", 12)
     assert persons(Reader("p", ("v",), "csv"), [b"v,p", b"1,1,1,u1", b"1,1,1,1,1,1,1"]) == [
         "u1",
         None,
@@ -194,7 +194,7 @@ def test_lines_come_out_however_the_bytes_come_in(pieces, size):
 
 
 def test_of_a_very_long_line_the_beginning_is_kept(monkeypatch):
-    monkeypatch.setattr("privmean.streams.record_lines.LONGEST", 10)
+    monkeypatch.setattr("privmean.streams.record_sources.LONGEST", 10)
     lines = Lines()
     assert lines.take(b"x" * 8) == []
     assert lines.take(b"y" * 8) == []

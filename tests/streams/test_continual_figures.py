@@ -12,8 +12,8 @@ from privmean.published.continual import (
     best_decaying,
     best_toeplitz,
 )
-from privmean.streams.participation_sensitivity import Participation
 from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
+from privmean.streams.toeplitz_matrices import Participation
 
 
 @pytest.mark.parametrize(

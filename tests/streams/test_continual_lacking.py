@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cli_runner import shell
 from privmean.privacy.ledger import Ledger
 from privmean.streams import record_sources as sources
-from privmean.streams.record_lines import Reader
+from privmean.streams.record_sources import Reader
 
 BASE = [
     "stream", "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",

@@ -10,13 +10,17 @@ from continual_reference import Given, Scripted, Silent, dense_of
 
 from privmean.errors import InfeasibleError, PrivmeanError
 from privmean.published.continual import BandedInverse
-from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.column_norms import ColumnNorms
-from privmean.streams.integer_strategy import EXACT, UNENDING, Lattice, on_lattice
-from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.prefix_sums import NoisyPrefixSums, PrefixMechanism
-from privmean.streams.scaled_toeplitz import ScaledBuffered
+from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered
+from privmean.streams.integer_strategy import (
+    EXACT,
+    UNENDING,
+    Lattice,
+    NoisyPrefixSums,
+    PrefixMechanism,
+    on_lattice,
+)
 from privmean.streams.strategies import Banded, Identity, InverseToeplitz, MeanToeplitz, PrefixRoot
+from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 
 P = Participation(3, 8)
 N = 40

@@ -8,18 +8,17 @@ from continual_reference import dense, dense_of, true_sensitivity
 
 from privmean.errors import InfeasibleError
 from privmean.published.continual import BandedInverse
-from privmean.streams import power_series as series
-from privmean.streams.buffered_toeplitz import Buffered, limit_sensitivity
-from privmean.streams.column_norms import ColumnNorms
-from privmean.streams.fit_front_loaded import fit_loaded
-from privmean.streams.participation_sensitivity import (
+from privmean.streams import toeplitz_matrices as series
+from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered, limit_sensitivity
+from privmean.streams.fit_strategies import fit_loaded
+from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot, Toeplitz
+from privmean.streams.toeplitz_matrices import (
     ROUNDING,
+    ColumnNorms,
     Participation,
     pattern_norm,
     sensitivity,
 )
-from privmean.streams.scaled_toeplitz import ScaledBuffered
-from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot, Toeplitz
 
 
 def test_known_value():

@@ -9,11 +9,17 @@ import pytest
 from cli_runner import shell
 from privmean.errors import ArgumentError
 from privmean.streams.buffered_toeplitz import fit
-from privmean.streams.clamped_error import ClampedError, clamped_square, first_usable
-from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.plan_stream import plan
 from privmean.streams.strategy_candidates import candidates, choose
-from privmean.streams.strategy_error import FINAL, ErrorGoal, row_norms
+from privmean.streams.strategy_error import (
+    FINAL,
+    ClampedError,
+    ErrorGoal,
+    clamped_square,
+    first_usable,
+    row_norms,
+)
+from privmean.streams.stream_plan import plan
+from privmean.streams.toeplitz_matrices import Participation
 from statistics_kit import assert_mean
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (0.0, 1.0)}

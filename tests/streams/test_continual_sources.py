@@ -10,7 +10,7 @@ from cli_runner import shell
 from privmean.errors import ArgumentError
 from privmean.privacy.ledger import Ledger
 from privmean.streams import record_sources as sources
-from privmean.streams.record_lines import Reader
+from privmean.streams.record_sources import Reader
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 BASE = [

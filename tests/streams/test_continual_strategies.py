@@ -14,14 +14,9 @@ from privmean.published.continual import (
     best_decaying,
     best_toeplitz,
 )
-from privmean.streams import power_series as series
-from privmean.streams.averaging_targets import RUNNING
-from privmean.streams.buffered_toeplitz import Buffered, compress, fit
-from privmean.streams.column_norms import ColumnNorms
-from privmean.streams.fit_bandwidth import best_bandwidth
-from privmean.streams.fit_front_loaded import fit_loaded
-from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.scaled_toeplitz import ScaledBuffered, fit_scaled
+from privmean.streams import toeplitz_matrices as series
+from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered, compress, fit, fit_scaled
+from privmean.streams.fit_strategies import best_bandwidth, fit_loaded
 from privmean.streams.strategies import (
     Banded,
     Identity,
@@ -31,7 +26,8 @@ from privmean.streams.strategies import (
     Toeplitz,
 )
 from privmean.streams.strategy_candidates import candidates, choose, evaluate
-from privmean.streams.strategy_error import FINAL, RMSE, ErrorGoal, row_norms
+from privmean.streams.strategy_error import FINAL, RMSE, RUNNING, ErrorGoal, row_norms
+from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 
 N = 8192
 
@@ -251,7 +247,7 @@ def test_scaled_variances_and_columns_against_dense(exponent):
 
 
 def test_scaled_variances_continue_over_blocks():
-    from privmean.streams.scaled_toeplitz import VarianceTracker, column_scales
+    from privmean.streams.buffered_toeplitz import VarianceTracker, column_scales
 
     weights, decays = np.array([0.3, 0.13]), np.array([0.6, 0.95])
     scales = column_scales(weights, decays, 0.8, 300)

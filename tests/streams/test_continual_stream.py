@@ -17,7 +17,7 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease, plan
 from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.prefix_sums import NoisyPrefixSums, PrefixMechanism
+from privmean.streams.integer_strategy import NoisyPrefixSums, PrefixMechanism
 from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
 from statistics_kit import Z, assert_variance, epsilon_lower_bound
 

@@ -12,16 +12,13 @@ from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.published.continual import BandedInverse
 from privmean.streams import GroupMeanStream, MeanStream, plan
-from privmean.streams.averaging_targets import AveragingTarget
-from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.column_norms import ColumnNorms
-from privmean.streams.fit_target import fit_target
-from privmean.streams.participation_sensitivity import Participation
+from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered
+from privmean.streams.fit_strategies import fit_target
 from privmean.streams.periods import period_of
-from privmean.streams.scaled_toeplitz import ScaledBuffered
 from privmean.streams.strategies import Banded, Identity, PrefixRoot, Toeplitz
 from privmean.streams.strategy_candidates import norms_of
-from privmean.streams.strategy_error import ErrorGoal
+from privmean.streams.strategy_error import AveragingTarget, ErrorGoal
+from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 from statistics_kit import assert_rate, assert_variance
 
 QUICK = Buffered((0.25, 0.07), (0.6, 0.96))

@@ -19,7 +19,7 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 from privmean.streams import WithholdRelease
 from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.merge_bins import bin_averages, cover
+from privmean.streams.schedule_steps import bin_averages, cover
 from privmean.streams.withhold_plan import plan_levels
 from statistics_kit import assert_variance
 

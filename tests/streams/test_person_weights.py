@@ -11,11 +11,11 @@ from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.streams import GroupMeanStream, MeanStream, plan
 from privmean.streams import confidence_bands as bands
-from privmean.streams import save_state as storage
-from privmean.streams.averaging_targets import RUNNING, AveragingTarget
+from privmean.streams import schedule_steps as storage
 from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.person_weights import PersonWeights, heaviest
+from privmean.streams.participation import PersonWeights, heaviest
+from privmean.streams.strategy_error import RUNNING, AveragingTarget
+from privmean.streams.toeplitz_matrices import Participation
 from statistics_kit import assert_rate_at_least
 
 TARGETS = {

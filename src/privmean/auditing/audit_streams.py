@@ -25,8 +25,8 @@ from privmean.data.person_table import Floats
 from privmean.noise.noise_source import Noise
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease
 from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.plan_stream import plan as plan_stream
 from privmean.streams.strategies import Strategy, Toeplitz
+from privmean.streams.stream_plan import plan as plan_stream
 from privmean.streams.stream_release import StreamRelease
 from privmean.streams.withhold_plan import plan_levels
 

@@ -144,7 +144,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         typer.echo(f"privmean: {error}", err=True)
         return WRONG_ARGUMENTS
     except BrokenPipeError:
-        from privmean.streams.release_file import silence
+        from privmean.streams.run_stream import silence
 
         silence()  # nobody reads on: what was not written yet is written by the next run
         return UNREAD

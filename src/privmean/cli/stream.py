@@ -193,9 +193,9 @@ def stream(
     """
     if context.invoked_subcommand is not None:
         return
-    from privmean.streams.command_adapters import GroupAdapter, MeanAdapter, StreamAdapter
     from privmean.streams.group_streams import GroupMeanStream
     from privmean.streams.mean_stream import MeanStream
+    from privmean.streams.run_stream import GroupAdapter, MeanAdapter, StreamAdapter
 
     kept.ready()
     pictures.ready(by_group.by)

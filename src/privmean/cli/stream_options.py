@@ -15,10 +15,9 @@ from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
     from privmean.noise.simulated import SimulatedNoise
-    from privmean.streams.charge_stream import Ledger
-    from privmean.streams.command_adapters import StreamAdapter
-    from privmean.streams.record_lines import Reader
-    from privmean.streams.record_sources import Source
+    from privmean.streams.mean_stream import Ledger
+    from privmean.streams.record_sources import Reader, Source
+    from privmean.streams.run_stream import StreamAdapter
 
 LAST_WITHIN = 1.75
 Level = Annotated[float, "Set the confidence level of the intervals."]
@@ -83,7 +82,7 @@ class Lines:
     def reader(self, kind: str, columns: tuple[str, list[str], list[str]]) -> Reader:
         """What reads lines of a kind. columns: person, values and further public keys."""
         from privmean.data.text_format import TextFormat
-        from privmean.streams.record_lines import Reader
+        from privmean.streams.record_sources import Reader
 
         missing = tuple(self.null_word or ())
         form = TextFormat(self.delimiter, self.quote, self.decimal, self.encoding, None, missing)
@@ -178,7 +177,7 @@ class Kept:
         """Run a stream to the end of its source; whether a signal stopped it. charge: called before
         the first event."""
         from privmean.streams import run_stream as events
-        from privmean.streams.release_file import ReleaseFile
+        from privmean.streams.run_stream import ReleaseFile
 
         output = None if self.output is None else ReleaseFile(self.output)
         source.resumes = source.resumes or self.append

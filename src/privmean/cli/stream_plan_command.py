@@ -44,10 +44,9 @@ def plan(
     from privmean import validate
     from privmean.errors import ArgumentError
     from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget
-    from privmean.streams.averaging_targets import AveragingTarget
-    from privmean.streams.clamped_error import ClampedError
-    from privmean.streams.plan_stream import survey
     from privmean.streams.strategy_candidates import CandidateForecast
+    from privmean.streams.strategy_error import AveragingTarget, ClampedError
+    from privmean.streams.stream_plan import survey
 
     validate.whole("dimension", dimension, least=1)
     validate.positive("clip", clip)

@@ -46,7 +46,7 @@ def withhold(
     averages are released. Needs no separation between the records of one person; sources, states
     and restarts are those of `privmean stream`.
     """
-    from privmean.streams.command_adapters import WithholdAdapter
+    from privmean.streams.run_stream import WithholdAdapter
     from privmean.streams.withhold_release import WithholdRelease
 
     kept.ready()

@@ -30,12 +30,10 @@ from privmean import validate
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import ZERO_OUT
 from privmean.privacy.guarantee import Guarantee
-from privmean.streams import power_series as series
+from privmean.streams import toeplitz_matrices as series
 from privmean.streams.buffered_toeplitz import fit
-from privmean.streams.fit_bandwidth import best_bandwidth
+from privmean.streams.fit_strategies import best_bandwidth
 from privmean.streams.mean_stream import MeanStream
-from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.power_series import Floats
 from privmean.streams.strategies import (
     Banded,
     Identity,
@@ -48,6 +46,7 @@ from privmean.streams.strategies import (
 )
 from privmean.streams.strategy_error import RMSE, ErrorGoal
 from privmean.streams.stream_release import StreamRelease
+from privmean.streams.toeplitz_matrices import Floats, Participation
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from privmean.streams.buffered_toeplitz import Buffered as Buffered
-    from privmean.streams.column_norms import ColumnNorms as ColumnNorms
+    from privmean.streams.buffered_toeplitz import ScaledBuffered as ScaledBuffered
     from privmean.streams.group_streams import GroupMeanStream as GroupMeanStream
     from privmean.streams.mean_stream import MeanStream as MeanStream
-    from privmean.streams.participation_sensitivity import Participation as Participation
-    from privmean.streams.plan_stream import plan as plan
-    from privmean.streams.scaled_toeplitz import ScaledBuffered as ScaledBuffered
     from privmean.streams.strategies import Banded as Banded
     from privmean.streams.strategies import Identity as Identity
     from privmean.streams.strategies import MeanToeplitz as MeanToeplitz
@@ -19,7 +16,10 @@ if TYPE_CHECKING:
     from privmean.streams.strategies import Toeplitz as Toeplitz
     from privmean.streams.strategy_error import ErrorGoal as ErrorGoal
     from privmean.streams.stream_plan import StreamPlan as StreamPlan
+    from privmean.streams.stream_plan import plan as plan
     from privmean.streams.stream_release import StreamRelease as StreamRelease
+    from privmean.streams.toeplitz_matrices import ColumnNorms as ColumnNorms
+    from privmean.streams.toeplitz_matrices import Participation as Participation
     from privmean.streams.withhold_release import WithholdRelease as WithholdRelease
 else:
     from privmean.lazy_imports import names

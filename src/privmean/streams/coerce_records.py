@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from privmean.errors import ArgumentError
-from privmean.streams.power_series import Floats
+from privmean.streams.toeplitz_matrices import Floats
 
 
 def person_name(person: object) -> str | None:

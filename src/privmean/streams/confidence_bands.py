@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from privmean.streams.power_series import Floats
+from privmean.streams.toeplitz_matrices import Floats
 
 Real = TypeVar("Real", float, Floats)  # one number, or an array of them
 

@@ -11,14 +11,13 @@ import numpy as np
 
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.noise_source import Noise
-from privmean.streams.build_releases import ReleaseBuilder
 from privmean.streams.coerce_records import person_name
-from privmean.streams.plan_stream import plan as make_plan
-from privmean.streams.power_series import Floats
+from privmean.streams.mean_stream import Journaled, periods_of, require_shown, source_of
 from privmean.streams.schedule_steps import Batch, Common, StepSchedule
-from privmean.streams.stream_base import Journaled, periods_of, require_shown, source_of
 from privmean.streams.stream_plan import StreamPlan
-from privmean.streams.stream_release import Opening, StreamRelease, View, apart
+from privmean.streams.stream_plan import plan as make_plan
+from privmean.streams.stream_release import Opening, ReleaseBuilder, StreamRelease, View, apart
+from privmean.streams.toeplitz_matrices import Floats
 
 FLUSH = json.dumps(None)
 

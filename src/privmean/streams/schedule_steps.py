@@ -1,23 +1,42 @@
-"""Which rows make which step: the part of a stream that looks at ids and counts.
+"""From records to steps, and the state between them.
+
+Which rows make which step: the part of a stream that looks at ids and counts.
 
 Values are carried along and clipped; only the one paid search for a clipping radius reads them.
+
+Grouping people into bins with enough records, and the averages of bins.
+
+A running stream to its state file and back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from privmean.data.clip_rows import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
+from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Noise
-from privmean.streams.coerce_records import person_name
-from privmean.streams.participation_queue import ParticipationQueue
-from privmean.streams.power_series import Floats
+from privmean.streams.coerce_records import person_name, plain
+from privmean.streams.integer_strategy import NoisyPrefixSums
+from privmean.streams.participation import ParticipationQueue, Person, PersonWeights
+from privmean.streams.state_file import (
+    CHUNK,
+    Entry,
+    StateFile,
+    Stored,
+    StoredRelease,
+    packed,
+    packed_releases,
+)
 from privmean.streams.stream_plan import StreamPlan
+from privmean.streams.toeplitz_matrices import Floats
 
 
 class Step(NamedTuple):
@@ -205,3 +224,162 @@ class StepSchedule:
 def _clip(rows: Floats, ball: L2Ball) -> Floats:
     """Rows on the lattice of the ball, as doubles that hold whole numbers."""
     return clip_rows_to_ball(rows, ball)[0].astype(np.float64)
+
+
+def cover(counts: Mapping[str, int], capacity: int) -> list[list[tuple[str, int]]]:
+    """Disjoint groups of people (in the given order) with at least `capacity` records each.
+
+    A person lends at most `capacity` records, so that a closed bin holds fewer than twice that and
+    the number of bins is at least half the best possible (less one half). Uses counts only.
+    """
+    closed: list[list[tuple[str, int]]] = []
+    group: list[tuple[str, int]] = []
+    held = 0
+    for person, count in counts.items():
+        lent = min(count, capacity)
+        if not lent:
+            continue
+        group.append((person, lent))
+        held += lent
+        if held >= capacity:
+            closed.append(group)
+            group, held = [], 0
+    return closed
+
+
+def bin_averages(
+    groups: Sequence[Sequence[tuple[str, int]]], records: Mapping[str, list[Floats]]
+) -> Floats:
+    """The average of the first lent records of each group's people, shape (bins, d)."""
+    rows = []
+    for group in groups:
+        taken = [record for person, lent in group for record in records[person][:lent]]
+        total = taken[0]
+        for record in taken[1:]:
+            total = total + record
+        rows.append(total / len(taken))
+    return np.array(rows)
+
+
+def open_file(
+    path: str | os.PathLike[str],
+    *,
+    moved: bool,
+    settings: object = None,
+    plan: StreamPlan | None = None,
+) -> tuple[StateFile, Stored]:
+    """A state file that exists; refused if it belongs to another stream."""
+    file, stored = StateFile.open(path, moved=moved)
+    problem = ""
+    if settings is not None and stored.facts["settings"] != plain(settings):
+        problem = "is the state of a stream with other settings"
+    if plan is not None and stored.facts["plan"] != plain(plan.to_dict()):
+        problem = "is the state of another plan"
+    if problem:
+        file.close()
+        raise ArgumentError("state", str(path), problem, "use the same, or a new state file")
+    return file, stored
+
+
+def new_file(
+    path: str | os.PathLike[str], plan: StreamPlan, settings: object, *, secure: bool
+) -> StateFile:
+    """Write down what the stream is, before its first record."""
+    facts = {"plan": plan.to_dict(), "settings": plain(settings), "secure": secure}
+    facts["run"] = uuid.uuid4().hex  # what a ledger knows this stream by
+    return StateFile.create(path, {**facts, "progress": [0, 0, 0]})
+
+
+def save(
+    file: StateFile,
+    batch: Batch,
+    schedule: StepSchedule,
+    sums: NoisyPrefixSums,
+    weights: PersonWeights,
+    released: list[StoredRelease],
+    *,
+    mark: object,
+    history: bool,
+) -> None:
+    """One durable entry with everything a batch changed."""
+    facts: Entry = {"progress": [schedule.arrivals, schedule.records, schedule.steps]}
+    if schedule.period:
+        facts["period"] = schedule.period
+    if batch.radius is not None:
+        facts["radius"] = batch.radius
+    if mark is not None:
+        facts["mark"] = mark
+    people = schedule.queue.people
+    entry: Entry = {
+        "facts": facts,
+        "people": [_person(name, people[name], weights) for name in batch.people],
+    }
+    waiting = {
+        arrival: held for arrival, held in batch.accepted.items() if arrival not in batch.passed
+    }
+    if waiting:
+        entry["waiting"] = _waiting(waiting)
+    before = file.facts["progress"][0]
+    if passed := [arrival for arrival in batch.passed if arrival <= before]:
+        entry["passed"] = passed
+    if released:
+        entry["releases"] = packed_releases(released if history else released[-1:])
+        entry["only"] = not history
+        entry["arrays"] = _arrays(sums)
+    file.add(entry)
+    if file.grown:
+        file.rewrite(_all(schedule, sums, weights, file))
+
+
+def save_fact(file: StateFile, name: str, value: object) -> None:
+    """One more fact, durable."""
+    file.add({"facts": {name: value}})
+
+
+def _all(
+    schedule: StepSchedule, sums: NoisyPrefixSums, weights: PersonWeights, file: StateFile
+) -> Iterator[Entry]:
+    """The state without its releases, in parts."""
+    yield {"facts": file.facts, "arrays": _arrays(sums)}
+    people = schedule.queue.people
+    names = list(people)
+    for start in range(0, len(names), CHUNK):
+        part = names[start : start + CHUNK]
+        held = {arrival: (name, row) for name in part for arrival, row in people[name].waiting}
+        entry = {"people": [_person(name, people[name], weights) for name in part]}
+        yield {**entry, "waiting": _waiting(held)} if held else entry
+
+
+def _person(name: str, person: Person[Floats], weights: PersonWeights) -> list[object]:
+    facts = [name, person.used, person.last, person.allowed]
+    weight = weights.fading(name)
+    return facts if weight is None else [*facts, weight]
+
+
+def _waiting(held: dict[int, tuple[str, Floats]]) -> list[object]:
+    rows = packed(np.array([row for _, row in held.values()]))
+    return [list(held), [name for name, _ in held.values()], rows]
+
+
+def _arrays(sums: NoisyPrefixSums) -> Entry:
+    return {name: packed(value) for name, value in sums.arrays().items()}
+
+
+def load(stored: Stored, schedule: StepSchedule, sums: NoisyPrefixSums) -> None:
+    """Bring a fresh schedule and fresh sums to where the file stands."""
+    schedule.arrivals, schedule.records, schedule.steps = stored.facts["progress"]
+    schedule.period = stored.facts.get("period", "")
+    radius = stored.facts.get("radius")
+    if radius is not None:
+        schedule.ball = schedule.plan.ball(radius)
+    if held := stored.arrays:
+        sums.restore(held)
+    queue = schedule.queue
+    for name, person in stored.people.items():
+        queue.restore(name, person.used, person.last, person.allowed)
+    for arrival, (name, row) in sorted(stored.waiting.items()):
+        queue.restore_waiting(name, arrival, row)
+    if schedule.plan.period:
+        queue.collect_all()
+    else:
+        queue.announce_all(schedule.steps)

@@ -21,10 +21,9 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.streams import power_series as series
-from privmean.streams.participation_sensitivity import Participation, sensitivity
-from privmean.streams.power_series import Floats
+from privmean.streams import toeplitz_matrices as series
 from privmean.streams.strategy_error import RMSE, ErrorGoal
+from privmean.streams.toeplitz_matrices import Floats, Participation, sensitivity
 
 
 class Strategy(ABC):

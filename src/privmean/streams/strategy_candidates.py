@@ -1,25 +1,31 @@
-"""Every strategy with its error for one participation pattern. Pure arithmetic, no data."""
+"""Strategies that a plan compares, and the noise that each needs.
+
+Every strategy with its error for one participation pattern. Pure arithmetic, no data.
+
+The noise that spends what a budget has left after fixed parts of the accounting.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
-from privmean.streams.averaging_targets import RUNNING, AveragingTarget
-from privmean.streams.buffered_toeplitz import Buffered, fit
-from privmean.streams.clamped_error import clamped_square, first_usable
-from privmean.streams.fit_bandwidth import best_bandwidth
-from privmean.streams.fit_clamped import fit_shown, fit_shown_buffered
-from privmean.streams.fit_front_loaded import fit_loaded
-from privmean.streams.fit_target import fit_target
-from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.power_series import Floats
-from privmean.streams.scaled_toeplitz import ScaledBuffered, fit_scaled
+from privmean.privacy.budget import Budget
+from privmean.privacy.calibrate import calibrate
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered, fit, fit_scaled
+from privmean.streams.fit_strategies import (
+    best_bandwidth,
+    fit_loaded,
+    fit_shown,
+    fit_shown_buffered,
+    fit_target,
+)
 from privmean.streams.strategies import (
     Banded,
     Identity,
@@ -28,7 +34,17 @@ from privmean.streams.strategies import (
     PrefixRoot,
     Strategy,
 )
-from privmean.streams.strategy_error import FINAL, RMSE, ErrorGoal, row_norms
+from privmean.streams.strategy_error import (
+    FINAL,
+    RMSE,
+    RUNNING,
+    AveragingTarget,
+    ErrorGoal,
+    clamped_square,
+    first_usable,
+    row_norms,
+)
+from privmean.streams.toeplitz_matrices import Floats, Participation
 
 SEARCHED = 100_000  # up to this length bandwidths are searched
 FITTED = 2_000_000
@@ -288,3 +304,23 @@ def curve(strategy: Strategy, participation: Participation, steps: int) -> list[
     norms = row_norms(strategy.variances(steps)) * strategy.sensitivity(participation, steps)
     at = np.unique(np.rint(np.geomspace(1, steps, max(2, round(10 * math.log10(steps)) + 1))))
     return [(int(item), float(norms[int(item) - 1])) for item in at]
+
+
+def largest_mu(
+    noisy: Callable[[float], Sequence[PrivacyEvent]], fixed: Sequence[PrivacyEvent], budget: Budget
+) -> float:
+    """The largest mu for which the losses `fixed` and noisy(mu) are within the budget."""
+
+    def bill(mu: float) -> Sequence[PrivacyEvent]:
+        return [*fixed, *noisy(mu)]
+
+    mu = calibrate(bill, budget, grid=False)
+    if mu <= 0:
+        raise InfeasibleError("the budget is too small for this stream", "give a larger budget")
+    if fixed and budget.rho is None:
+        # a loss distribution says what the closed forms leave; three figures are enough
+        mu = max(
+            mu,
+            calibrate(bill, budget, smallest=mu, largest=2 * mu, tolerance=1e-3),
+        )
+    return mu

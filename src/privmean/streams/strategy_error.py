@@ -1,4 +1,18 @@
-"""The error of a strategy, step by step, and what of it matters to the caller.
+"""What a strategy is for, and its error, clamped or not.
+
+Which past records an estimate counts: all of them, the last few, or all with a fading weight.
+
+The noisy rows of a stream are drawn once; running means, windows and decayed means are different
+sums of the same noisy rows, so the target changes the error and never the guarantee
+(docs/proofs/continual.md, section 9).
+
+What a release looks like when it is shown: clamped to the region, so its error has a limit.
+
+The first releases of a stream carry noise of many times the region; projected on the region, they
+are off by its size and no more. So the error of a whole run is judged here after clamping, in the
+unit of the region's radius.
+
+The error of a strategy, step by step, and what of it matters to the caller.
 
 With unit noise per unit sensitivity the estimate of step t has the standard deviation
 sens * ||B_t||, where B = A C^{-1} and A_ts = 1[s<=t]/t; t ||B_t|| is the standard deviation of the
@@ -9,15 +23,270 @@ sqrt(dimension). What is shown is clamped to the region: `shown` has the error o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.streams.clamped_error import ClampedError
-from privmean.streams.power_series import LONGEST, Floats
+from privmean.streams import toeplitz_matrices as series
+from privmean.streams.toeplitz_matrices import LONGEST, Filter, Floats
+
+
+@dataclass(frozen=True)
+class AveragingTarget:
+    """The estimate of step t weighs the rows of step t-j by factor^j, for j < window.
+
+    window: None for no end. factor: in (0, 1], 1 for equal weights; not both.
+    """
+
+    window: int | None = None
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.window is not None:
+            window = validate.whole("window", self.window, least=1, most=LONGEST)
+            object.__setattr__(self, "window", window)
+        if not 0 < validate.number("factor", self.factor) <= 1:
+            raise ArgumentError("factor", self.factor, "must lie in (0, 1]", "give a half-life")
+        if self.window is not None and self.factor < 1:
+            raise ArgumentError("window", self.window, "requires a half-life", "use one of them")
+
+    @classmethod
+    def of(cls, window: int | None = None, half_life: float | None = None) -> AveragingTarget:
+        """The last `window` steps, weights halved every `half_life` steps, or all steps."""
+        if half_life is None:
+            return cls(window)
+        if window is not None:
+            raise ArgumentError(
+                "half_life", half_life, "cannot be combined with window", "use one of them"
+            )
+        factor = 2.0 ** (-1.0 / validate.positive("half_life", half_life))
+        if not factor:
+            raise ArgumentError(
+                "half_life", half_life, "must be at least about one step", "give 1 or more"
+            )
+        return cls(factor=factor)
+
+    @property
+    def running(self) -> bool:
+        """Whether all records count alike."""
+        return self.window is None and self.factor == 1
+
+    @property
+    def reach(self) -> int:
+        """Steps after which the past hardly counts; 0 if it always does."""
+        if self.window is not None:
+            return self.window
+        return 0 if self.running else math.ceil(-1 / math.log(self.factor))
+
+    def describe(self) -> str:
+        """In words, such as "mean of the last 7 steps"."""
+        if self.window is not None:
+            return "mean of the last " + ("step" if self.window == 1 else f"{self.window} steps")
+        if self.running:
+            return "running mean"
+        return f"decayed mean (half-life {-1 / math.log2(self.factor):.4g} steps)"
+
+    def weights(self, n: int) -> Floats:
+        """Weights of lags 0..n-1."""
+        a: Floats = np.exp(np.arange(n) * math.log(self.factor))
+        if self.window is not None:
+            a[self.window :] = 0.0
+        return a
+
+    def sizes(self, n: int) -> Floats:
+        """The sum of weights at steps 1..n, with one record a step."""
+        return np.cumsum(self.weights(n))
+
+    def response(self, inverse: Floats) -> Floats:
+        """g, the noise coefficients of the weighted sum, from the inverse column of a strategy."""
+        if self.factor < 1:
+            return series.multiply(self.weights(len(inverse)), inverse, len(inverse))
+        sums: Floats = np.cumsum(inverse)
+        if self.window is not None and self.window < len(sums):
+            sums[self.window :] -= sums[: -self.window].copy()
+        return sums
+
+    def variances(self, inverse: Floats) -> Floats:
+        """Variances of the weighted sums at steps 1..n with unit noise."""
+        g = self.response(inverse)
+        return np.cumsum(g * g)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"window": self.window, "factor": self.factor}
+
+
+RUNNING = AveragingTarget()
+
+
+class TargetTracker:
+    """Variances of the weighted sums of a Toeplitz strategy, step by step.
+
+    Public numbers: a stream that goes on computes them again from the first step.
+    """
+
+    def __init__(self, inverse: Filter, target: AveragingTarget) -> None:
+        self._inverse, self._target = inverse, target
+        self._rest = inverse.state.copy()
+        self._start()
+
+    def _start(self) -> None:
+        self._inverse.state = self._rest.copy()
+        self._g, self._square, self._steps = 0.0, 0.0, 0
+        self._past = np.zeros(self._target.window or 0)  # cumulated responses, oldest first
+
+    def advance(self, scales: Floats) -> Floats:
+        """Variances after the next steps."""
+        impulse = np.zeros((1, len(scales)))
+        if self._steps == 0:
+            impulse[0, 0] = 1.0
+        response = self._inverse.run(impulse)[0]
+        factor = self._target.factor
+        g = np.empty(len(response))
+        for index, item in enumerate(response.tolist()):
+            self._g = factor * self._g + item
+            g[index] = self._g
+        if self._target.window is not None:
+            whole = np.concatenate([self._past, g])
+            g = g - whole[: len(g)]
+            self._past = whole[-self._target.window :].copy()
+        squares = np.cumsum(np.concatenate([[self._square], g * g]))[1:]
+        self._square = float(squares[-1])
+        self._steps += len(scales)
+        return squares
+
+    def numbers(self) -> Floats:
+        """How far it came: all else follows."""
+        return np.array([float(self._steps)])
+
+    def restore(self, numbers: Floats) -> None:
+        """Continue exactly from `numbers()`."""
+        self._start()
+        left = int(numbers[0])
+        while left:
+            part = min(left, 256)
+            self.advance(np.ones(part))
+            left -= part
+
+
+class AverageState:
+    """The weighted sums of rows, step by step, the same for any split into blocks.
+
+    For a window these are the sums of all rows so far: the difference over a window is taken when
+    a release is shown.
+    """
+
+    def __init__(self, target: AveragingTarget, columns: int) -> None:
+        self._factor = target.factor
+        self.sums = np.zeros(columns)
+
+    def advance(self, rows: Floats) -> Floats:
+        """Sums after each of the next rows, shapes (m, columns)."""
+        if self._factor == 1:
+            if len(rows) == 1:
+                self.sums = self.sums + rows[0]
+                return self.sums[None, :].copy()
+            running = np.cumsum(np.concatenate([self.sums[None, :], rows]), axis=0)
+            self.sums = running[-1].copy()
+            return running[1:]
+        result = np.empty_like(rows)
+        for index, row in enumerate(rows):
+            self.sums = self._factor * self.sums + row
+            result[index] = self.sums
+        return result
+
+    def one(self, row: float) -> float:
+        """`advance` by one row of one column."""
+        before = self.sums.item()
+        total = before + row if self._factor == 1 else self._factor * before + row
+        self.sums[0] = total
+        return total
+
+
+USABLE = 0.1  # noise below this share of the region's width is called small
+LAST_WITHIN = 1.75
+STIFF = 5.0
+
+
+def clamped_square(sd: Floats, dimension: int = 1) -> Floats:
+    """E min(||N||, 1)^2 for N with `dimension` independent coordinates of deviation sd.
+
+    The mean squared error of a clamped release in squared radii, exact where the truth is the
+    center of the region; wherever it lies, at most four times this.
+    With c = 1/sd^2: d sd^2 P(chi2_{d+2} < c) + P(chi2_d > c).
+    """
+    from scipy.special import erf, gammainc, gammaincc
+
+    s = np.maximum(np.asarray(sd, dtype=np.float64), 1e-150)
+    if dimension == 1:
+        a = 1 / (s * math.sqrt(2))
+        inside = erf(a)
+        with np.errstate(under="ignore"):
+            tail = s * math.sqrt(2 / math.pi) * np.exp(-a * a)
+        one: Floats = s * s * inside - tail + (1 - inside)
+        small: Floats = np.where(s < 1e-3, s * s, one)  # there the last terms vanish
+        return small
+    half = 0.5 / (s * s)
+    result: Floats = dimension * s * s * gammainc(dimension / 2 + 1, half)
+    result = result + gammaincc(dimension / 2, half)
+    return result
+
+
+@dataclass(frozen=True)
+class ClampedError:
+    """The mean clamped squared error of a run, with a limit on the noise at its last step.
+
+    unit: deviation of a coordinate, in clip radii, of a release whose sens * ||B_t|| is 1.
+    last_within: the last step's noise may be at most so many times the least one possible. cap:
+    that limit as a value of sens * ||B_n||, once it is known. price: what a fit has found the limit
+    to cost, in logarithms of the loss a logarithm of the noise.
+    """
+
+    unit: float
+    dimension: int = 1
+    last_within: float = LAST_WITHIN
+    cap: float = math.inf
+    price: float = 0.0
+
+    def __post_init__(self) -> None:
+        validate.positive("unit", self.unit)
+        if not validate.number("last_within", self.last_within) >= 1:
+            raise ArgumentError(
+                "last_within", self.last_within, "must be at least 1", "give a factor such as 2"
+            )
+
+    def losses(self, norms: Floats) -> Floats:
+        """Mean squared error after clamping, in squared radii, at steps with sens * ||B_t||."""
+        return clamped_square(self.unit * norms, self.dimension)
+
+    def excess(self, last: float) -> float:
+        """An augmented Lagrangian term, in units of a logarithm, for the cap on the last step."""
+        if math.isinf(self.cap):
+            return 0.0
+        pushed = max(0.0, self.price + STIFF * math.log(last / self.cap))
+        return (pushed**2 - self.price**2) / (2 * STIFF)
+
+    def priced(self, last: float, cap: float) -> ClampedError:
+        """The next problem of a fit that ended with this last step; its first cap is free."""
+        if math.isinf(self.cap):
+            return replace(self, cap=cap)
+        pushed = max(0.0, self.price + STIFF * math.log(last / self.cap))
+        return replace(self, cap=cap, price=pushed)
+
+
+def first_usable(sds: Floats, radius: float, dimension: int = 1) -> int | None:
+    """The first step from which on the noise stays below a tenth of the region's width.
+
+    sds: deviation of a coordinate at steps 1..n, in the unit of `radius`. None: not by step n.
+    """
+    large = np.flatnonzero(sds * math.sqrt(dimension) >= USABLE * 2 * radius)
+    step = 1 if not len(large) else int(large[-1]) + 2
+    return step if step <= len(sds) else None
+
 
 GOALS = ("shown", "rmse", "final", "times")
 

@@ -17,14 +17,12 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.neighbor_relations import stated
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
-from privmean.streams.calibrate_noise import largest_mu
-from privmean.streams.integer_strategy import Lattice, on_lattice
-from privmean.streams.participation_sensitivity import Participation
-from privmean.streams.power_series import Floats
-from privmean.streams.prefix_sums import PrefixMechanism
-from privmean.streams.scaled_toeplitz import fit_scaled
+from privmean.streams.buffered_toeplitz import fit_scaled
+from privmean.streams.integer_strategy import Lattice, PrefixMechanism, on_lattice
 from privmean.streams.strategies import Strategy
+from privmean.streams.strategy_candidates import largest_mu
 from privmean.streams.strategy_error import RMSE
+from privmean.streams.toeplitz_matrices import Floats, Participation
 
 ONCE = Participation(1, 1)
 DESIGN_PERSONS = 1000

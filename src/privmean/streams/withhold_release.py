@@ -14,12 +14,11 @@ from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Noise
 from privmean.streams import confidence_bands as bands
 from privmean.streams.coerce_records import person_name
-from privmean.streams.integer_strategy import Lattice
-from privmean.streams.merge_bins import bin_averages, cover
-from privmean.streams.power_series import Floats
-from privmean.streams.prefix_sums import NoisyPrefixSums
-from privmean.streams.stream_base import Journaled, source_of
+from privmean.streams.integer_strategy import Lattice, NoisyPrefixSums
+from privmean.streams.mean_stream import Journaled, source_of
+from privmean.streams.schedule_steps import bin_averages, cover
 from privmean.streams.stream_release import StreamRelease
+from privmean.streams.toeplitz_matrices import Floats
 from privmean.streams.withhold_plan import Level, WithholdPlan, plan_levels
 
 
