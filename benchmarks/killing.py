@@ -26,8 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 import privmean as pm
 from privmean.errors import PrivmeanError
-from privmean.local.clients.client import Client
-from privmean.local.clients.client_ledger import Ledger
+from privmean.local.clients.client import Client, Ledger
 from privmean.local.collector.store import Offer, Store
 from privmean.local.round_builders import mean_round
 from privmean.local.vectorized import randomize_many

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from privmean.local import WinsorizedRounds
-from privmean.local.entropy import SimulatedEntropy
+from privmean.local.exact_coins import SimulatedEntropy
 from privmean.noise.simulated import SimulatedNoise
 from privmean.published import split_clients_as_printed
 from report import publish, table

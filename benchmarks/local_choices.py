@@ -13,7 +13,7 @@ import numpy as np
 from privmean.local import WinsorizedRounds, ball_round, items_round, lower_bound, mean_round
 from privmean.local.aggregators.scalar_law import scalar_law
 from privmean.local.choose_mechanism import variance_of
-from privmean.local.clients.cap_geometry import best_cap, shrinkage
+from privmean.local.clients.randomizers import best_cap, shrinkage
 from privmean.local.reports import report_size
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.tally import tally
 from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round
 from privmean.local.vectorized import randomize_many

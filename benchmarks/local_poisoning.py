@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from privmean.local import ball_round, items_round, mean_round
-from privmean.local.aggregators.batch import (
+from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.tally import (
     Batch,
     candidate_normals,
     coordinates_of,
@@ -21,7 +22,6 @@ from privmean.local.aggregators.batch import (
     tally,
     units,
 )
-from privmean.local.aggregators.estimate_dispatch import estimate
 from privmean.local.bit_counts import bit_count
 from privmean.local.round import Round
 from privmean.local.vectorized import randomize_many

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.tally import Tally
 from privmean.local.exact_coins import signal

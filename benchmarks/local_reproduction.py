@@ -10,10 +10,9 @@ import math
 
 import numpy as np
 
-from privmean.local.aggregators.estimate_dispatch import estimate
-from privmean.local.clients.cap_geometry import mean_height
-from privmean.local.entropy import SimulatedEntropy
-from privmean.local.exact_coins import signal
+from privmean.local.aggregators.estimate import estimate
+from privmean.local.clients.randomizers import mean_height
+from privmean.local.exact_coins import SimulatedEntropy, signal
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import tally_many

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.local.aggregators.batch import add
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.tally import Tally, add
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
 from report import publish, table

@@ -16,7 +16,7 @@ import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.clients.client import randomize
-from privmean.local.entropy import SimulatedEntropy
+from privmean.local.exact_coins import SimulatedEntropy
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.round_plan import plan_round
 from privmean.noise.simulated import SimulatedNoise

@@ -11,7 +11,7 @@ import pytest
 import privmean as pm
 from doc_pages import DOCS
 from privmean import local, published
-from privmean.local.entropy import SimulatedEntropy
+from privmean.local.exact_coins import SimulatedEntropy
 from privmean.local.vectorized import tally_many
 from privmean.streams import Participation, PrefixRoot
 from statistics_kit import planned

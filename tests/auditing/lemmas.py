@@ -24,8 +24,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.clip_rows import clip_rows_to_ball
 from privmean.data.person_table import ClipInterval, IntervalSums, L2Ball
 from privmean.errors import InfeasibleError
-from privmean.local.entropy import WORD
-from privmean.local.exact_coins import flip_threshold, odds_threshold
+from privmean.local.exact_coins import WORD, flip_threshold, odds_threshold
 from privmean.mechanisms.filtered.random_filter import keep_odds
 from privmean.mechanisms.k_norm import norm_above
 from privmean.mechanisms.ratio_sums import LAMBDA, Answers

@@ -38,7 +38,7 @@ from privmean.auditing.subjects import SUBJECTS, budget_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.clients.client import randomize
-from privmean.local.entropy import SimulatedEntropy
+from privmean.local.exact_coins import SimulatedEntropy
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 from privmean.mechanisms.curator import AccountingCurator
 from privmean.noise.simulated import SimulatedNoise

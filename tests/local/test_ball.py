@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from privmean.local.aggregators import ball_law as ball
-from privmean.local.aggregators.batch import directions_of, tally
-from privmean.local.aggregators.estimate_dispatch import estimate
-from privmean.local.clients.cap_geometry import best_cap, cap_share, mean_height, shrinkage
+from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.tally import directions_of, tally
 from privmean.local.clients.client import randomize
-from privmean.local.entropy import SimulatedEntropy
-from privmean.local.exact_coins import signal
+from privmean.local.clients.randomizers import best_cap, cap_share, mean_height, shrinkage
+from privmean.local.exact_coins import SimulatedEntropy, signal
 from privmean.local.reports import decode
 from privmean.local.round_builders import ball_round
 from privmean.local.vectorized import randomize_many, tally_many

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from privmean.cli import secrets
 from privmean.cli.collect import app
-from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import client
 from privmean.local.round import Round
 from privmean.local.vectorized import randomize_many

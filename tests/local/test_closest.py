@@ -12,13 +12,11 @@ from privmean.auditing.audit_local import largest_ratio, law_of, share_of
 from privmean.errors import ArgumentError
 from privmean.local import Aggregator, Round, Tally, ball_round, estimate, randomize
 from privmean.local.aggregators.ball_law import ball_law
-from privmean.local.aggregators.batch import directions_of, tally
+from privmean.local.aggregators.tally import directions_of, tally
 from privmean.local.candidate_law import best_favoured, candidate_law, enough_candidates
-from privmean.local.clients.cap_geometry import best_cap, shrinkage
 from privmean.local.clients.client import RANDOMIZERS
-from privmean.local.clients.closest_code import closest_set, set_threshold
-from privmean.local.entropy import WORD, SimulatedEntropy
-from privmean.local.exact_coins import power_of_e
+from privmean.local.clients.randomizers import best_cap, closest_set, set_threshold, shrinkage
+from privmean.local.exact_coins import WORD, SimulatedEntropy, power_of_e
 from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_mean
@@ -93,7 +91,7 @@ def test_one_client_sends_what_many_send():
     round_ = ball_round(1, 3, epsilon=2, persons=9, candidates=8, seed=bytes(32))
     exact = law_of(RANDOMIZERS["closest"], round_, [1.0, 0.0, 0.0], bytes(16))
     n = 4000
-    from privmean.local.vectorized.ball_vectorized import ball_payload
+    from privmean.local.vectorized.randomize import ball_payload
 
     payload = ball_payload(
         round_,

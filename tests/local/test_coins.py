@@ -11,14 +11,17 @@ import pytest
 from scipy import stats
 
 from privmean.errors import ArgumentError
-from privmean.local.entropy import WORD, SimulatedEntropy, SystemEntropy, below
 from privmean.local.exact_coins import (
+    WORD,
+    SimulatedEntropy,
+    SystemEntropy,
+    below,
     exact_epsilon,
     flip_threshold,
     odds_threshold,
     signal,
 )
-from privmean.local.vectorized.coins_vectorized import below_each, below_many
+from privmean.local.vectorized.randomize import below_each, below_many
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import ALPHA
 

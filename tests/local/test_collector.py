@@ -13,8 +13,7 @@ from collector_server import serving
 
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import send
 from privmean.local.collector.store import Offer, Store
 from privmean.local.reports import decode

@@ -22,8 +22,8 @@ from fastapi import HTTPException
 
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.batch import tally
 from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.tally import tally
 from privmean.local.clients import send
 from privmean.local.collector import store_writer as writer
 from privmean.local.collector.receive_reports import Intake

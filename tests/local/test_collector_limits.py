@@ -16,7 +16,6 @@ from collector_server import serving
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.report_validation import ReportValidator, TooManyRefused
 from privmean.local.clients import send
-from privmean.local.collector.cached_estimates import Answers
 from privmean.local.collector.receive_reports import cost
 from privmean.local.collector.request_limits import (
     Addresses,
@@ -25,9 +24,8 @@ from privmean.local.collector.request_limits import (
     addresses_of,
     network,
 )
-from privmean.local.collector.store import Store
-from privmean.local.collector.store_writer import PART, Writer
-from privmean.local.collector.throttle import Throttle
+from privmean.local.collector.store import Answers, Store
+from privmean.local.collector.store_writer import PART, Throttle, Writer
 from privmean.local.reports import Ticket, decode, ticket_key
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
@@ -257,7 +255,7 @@ def test_large_requests_are_given_up_when_their_sender_goes_or_the_service_stops
 
 
 def test_an_estimate_is_made_once_for_all_readers(tmp_path, monkeypatch):
-    from privmean.local.collector import cached_estimates as answers
+    from privmean.local.collector import store as answers
 
     round_ = mean_round(0, 10, epsilon=[0.5, 1], persons=1000)
     store = Store(f"sqlite:///{tmp_path}/r.db")

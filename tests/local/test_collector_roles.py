@@ -12,9 +12,8 @@ import pytest
 from collector_server import serving
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.aggregators.batch import tally
 from privmean.local.aggregators.report_validation import ReportValidator
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import send
 from privmean.local.clients.client import randomize
 from privmean.local.collector.roles import Roles

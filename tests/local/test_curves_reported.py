@@ -10,9 +10,9 @@ import pytest
 from privmean.errors import ArgumentError
 from privmean.local import Client, Ledger, Round, Tally, curve, mean_round, randomize, tally_many
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.tally import tally
 from privmean.local.mechanisms import SCALARS
 from privmean.local.reports import HEADER_SIZE, Ticket, decode, payload_size, ticket_key
 from privmean.local.round_builders import items_round

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import item_law as items
-from privmean.local.aggregators.batch import bits_of
-from privmean.local.aggregators.batch import tally as batch_tally
-from privmean.local.aggregators.estimate_dispatch import estimate, item_oracle
+from privmean.local.aggregators.estimate import estimate, item_oracle
+from privmean.local.aggregators.tally import bits_of
+from privmean.local.aggregators.tally import tally as batch_tally
 from privmean.local.clients.client import RANDOMIZERS
-from privmean.local.clients.item_randomizers import sign_block, sketch_sign, subset_size
+from privmean.local.clients.randomizers import sign_block, sketch_sign, subset_size
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import items_round, vote_round
 from privmean.local.simplex import project_to_simplex
@@ -91,13 +91,13 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(mechanism, epsilon)
 @pytest.mark.parametrize("mechanism", ALL)
 def test_scalar_and_vector_clients_send_the_same_kind_of_report(mechanism):
     """The mean of every bit agrees with the law, for the scalar client too."""
-    from privmean.local.entropy import SimulatedEntropy
+    from privmean.local.exact_coins import SimulatedEntropy
 
     round_ = items_round(10, epsilon=2, persons=5000, mechanism=mechanism)
     entropy = SimulatedEntropy(4)
     rng = np.random.default_rng(1)
-    from privmean.local.aggregators.batch import tally
     from privmean.local.aggregators.report_validation import ReportValidator
+    from privmean.local.aggregators.tally import tally
     from privmean.local.reports import Report
 
     reports = []
@@ -191,7 +191,7 @@ def test_votes_fall_into_bins_and_end_bins_take_the_rest():
     batch = randomize_many(round_, values, epsilon=16, noise=SimulatedNoise(0))
     bits = bits_of(batch)
     assert bits[:7].argmax(axis=1).tolist() == [0, 0, 0, 1, 4, 4, 4]
-    from privmean.local.clients.coerce_value import item
+    from privmean.local.clients.person_values import item
 
     assert [item(round_, v, bytes(16)) for v in values] == [0, 0, 0, 1, 4, 4, 4, None]
 

@@ -296,7 +296,7 @@ def test_the_commands_of_the_page_bring_a_new_user_to_a_report(browser, tmp_path
 
 def test_what_a_collector_serves_is_the_package():
     pytest.importorskip("fastapi")
-    from privmean.local.collector.client_files import client_files
+    from privmean.local.collector.collector_app import client_files
 
     own = {path.name: path.read_bytes() for path in (PACKAGE / "src").iterdir()}
     served = client_files()

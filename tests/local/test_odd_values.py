@@ -26,7 +26,7 @@ from privmean.local.clients.client import randomize
 from privmean.local.round_builders import ball_round, items_round, vote_round
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import randomize_many
-from privmean.local.vectorized.coerce_values import item_indices, table_of, unit_values
+from privmean.local.vectorized.randomize import item_indices, table_of, unit_values
 from privmean.noise.simulated import SimulatedNoise
 
 

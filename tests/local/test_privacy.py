@@ -10,16 +10,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from privmean.local.clients import ball_randomizer as ball_clients
-from privmean.local.clients import item_randomizers as item_clients
+from privmean.local.clients import randomizers
 from privmean.local.clients.client import RANDOMIZERS, randomize
-from privmean.local.clients.scalar_randomizers import (
+from privmean.local.clients.randomizers import (
     bit_threshold,
     grid_point,
     window,
 )
-from privmean.local.entropy import WORD, SimulatedEntropy
-from privmean.local.exact_coins import flip_threshold
+from privmean.local.exact_coins import WORD, SimulatedEntropy, flip_threshold
 from privmean.local.round_builders import ball_round, items_round, mean_round
 from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
@@ -87,8 +85,8 @@ def law_of(epsilon: Fraction, items: int, value: int | None):
             for key, p in part.items():
                 law[key] = law.get(key, Fraction(0)) + p / items
         return law
-    size = item_clients.subset_size(epsilon, items)
-    p = Fraction(item_clients.subset_threshold(epsilon, items), WORD)
+    size = randomizers.subset_size(epsilon, items)
+    p = Fraction(randomizers.subset_threshold(epsilon, items), WORD)
     for chosen in itertools.combinations(range(items), size):
         bits = tuple(int(k in chosen) for k in range(items))
         with_own = value in chosen
@@ -137,12 +135,12 @@ def test_row_bits_exact(mechanism):
     for nonce in (rng.bytes(16) for _ in range(30)):
         for value in (0, 17, 49):
             low, last, first, high = (
-                item_clients.row_bit(round_, 0, value, nonce, Script(word))
+                randomizers.row_bit(round_, 0, value, nonce, Script(word))
                 for word in (0, flip - 1, flip, WORD - 1)
             )
             assert low == last != first == high
         null = [
-            item_clients.row_bit(round_, 0, math.nan, nonce, Script(word))
+            randomizers.row_bit(round_, 0, math.nan, nonce, Script(word))
             for word in (0, WORD // 2 - 1, WORD // 2, WORD - 1)
         ]
         assert null == [b"\x01", b"\x01", b"\x00", b"\x00"]
@@ -172,7 +170,7 @@ def test_ball_reports_are_a_sign_behind_one_exact_coin(dimension):
 
 def test_public_words_do_not_depend_on_the_value():
     round_ = ball_round(1, 5, epsilon=1, persons=10)
-    assert len(ball_clients.public_words(round_, bytes(16))) == 8 * 6
+    assert len(randomizers.public_words(round_, bytes(16))) == 8 * 6
 
 
 AUDIT = {

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.checksum import checksums
 from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.tally import checksums
 from privmean.local.clients.client import randomize
 from privmean.local.reports import (
     HEADER_SIZE,
@@ -161,7 +161,7 @@ def test_payload_checks_by_mechanism():
     hybrid = ROUNDS[2]
     dice = random.Random(1)
     bits = [dice.randbytes(16) for _ in range(60)]
-    from privmean.local.clients.scalar_randomizers import takes_piecewise
+    from privmean.local.clients.randomizers import takes_piecewise
 
     for nonce in bits:
         got = ReportValidator(hybrid).reason(

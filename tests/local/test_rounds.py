@@ -9,12 +9,11 @@ import pytest
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.report_validation import ReportValidator
-from privmean.local.clients.client import Client, randomize
-from privmean.local.clients.client_ledger import Ledger
-from privmean.local.clients.person_summaries import person_mean, slope
+from privmean.local.aggregators.tally import tally
+from privmean.local.clients.client import Client, Ledger, randomize
+from privmean.local.clients.person_values import person_mean, slope
 from privmean.local.kernel_regression import bandwidth, curve
 from privmean.local.reports import decode
 from privmean.local.round import Round

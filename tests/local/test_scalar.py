@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.batch import tally
-from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.scalar_law import (
     bennett,
     report_values,
     scalar_law,
     window_variance,
 )
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients.client import RANDOMIZERS, randomize
-from privmean.local.clients.scalar_randomizers import window
-from privmean.local.entropy import SimulatedEntropy
-from privmean.local.exact_coins import signal
+from privmean.local.clients.randomizers import window
+from privmean.local.exact_coins import SimulatedEntropy, signal
 from privmean.local.round_builders import mean_round
 from privmean.local.vectorized import randomize_many, tally_many
 from privmean.noise.simulated import SimulatedNoise
@@ -127,7 +125,7 @@ def test_scalar_and_vector_clients_agree_word_by_word(mechanism):
         def word(self):
             return int(self.row.pop(0))
 
-    from privmean.local.vectorized import scalar_vectorized as many_scalar
+    from privmean.local.vectorized import randomize as many_scalar
 
     if mechanism == "one-bit":
         x = many_scalar.unit_values(round_, values, nonces)

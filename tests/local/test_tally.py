@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators import report_files as files_module
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.batch import Batch, tally
-from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.report_files import aggregate_files
 from privmean.local.aggregators.report_validation import ReportValidator
-from privmean.local.aggregators.tally import Tally, merge_all
+from privmean.local.aggregators.tally import Batch, Tally, merge_all, tally
 from privmean.local.reports import decode
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 from privmean.local.vectorized import randomize_many

@@ -10,11 +10,10 @@ from collector_server import serving
 from typer.testing import CliRunner
 
 from privmean.cli.collect import app
-from privmean.local.aggregators.batch import tally
+from privmean.local.aggregators.tally import tally
 from privmean.local.clients import send
 from privmean.local.kernel_regression import curve
-from privmean.local.two_round_mean import WinsorizedRounds
-from privmean.local.two_round_text import TwoRounds
+from privmean.local.two_round_mean import TwoRounds, WinsorizedRounds
 from privmean.local.vectorized import randomize_many
 
 ADMIN = "an-administrator-s-token"

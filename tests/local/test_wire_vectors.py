@@ -163,7 +163,7 @@ def test_bodies_are_taken_apart_as_stated():
 
 def test_a_changed_rule_would_be_seen(monkeypatch):
     """The comparison of bytes is no formality: another rounding of one threshold changes it."""
-    from privmean.local.clients import item_randomizers as items
+    from privmean.local.clients import randomizers as items
 
     def forget():
         items.subset_size.cache_clear()

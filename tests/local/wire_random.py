@@ -13,8 +13,7 @@ from wire_vectors import StatedEntropy, written
 from privmean.errors import ArgumentError
 from privmean.local.client_split import ClientSplit
 from privmean.local.clients.client import randomize
-from privmean.local.entropy import below
-from privmean.local.exact_coins import flip_threshold, odds_threshold
+from privmean.local.exact_coins import below, flip_threshold, odds_threshold
 from privmean.local.mechanisms import (
     BALLS,
     CHOSEN,
@@ -188,8 +187,13 @@ def random_vectors(seed: str, count: int) -> dict[str, Any]:
 
 
 def _thresholds(dice: Dice) -> dict[str, Any]:
-    from privmean.local.clients.item_randomizers import subset_size, subset_threshold
-    from privmean.local.clients.scalar_randomizers import bit_threshold, hybrid_share, window
+    from privmean.local.clients.randomizers import (
+        bit_threshold,
+        hybrid_share,
+        subset_size,
+        subset_threshold,
+        window,
+    )
 
     epsilon = dice.epsilon()
     law = window(epsilon)

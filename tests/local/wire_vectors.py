@@ -19,13 +19,18 @@ from fractions import Fraction
 from pathlib import Path
 
 from privmean.local.client_split import ClientSplit
-from privmean.local.clients.ball_randomizer import public_words
 from privmean.local.clients.client import randomize
-from privmean.local.clients.closest_code import direction
-from privmean.local.clients.item_randomizers import sketch_sign, subset_size, subset_threshold
-from privmean.local.clients.scalar_randomizers import bit_threshold, hybrid_share, window
-from privmean.local.entropy import WORD, below, normals
-from privmean.local.exact_coins import flip_threshold, odds_threshold
+from privmean.local.clients.randomizers import (
+    bit_threshold,
+    code_direction,
+    hybrid_share,
+    public_words,
+    sketch_sign,
+    subset_size,
+    subset_threshold,
+    window,
+)
+from privmean.local.exact_coins import WORD, below, flip_threshold, normals, odds_threshold
 from privmean.local.mechanisms import CHOSEN, RETIRED, SCALARS
 from privmean.local.reports import (
     HEADER,
@@ -327,7 +332,7 @@ def assigned(known: dict[str, Round]) -> list[dict[str, object]]:
                 entry["direction"] = normals(list(words))[: round_.dimension]
             if round_.mechanism == "closest":
                 last = (round_.candidates or 2) // 2 - 1
-                entry["directions"] = {k: direction(round_, nonce, k) for k in (0, last)}
+                entry["directions"] = {k: code_direction(round_, nonce, k) for k in (0, last)}
             if len(entry) > 2:
                 result.append(entry)
     return result

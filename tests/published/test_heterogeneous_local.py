@@ -12,9 +12,8 @@ from heterogeneous_local_cases import ball_laws, laplace_law, vote_laws
 
 from privmean import ArgumentError
 from privmean.auditing.audit_local import largest_ratio
-from privmean.local.clients.cap_geometry import mean_height
-from privmean.local.entropy import SimulatedEntropy
-from privmean.local.exact_coins import power_of_e, signal
+from privmean.local.clients.randomizers import mean_height
+from privmean.local.exact_coins import SimulatedEntropy, power_of_e, signal
 from privmean.local.round_builders import mean_round
 from privmean.published import (
     ball_mean,

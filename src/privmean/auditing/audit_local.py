@@ -20,9 +20,8 @@ from typing import Any
 
 from privmean.auditing.findings import Findings
 from privmean.local.clients.client import RANDOMIZERS, Randomizer
-from privmean.local.clients.scalar_randomizers import takes_piecewise
-from privmean.local.entropy import WORD
-from privmean.local.exact_coins import power_of_e
+from privmean.local.clients.randomizers import takes_piecewise
+from privmean.local.exact_coins import WORD, power_of_e
 from privmean.local.mechanisms import HYBRID
 from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round

@@ -254,8 +254,7 @@ def report(
     from privmean.cli.secrets import private_ticket, private_value
     from privmean.errors import ArgumentError, PrivmeanError
     from privmean.local.clients import send
-    from privmean.local.clients.client import Client
-    from privmean.local.clients.client_ledger import Ledger
+    from privmean.local.clients.client import Client, Ledger
     from privmean.local.reports import Ticket, decode
 
     try:
@@ -331,7 +330,7 @@ def aggregate(
 ) -> None:
     """Estimate from files of reports, without a server."""
     from privmean.errors import PrivmeanError
-    from privmean.local.aggregators.estimate_dispatch import estimate
+    from privmean.local.aggregators.estimate import estimate
     from privmean.local.aggregators.report_files import aggregate_files
 
     try:

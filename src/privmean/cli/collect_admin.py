@@ -22,7 +22,7 @@ RoundId = Annotated[str, typer.Argument(help="Give the identifier of the round, 
 def _ask(server: str, path: str, file: Path | None, method: str, body: bytes | None = None) -> None:
     from privmean.cli.secrets import tokens
     from privmean.errors import PrivmeanError
-    from privmean.local.clients.collector_admin import Remote
+    from privmean.local.clients.send import Remote
 
     try:
         held = tokens(ADMIN_TOKEN, file)

@@ -35,7 +35,7 @@ def curve(
     from privmean.cli.secrets import tokens
     from privmean.errors import ArgumentError, PrivmeanError
     from privmean.local.aggregators.report_files import aggregate_files
-    from privmean.local.clients.collector_admin import Remote
+    from privmean.local.clients.send import Remote
     from privmean.local.kernel_regression import curve as smooth
     from privmean.output import Output, TableRow, count, decimals, number
 

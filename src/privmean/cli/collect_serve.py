@@ -121,10 +121,10 @@ def serve(
     from privmean.errors import PrivmeanError
 
     try:
+        from privmean.local.collector.collector_app import serve as run
         from privmean.local.collector.collector_settings import Settings
         from privmean.local.collector.request_limits import Limits
         from privmean.local.collector.round_catalog import Retention
-        from privmean.local.collector.service import serve as run
         from privmean.local.collector.telemetry import Log
     except ImportError:
         fail(PrivmeanError("the collector is not installed. Install privmean[collector]."))

@@ -16,9 +16,9 @@ from privmean.cli.option_parsing import grouped
 from privmean.storage.file_io import naming
 
 if TYPE_CHECKING:
-    from privmean.local.clients.collector_admin import Remote
+    from privmean.local.clients.send import Remote
     from privmean.local.round import Round
-    from privmean.local.two_round_text import TwoRounds
+    from privmean.local.two_round_mean import TwoRounds
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -49,8 +49,7 @@ def plan(
 ) -> None:
     """Plan both rounds and write the public plan."""
     from privmean.errors import PrivmeanError
-    from privmean.local.two_round_mean import WinsorizedRounds
-    from privmean.local.two_round_text import TwoRounds
+    from privmean.local.two_round_mean import TwoRounds, WinsorizedRounds
 
     options = {} if mechanism is None else {"mean_mechanism": mechanism}
     try:
@@ -122,8 +121,8 @@ def answer(
 def _begin(plan_file: Path, server: str, token_file: Path | None) -> tuple[TwoRounds, Remote]:
     from privmean.cli.secrets import tokens
     from privmean.errors import PrivmeanError
-    from privmean.local.clients.collector_admin import Remote
-    from privmean.local.two_round_text import TwoRounds
+    from privmean.local.clients.send import Remote
+    from privmean.local.two_round_mean import TwoRounds
 
     try:
         held = tokens(ADMIN_TOKEN, token_file)

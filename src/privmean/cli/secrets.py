@@ -24,7 +24,7 @@ def private_value(words: Sequence[str] | None, file: Path | None) -> list[float]
     OSError if a file cannot be read: before anything is spent.
     """
     from privmean.errors import ArgumentError
-    from privmean.local.clients.coerce_value import real
+    from privmean.local.clients.person_values import real
 
     inside = os.environ.get(VALUE)
     places = {"value": bool(words), "value-file": file is not None, VALUE: inside is not None}

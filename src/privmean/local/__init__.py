@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from privmean.local.aggregators.aggregator import Aggregator as Aggregator
-    from privmean.local.aggregators.estimate_dispatch import estimate as estimate
-    from privmean.local.aggregators.estimate_dispatch import item_oracle as item_oracle
+    from privmean.local.aggregators.estimate import estimate as estimate
+    from privmean.local.aggregators.estimate import item_oracle as item_oracle
     from privmean.local.aggregators.estimate_result import Estimate as Estimate
     from privmean.local.aggregators.report_files import aggregate_files as aggregate_files
     from privmean.local.aggregators.tally import Tally as Tally
     from privmean.local.aggregators.tally import merge_all as merge_all
     from privmean.local.client_split import ClientSplit as ClientSplit
     from privmean.local.clients.client import Client as Client
+    from privmean.local.clients.client import Ledger as Ledger
     from privmean.local.clients.client import randomize as randomize
-    from privmean.local.clients.client_ledger import Ledger as Ledger
-    from privmean.local.clients.outbox import Outbox as Outbox
-    from privmean.local.clients.person_summaries import person_mean as person_mean
-    from privmean.local.clients.person_summaries import slope as slope
+    from privmean.local.clients.person_values import person_mean as person_mean
+    from privmean.local.clients.person_values import slope as slope
+    from privmean.local.clients.send import Outbox as Outbox
     from privmean.local.kernel_regression import bandwidth as bandwidth
     from privmean.local.kernel_regression import curve as curve
     from privmean.local.lower_bounds import lower_bound as lower_bound

@@ -15,9 +15,8 @@ from functools import lru_cache
 import numpy as np
 
 from privmean.array_types import Floats
-from privmean.local.clients.cap_geometry import best_cap, shrinkage
-from privmean.local.entropy import WORD
-from privmean.local.exact_coins import odds_threshold
+from privmean.local.clients.randomizers import best_cap, shrinkage
+from privmean.local.exact_coins import WORD, odds_threshold
 from privmean.local.mechanisms import LARGEST_CANDIDATES
 
 NODES = 400

@@ -1,4 +1,12 @@
-"""The public description of one round of reports: everything client and server must agree on.
+"""A round: what clients are asked, and at which epsilon.
+
+The levels of epsilon that a round offers: a short list, or every step of a ladder.
+
+Pure Python: both halves import it.
+
+The fields of a round as plain data and back, for its canonical text.
+
+The public description of one round of reports: everything client and server must agree on.
 
 A `Round` is immutable; its identifier is a hash of all its fields, and every report carries it.
 Pure Python: both halves import it.
@@ -8,8 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise
@@ -18,7 +28,7 @@ from typing import Any
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.local.client_split import ClientSplit
-from privmean.local.epsilon_menus import checked_favoured, checked_menu, level_within
+from privmean.local.exact_coins import exact_epsilon
 from privmean.local.mechanisms import (
     ASSIGNED,
     BALLS,
@@ -28,8 +38,11 @@ from privmean.local.mechanisms import (
     HADAMARD,
     HYBRID,
     LARGEST_BOUND,
+    LARGEST_CANDIDATES,
     LARGEST_DIMENSION,
     LARGEST_ITEMS,
+    LARGEST_LADDER,
+    LARGEST_MENU,
     LARGEST_MESSAGES,
     LARGEST_POINTS,
     LARGEST_ROWS,
@@ -39,9 +52,151 @@ from privmean.local.mechanisms import (
     SKETCH,
     foreign,
 )
-from privmean.local.round_fields import LISTS, from_plain, to_plain
+from privmean.noise.decimal_context import plain_context
 from privmean.signatures import keyword_hint, known_keywords
 from privmean.strict_json import parsed
+
+_CONTEXT = plain_context(28)
+
+
+def checked_menu(
+    menu: tuple[object, ...], step: object | None, mechanism: str
+) -> tuple[tuple[Fraction, ...], Fraction | None]:
+    """The levels, rising, and the step of a ladder (None for a list).
+
+    With a step, `menu` names the least and the most level (or is the whole ladder already).
+    """
+    if len(menu) > (LARGEST_MENU if step is None else LARGEST_LADDER):
+        raise ArgumentError(
+            "menu", len(menu), "must hold fewer levels", f"give at most {LARGEST_MENU} levels"
+        )
+    levels = tuple(exact_epsilon("menu", item) for item in menu)
+    if not levels or list(levels) != sorted(set(levels)):
+        raise ArgumentError("menu", menu, "must hold increasing levels", "sort the epsilon levels")
+    if step is None:
+        return levels, None
+    stride = exact_epsilon("step", step)
+    steps = (levels[-1] - levels[0]) / stride
+    if mechanism not in SCALARS:
+        raise ArgumentError(
+            "step",
+            str(stride),
+            f"is not for {mechanism}",
+            "remove it; a ladder is for means of numbers",
+        )
+    if len(levels) < 2 or steps.denominator != 1 or steps >= LARGEST_LADDER:
+        raise ArgumentError(
+            "step",
+            str(stride),
+            "must lead from the lowest to the highest level",
+            f"give two levels a whole number of steps apart, below {LARGEST_LADDER}",
+        )
+    ladder = tuple(levels[0] + k * stride for k in range(int(steps) + 1))
+    if len(levels) > 2 and levels != ladder:
+        raise ArgumentError(
+            "menu", len(levels), "is not a ladder of the round", "give the two ends"
+        )
+    return ladder, stride
+
+
+def checked_favoured(
+    candidates: int, favoured: tuple[object, ...], menu: tuple[Fraction, ...]
+) -> tuple[int, ...]:
+    """How many of the candidates each level favours."""
+    if candidates & (candidates - 1) or candidates > LARGEST_CANDIDATES:
+        raise ArgumentError(
+            "candidates",
+            candidates,
+            f"must be a power of two of at most {LARGEST_CANDIDATES}",
+            "try 128",
+        )
+    sets = tuple(validate.whole("favoured", item, least=1) for item in favoured)
+    if len(sets) != len(menu) or max(sets) > candidates // 2:
+        raise ArgumentError(
+            "favoured", sets, "must hold 1 to candidates/2 per level", "use ball_round"
+        )
+    return sets
+
+
+def level_within(menu: tuple[Fraction, ...], epsilon: object, messages: int) -> int:
+    """The largest level that a client allowing `epsilon` for all its messages can answer at."""
+    allowed = exact_epsilon("epsilon", epsilon) / messages
+    fitting = bisect_right(menu, allowed)
+    if not fitting:
+        raise ArgumentError(
+            "epsilon",
+            float(allowed * messages),
+            f"is below the smallest level of this round, {float(menu[0]):g}"
+            + (f", in each of {messages} messages" if messages > 1 else ""),
+            "do not answer this round",
+        )
+    return fitting - 1
+
+
+def menu_text(menu: tuple[Fraction, ...], step: Fraction | None) -> list[str]:
+    """The menu as published: every level, or the two ends of a ladder."""
+    return [level_text(item) for item in (menu if step is None else (menu[0], menu[-1]))]
+
+
+def level_text(epsilon: Fraction) -> str:
+    """The shortest exact text: a decimal where there is one.
+
+    In a context of its own: the caller's decimals must not change what a round hashes to.
+    """
+    text = str(_CONTEXT.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)))
+    return text if Fraction(text) == epsilon else str(epsilon)
+
+
+NUMBERS = ("lower", "upper", "sigma", "points")  # fields that hold lists of numbers
+LISTS = (*NUMBERS, "favoured")
+
+
+def to_plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values of the fields that differ from their defaults."""
+    result = dict(given)
+    step = given.get("step")
+    result["menu"] = menu_text(given["menu"], step)
+    if step is not None:
+        result["step"] = level_text(step)
+    result["seed"] = given["seed"].hex()
+    for name in LISTS:
+        if name in result:
+            result[name] = list(result[name])
+    if "bins" in result:
+        del result["items"]
+    if "part" in result:
+        part = result["part"]
+        result["part"] = {
+            "seed": part.seed.hex(),
+            "shares": list(part.shares),
+            "index": part.index,
+        }
+    return result
+
+
+def from_plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields again. Raises KeyError, TypeError, ValueError or ArgumentError for odd text."""
+    given = dict(values)
+    given["seed"] = bytes.fromhex(given["seed"])
+    for name in ("menu", *LISTS):
+        if name in given:
+            given[name] = tuple(_listed(given[name]))
+    for name in NUMBERS:
+        if name in given:
+            given[name] = tuple(validate.number(name, x) for x in given[name])
+    if given.get("part") is not None:
+        part = given["part"]
+        given["part"] = ClientSplit(
+            bytes.fromhex(part["seed"]), tuple(part["shares"]), part["index"]
+        )
+    return given
+
+
+def _listed(value: object) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise TypeError
+    return list(value)
+
 
 VERSION = 1
 

@@ -1,18 +1,23 @@
-"""Means of values without a narrow range: first find where they are, then measure around there.
+"""A mean in two rounds.
+
+Means of values without a narrow range: first find where they are, then measure around there.
 
 Two rounds of local reports (Roth and Avella-Medina 2025, Section 6, in the form of
 docs/proofs/local-rounds.md): some clients vote for a bin, the others report their value clipped
 to a window around the winning bin. The same protocol serves person means (each client averages
 its own records first), regression slopes and random effects; only what the client computes
 before differs.
+
+The plan of a two-round protocol as public text, so that each step can be another process.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +26,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Flags, Floats
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.tally import Tally
 from privmean.local.client_split import ClientSplit
@@ -29,8 +34,9 @@ from privmean.local.mechanisms import AUTO
 from privmean.local.round import Round
 from privmean.local.round_builders import levels_of, mean_round, per_coordinate, vote_round
 from privmean.local.vectorized import tally_many
-from privmean.local.vectorized.coerce_values import table_of
+from privmean.local.vectorized.randomize import table_of
 from privmean.noise.noise_source import Noise
+from privmean.strict_json import parsed
 
 MOST_BINS = 1 << 16
 WINNER, RANGE = "winner", "range"
@@ -340,3 +346,63 @@ def _each(name: str, values: tuple[float, ...], size: int) -> tuple[float, ...]:
     if len(checked) != size:
         raise ArgumentError(name, values, "must match the bounds", "give one per coordinate")
     return checked
+
+
+FORMAT, VERSION = "privmean two rounds", 1
+
+
+@dataclass(frozen=True)
+class TwoRounds:
+    """A protocol and what people are asked: the same text gives the same rounds everywhere.
+
+    Everything in it is public. Its second round follows from the first one's tally alone.
+    """
+
+    plan: WinsorizedRounds
+    title: str = ""
+
+    def vote(self) -> Round:
+        """The first round."""
+        return replace(self.plan.vote(), title=self.title)
+
+    def mean(self, votes: Tally) -> Round:
+        """The second round, around where the votes of the first lie."""
+        return replace(self.plan.mean(self.plan.locate(votes)), title=self.title)
+
+    def to_json(self) -> str:
+        values: dict[str, Any] = {"format": FORMAT, "version": VERSION, "title": self.title}
+        for item in fields(self.plan):
+            values[item.name] = _plain(getattr(self.plan, item.name))
+        return json.dumps(values, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> TwoRounds:
+        """The plan of `to_json`."""
+        try:
+            given = parsed(text)
+            if given.pop("format") != FORMAT or given.pop("version") != VERSION:
+                raise ValueError
+            return cls(title=str(given.pop("title")), plan=_plan(given))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, ArgumentError):
+                raise
+            raise ArgumentError(
+                "plan", "...", "is not a plan of two rounds in this version", "make it again"
+            ) from None
+
+
+def _plan(given: Mapping[str, Any]) -> WinsorizedRounds:
+    values: dict[str, Any] = {
+        key: tuple(x) if isinstance(x, list) else x for key, x in given.items()
+    }
+    values["epsilon"] = tuple(Fraction(item) for item in given["epsilon"])
+    values["seed"] = bytes.fromhex(given["seed"])
+    return WinsorizedRounds(**values)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Fraction):
+        return str(value)
+    return value.hex() if isinstance(value, bytes) else value

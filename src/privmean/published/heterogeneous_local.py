@@ -38,12 +38,18 @@ from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.ball_law import ball_law
 from privmean.local.aggregators.ball_law import radius as ball_radius
 from privmean.local.aggregators.scalar_law import smallest
-from privmean.local.clients.ball_randomizer import noisy_side, pole, unit
 from privmean.local.clients.client import randomize
-from privmean.local.clients.coerce_value import item, unit_value
-from privmean.local.clients.scalar_randomizers import grid_point
-from privmean.local.entropy import WORD, Entropy, SystemEntropy, normals
-from privmean.local.exact_coins import exact_epsilon, flip_threshold, signal
+from privmean.local.clients.person_values import item, unit_value
+from privmean.local.clients.randomizers import grid_point, noisy_side, pole, unit
+from privmean.local.exact_coins import (
+    WORD,
+    Entropy,
+    SystemEntropy,
+    exact_epsilon,
+    flip_threshold,
+    normals,
+    signal,
+)
 from privmean.local.mechanisms import BALL_BIT, ONE_BIT, SKETCH, SUBSET
 from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean import validate
-from privmean.local.aggregators.batch import Batch, add
-from privmean.local.aggregators.estimate_dispatch import estimate
+from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.report_validation import ParsedReport, ReportValidator
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.tally import Batch, Tally, add
 from privmean.local.round import Round
 
 CONFLICT = "conflict"

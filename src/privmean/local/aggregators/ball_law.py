@@ -12,12 +12,11 @@ from fractions import Fraction
 import numpy as np
 
 from privmean.array_types import Floats
-from privmean.local.aggregators.batch import SQUARE_SHIFT, UNIT_STEPS
 from privmean.local.aggregators.level_weights import FEW
 from privmean.local.aggregators.scalar_law import bennett
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.tally import SQUARE_SHIFT, UNIT_STEPS, Tally
 from privmean.local.candidate_law import candidate_law
-from privmean.local.clients.cap_geometry import mean_height
+from privmean.local.clients.randomizers import mean_height
 from privmean.local.exact_coins import signal
 from privmean.local.mechanisms import CLOSEST
 from privmean.local.round import Round

@@ -19,9 +19,8 @@ import numpy as np
 from privmean.array_types import Bytes, Integers
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import CONFLICT
-from privmean.local.aggregators.batch import Batch, add
 from privmean.local.aggregators.report_validation import ParsedReport, ReportValidator
-from privmean.local.aggregators.tally import Tally, is_tally
+from privmean.local.aggregators.tally import Batch, Tally, add, is_tally
 from privmean.local.reports import payload_size, report_size
 from privmean.local.round import Round
 

@@ -19,17 +19,16 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Bytes, Flags, Integers
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.aggregators.batch import (
+from privmean.local.aggregators.tally import (
     Batch,
+    checksums,
     indices_of,
     int32_of,
     piecewise_branch,
     points_of,
 )
-from privmean.local.aggregators.checksum import checksums
 from privmean.local.bit_counts import bit_count
-from privmean.local.clients.item_randomizers import subset_size
-from privmean.local.clients.scalar_randomizers import window
+from privmean.local.clients.randomizers import subset_size, window
 from privmean.local.mechanisms import (
     CHOSEN,
     CLOSEST,

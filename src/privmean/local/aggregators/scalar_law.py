@@ -14,10 +14,9 @@ from functools import lru_cache
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.local.aggregators.batch import Batch, int32_of, piecewise_branch
 from privmean.local.aggregators.level_weights import FEW
-from privmean.local.aggregators.tally import Tally, branches
-from privmean.local.clients.scalar_randomizers import Window, hybrid_share, window
+from privmean.local.aggregators.tally import Batch, Tally, branches, int32_of, piecewise_branch
+from privmean.local.clients.randomizers import Window, hybrid_share, window
 from privmean.local.exact_coins import signal
 from privmean.local.mechanisms import HYBRID, ONE_BIT, PIECEWISE
 from privmean.local.round import Round

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from privmean.local.clients.client import Client as Client
+    from privmean.local.clients.client import Ledger as Ledger
     from privmean.local.clients.client import randomize as randomize
-    from privmean.local.clients.client_ledger import Ledger as Ledger
-    from privmean.local.clients.outbox import Outbox as Outbox
-    from privmean.local.clients.person_summaries import person_mean as person_mean
-    from privmean.local.clients.person_summaries import slope as slope
+    from privmean.local.clients.person_values import person_mean as person_mean
+    from privmean.local.clients.person_values import slope as slope
+    from privmean.local.clients.send import Outbox as Outbox
 else:
     from privmean.lazy_imports import names
 

@@ -1,14 +1,31 @@
-"""The web service. Everything it publishes follows from private reports and public settings."""
+"""A collector as an application.
+
+The browser client: a page that reports one value, and the JavaScript package behind it.
+
+The folder `client` is clients/js/src of the source tree. All of it is public and the same for
+everybody; the value stays in the browser.
+
+The web service. Everything it publishes follows from private reports and public settings.
+
+A collector's process: its listener, its limits, its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import asyncio.constants
+import ssl
+import sys
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
+from importlib.resources import files
+from pathlib import PurePath
 
-from fastapi import FastAPI, Request
+import uvicorn
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.middleware.cors import CORSMiddleware
@@ -17,19 +34,58 @@ from privmean._version import __version__
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.report_validation import require_secret
 from privmean.local.collector.authorization import Authorization
-from privmean.local.collector.cached_estimates import Answers
-from privmean.local.collector.client_files import add_client
 from privmean.local.collector.collector_settings import Settings
+from privmean.local.collector.http_protocol import protocol_class
 from privmean.local.collector.receive_reports import Intake
-from privmean.local.collector.request_limits import Addresses, OpenConnections
+from privmean.local.collector.request_limits import (
+    Addresses,
+    Limits,
+    OpenConnections,
+    addresses_of,
+    room_for,
+)
 from privmean.local.collector.round_catalog import Housekeeper, RoundCatalog
-from privmean.local.collector.routes_admin import add_administration
-from privmean.local.collector.routes_open import add_open
-from privmean.local.collector.routes_read import add_reading
-from privmean.local.collector.store import Store
+from privmean.local.collector.routes import add_administration, add_open, add_reading
+from privmean.local.collector.store import Answers, Store
 from privmean.local.collector.store_writer import Writer
 from privmean.local.collector.telemetry import Metrics, Watched
 from privmean.local.round import Round
+
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def client_files() -> dict[str, bytes]:
+    """What is served, by name."""
+    folder = files("privmean.local.collector") / "client"
+    return {
+        item.name: item.read_bytes()
+        for item in folder.iterdir()
+        if PurePath(item.name).suffix in TYPES
+    }
+
+
+def add_client(app: FastAPI) -> None:
+    """Register `/client/` and the files beside it."""
+    parts = client_files()
+
+    async def part(name: str) -> Response:
+        if name not in parts:
+            raise HTTPException(404, "no such file")
+        return Response(
+            parts[name],
+            media_type=f"{TYPES[PurePath(name).suffix]}; charset=utf-8",
+            headers={"Content-Security-Policy": POLICY},
+        )
+
+    async def page() -> Response:
+        return await part("index.html")
+
+    app.add_api_route("/client/", page)
+    app.add_api_route("/client/{name}", part)
 
 
 class Collector:
@@ -147,3 +203,72 @@ def add_metrics(app: FastAPI, collector: Collector) -> None:
         return PlainTextResponse(collector.metrics.text(gauges), media_type=kind)
 
     app.add_api_route("/metrics", metrics)
+
+
+SWITCH = 0.001  # seconds: threads that compute let the one that talks to clients in this often
+
+
+def serve(
+    rounds: Iterable[Round],
+    database: str,
+    settings: Settings,
+    on_ready: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Run the service until it is interrupted. port 0 takes a free one; on_ready gets the URL."""
+    import socket
+
+    proxies = addresses_of(settings.limits.proxies)
+    limits = replace(settings.limits, connections=room_for(settings.limits.connections))
+    tls = _tls(settings, limits)
+    collector = Collector(rounds, database, replace(settings, limits=limits))
+    sys.setswitchinterval(SWITCH)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            make_app(collector),
+            http=protocol_class(limits, collector.addresses, collector.crowd),
+            loop="asyncio",
+            ws="none",
+            log_level="error",  # requests that are none would fill the log
+            backlog=128,  # accepted at once, before anybody is counted
+            timeout_keep_alive=max(1, round(limits.idle)),
+            timeout_graceful_shutdown=10,
+            server_header=False,
+            headers=_headers(tls[0] is not None),
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=list(proxies),
+            ssl_certfile=tls[0],
+            ssl_keyfile=tls[1],
+        )
+    )
+    with socket.create_server((settings.host, settings.port), backlog=128) as listener:
+        scheme = "https" if tls[0] else "http"
+        settings.log.action("started", rounds=len(collector.catalogue.rounds))
+        on_ready(f"{scheme}://{settings.host}:{listener.getsockname()[1]}")
+        with suppress(KeyboardInterrupt):  # the server has stopped in good order by then
+            server.run(sockets=[listener])
+        settings.log.action("stopped")
+
+
+def _headers(tls: bool) -> list[tuple[str, str]]:
+    """What every answer says to browsers, refusals of the protocol included."""
+    always = [("Referrer-Policy", "no-referrer"), ("X-Content-Type-Options", "nosniff")]
+    return [*always, ("Strict-Transport-Security", "max-age=31536000")] if tls else always
+
+
+def _tls(settings: Settings, limits: Limits) -> tuple[str | None, str | None]:
+    """The files of certificate and key, which must be a pair; a handshake ends like a header."""
+    cert, key = settings.certfile, settings.keyfile
+    if cert is None:
+        if key is not None:
+            raise PrivmeanError("a key requires a certificate. Give --certfile.")
+        return None, None
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(cert, key)
+    except (OSError, ValueError) as problem:
+        raise PrivmeanError(
+            "the certificate or the key cannot be used "
+            f"({type(problem).__name__}). Give PEM files that belong together."
+        ) from None
+    # the only way to bound what asyncio waits for before a connection is counted
+    asyncio.constants.SSL_HANDSHAKE_TIMEOUT = limits.patience
+    return str(cert), None if key is None else str(key)

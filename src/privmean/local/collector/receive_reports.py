@@ -31,8 +31,7 @@ from privmean.local.collector.request_limits import (
     Limits,
     network,
 )
-from privmean.local.collector.store_writer import Writer
-from privmean.local.collector.throttle import Throttle
+from privmean.local.collector.store_writer import Throttle, Writer
 from privmean.local.round import Round
 
 AGAIN = {"Retry-After": "10", "Connection": "close"}  # what is still to come is not read

@@ -11,11 +11,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from privmean import validate
 from privmean.errors import PrivmeanError
-from privmean.local.aggregators.estimate_dispatch import estimate
-from privmean.local.collector.cached_estimates import plain
-from privmean.local.collector.round_registry import RoundRecord
-from privmean.local.collector.store import Store
-from privmean.local.collector.tallies import OPEN
+from privmean.local.aggregators.estimate import estimate
+from privmean.local.collector.round_registry import OPEN, RoundRecord
+from privmean.local.collector.store import Store, plain
 from privmean.local.collector.telemetry import Log
 from privmean.local.round import Round
 

@@ -1,4 +1,8 @@
-"""A collector's SQLite file: each commit complete in the file itself; torn or old ones refused.
+"""Rounds and reports in a SQLite file.
+
+The tables of the collector. Reports are keyed by round and nonce: one report a nonce.
+
+A collector's SQLite file: each commit complete in the file itself; torn or old ones refused.
 
 A rollback journal instead of a write-ahead log: after a commit everything is in the one file. Yet
 while a commit is written, the file without its journal is neither old nor new, and a copy taken
@@ -15,7 +19,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +27,60 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sql
 
 from privmean.errors import PrivmeanError
-from privmean.local.collector.store_schema import META, REFUSALS, ROUNDS, SNAPSHOTS, WRITERS
+from privmean.local.reports import NONCE_SIZE
 from privmean.storage.entry_chain import Broken, Chain, disagreement
 from privmean.storage.older_logs import last_seen
 from privmean.storage.witness import Witness
 
 if TYPE_CHECKING:
     import sqlite3
+
+Kinds = Mapping[str, sql.types.TypeEngine[Any]]
+
+META = sql.MetaData()
+ROUND, NONCE, BYTES = sql.LargeBinary(8), sql.LargeBinary(NONCE_SIZE), sql.LargeBinary()
+WRITER, COUNT, TEXT, WORD = sql.Integer(), sql.BigInteger(), sql.Text(), sql.String(64)
+TIME = sql.Float()  # seconds since 1970
+
+
+def table(
+    name: str,
+    keys: Kinds,
+    columns: Kinds,
+    *more: sql.Index,
+    empty: Collection[str] = (),
+) -> sql.Table:
+    """keys: what a row is found by; columns: what else it says, always but for `empty`."""
+    found = [sql.Column(key, kind, primary_key=True) for key, kind in keys.items()]
+    found += [sql.Column(key, kind, nullable=key in empty) for key, kind in columns.items()]
+    return sql.Table(f"privmean_{name}", META, *found, *more)
+
+
+ROUNDS = table("rounds", {"id": ROUND}, {"description": TEXT})
+WRITERS = table("writers", {"id": WRITER}, {"started": TIME})
+REPORTS = table(
+    "reports",
+    {"round": ROUND, "nonce": NONCE},
+    {"content": BYTES, "writer": WRITER, "number": COUNT},  # content: level (2 bytes) and payload
+    sql.Index("privmean_reports_place", "round", "writer", "number"),
+)
+REFUSALS = table("refusals", {"round": ROUND, "writer": WRITER, "reason": WORD}, {"reports": COUNT})
+# What a round is at: whether it takes reports, and what is still kept of it.
+STATES = table("states", {"round": ROUND}, {"state": sql.String(16), "changed": TIME})
+# The last number that each writer gave in a round: who is behind it reads on, nobody asks further.
+HEADS = table("heads", {"round": ROUND, "writer": WRITER}, {"last": COUNT})
+# The tally of all writers' reports as far as `uptos` says (JSON: writer, last number).
+SNAPSHOTS = table("snapshots", {"round": ROUND}, {"uptos": TEXT, "state": BYTES})
+REVOKED = table("revoked", {"round": ROUND, "nonce": NONCE}, {})
+AUDIT = table(
+    "audit",
+    {"id": sql.Integer()},
+    {"time": TIME, "who": WORD, "action": sql.String(32), "round": ROUND, "detail": TEXT},
+    empty=("round",),
+)
+# What was answered at so many reports: the page's curve over time.
+HISTORY = table("history", {"round": ROUND, "reports": COUNT}, {"time": TIME, "answer": TEXT})
+
 
 KIND = "collector"
 MOST = 500  # entries, before one that says the same is put in place of them

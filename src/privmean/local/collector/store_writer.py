@@ -1,4 +1,9 @@
-"""One thread that stores what all requests bring, many requests a transaction."""
+"""Writing to the store, at a pace that it can hold.
+
+Work that can wait takes turns with work that cannot.
+
+One thread that stores what all requests bring, many requests a transaction.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,54 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from privmean.local.aggregators.aggregator import Receipt
 from privmean.local.aggregators.report_validation import ParsedReport
 from privmean.local.collector.store import Offer, Outcome, Store
-from privmean.local.collector.throttle import Throttle
 from privmean.local.round import Round
+
+T = TypeVar("T")
+
+SHARE = 6  # seconds of rest for each second of work that can wait
+RECENT = 1.0  # seconds after which the other kind of work counts as over
+
+
+class Throttle:
+    """While urgent work comes in, other work rests six times as long as it worked.
+
+    So it gets a seventh of the time when there is much of both, and all of it when it is alone.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._urgent = float("-inf")
+        self._free = float("-inf")
+        self._wake = threading.Event()
+
+    def first(self) -> None:
+        """Urgent work has come."""
+        self._urgent = self._clock()
+
+    def rest(self) -> float:
+        """How long other work should still wait."""
+        now = self._clock()
+        return max(0.0, self._free - now) if now - self._urgent < RECENT else 0.0
+
+    def worked(self, seconds: float) -> None:
+        """Other work took so long."""
+        self._free = self._clock() + SHARE * seconds
+
+    def last(self, work: Callable[[], T]) -> T:
+        """Do other work now that its turn has come; waits before it."""
+        while (rest := self.rest()) > 0:
+            self._wake.wait(min(rest, RECENT))
+        start = self._clock()
+        try:
+            return work()
+        finally:
+            self.worked(self._clock() - start)
+
 
 # Reports a transaction at most, and of a request that can wait; and how many may be stored before
 # the tally is stored too.

@@ -14,15 +14,17 @@ import numpy as np
 
 from privmean.array_types import Bytes, Floats, Words
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.batch import Batch, add
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.tally import Batch, Tally, add
 from privmean.local.mechanisms import BALLS, HADAMARD, SCALARS, SKETCH
 from privmean.local.reports import POINT
 from privmean.local.round import Round
-from privmean.local.vectorized.ball_vectorized import ball_payload
-from privmean.local.vectorized.coins_vectorized import Levels
-from privmean.local.vectorized.items_vectorized import row_payload, subset_payload
-from privmean.local.vectorized.scalar_vectorized import scalar_payload
+from privmean.local.vectorized.randomize import (
+    Levels,
+    ball_payload,
+    row_payload,
+    scalar_payload,
+    subset_payload,
+)
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
 

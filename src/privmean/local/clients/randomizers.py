@@ -1,0 +1,423 @@
+"""How a client randomizes a number, an item or a vector.
+
+Randomizer of a vector in an l2 ball: the one-bit form of the hemisphere mechanism.
+
+Proofs: docs/proofs/local-ball.md.
+
+The geometry of a spherical cap: its size, and its best height.
+
+A report in a cap around the pole (PrivUnit, Bhowmick et al. 2018) is what the reports of more and
+more candidates come near to. U is uniform on the unit sphere of d dimensions; (1 + U_1)/2 has the
+Beta law with both parameters (d-1)/2. Pure Python.
+
+Vectors in an l2 ball by the number of a direction: the k-closest code, with integer coins.
+
+Proof: docs/proofs/local-ball.md.
+
+Randomizers of an item: Hadamard rows, a sketch of signs, sets of items.
+
+Proofs: docs/proofs/local-items.md.
+
+Randomizers of one number in [-1, 1]: one bit, piecewise, hybrid.
+
+Proofs: docs/proofs/local-scalar.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+from privmean.local.clients.person_values import direction, item, unit_value
+from privmean.local.exact_coins import (
+    WORD,
+    Entropy,
+    below,
+    chance_threshold,
+    decayed,
+    flip_threshold,
+    normals,
+    odds_threshold,
+)
+from privmean.local.mechanisms import (
+    BALL_BIT,
+    CHOSEN,
+    HADAMARD,
+    HYBRID,
+    ONE_BIT,
+    PIECEWISE,
+    SKETCH,
+    SUBSET,
+)
+from privmean.local.round import Round
+
+
+def pole(round_: Round, value: object, entropy: Entropy) -> list[float]:
+    """V: a unit vector with E[r V] = x, drawn as u with probability 1/2 + rho/(2r), else -u."""
+    u, share = direction(round_, value)
+    if entropy.word() < chance_threshold(0.5 + 0.5 * share):
+        return u
+    return [-item for item in u]
+
+
+def noisy_side(epsilon: Fraction, centre: list[float], u: list[float], entropy: Entropy) -> int:
+    """The side of the hemisphere that holds the pole, flipped with probability 1/(1 + e^eps)."""
+    side = 1 if math.fsum(a * b for a, b in zip(u, centre, strict=True)) >= 0 else -1
+    return -side if entropy.word() < flip_threshold(epsilon) else side
+
+
+def unit(vector: list[float]) -> list[float]:
+    """The vector divided by its norm (the first axis if that is zero)."""
+    norm = math.sqrt(math.fsum(item * item for item in vector))
+    if norm == 0.0:
+        return [1.0] + [0.0] * (len(vector) - 1)
+    return [item / norm for item in vector]
+
+
+def public_words(round_: Round, nonce: bytes) -> bytes:
+    """The public random bytes from which client and server make the same direction."""
+    assert round_.dimension is not None
+    size = 8 * (round_.dimension + round_.dimension % 2)
+    return hashlib.shake_128(b"privmean-ball" + round_.seed + nonce).digest(size)
+
+
+def ball_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
+    """Hemisphere mechanism with a public direction: only the sign is sent."""
+    assert round_.dimension is not None
+    data = public_words(round_, nonce)
+    centre = pole(round_, value, entropy)
+    u = normals(list(struct.unpack(f"<{len(data) // 8}Q", data)))[: round_.dimension]
+    return b"\x01" if noisy_side(round_.menu[level], centre, u, entropy) > 0 else b"\x00"
+
+
+BALL_RANDOMIZERS = {BALL_BIT: ball_bit}
+
+
+def mean_height(dimension: int) -> float:
+    """h_d = E|U_1|."""
+    half = dimension / 2
+    return math.exp(math.lgamma(half) - math.lgamma(half + 0.5)) / math.sqrt(math.pi)
+
+
+def _continued_fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete Beta function (modified Lentz)."""
+    tiny = 1e-300
+    c, d = 1.0, 1.0 - (a + b) * x / (a + 1)
+    d = 1.0 / (d if abs(d) > tiny else tiny)
+    result = d
+    for m in range(1, 10_000):
+        for numerator in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1.0 + numerator * d
+            d = 1.0 / (d if abs(d) > tiny else tiny)
+            c = 1.0 + numerator / c
+            c = c if abs(c) > tiny else tiny
+            result *= c * d
+        if abs(c * d - 1.0) < 1e-15:
+            break
+    return result
+
+
+@lru_cache(maxsize=4096)
+def cap_share(cap: float, dimension: int) -> float:
+    """q = P(U_1 >= cap) for a cap in [0, 1)."""
+    a = (dimension - 1) / 2
+    x = (1.0 - cap) / 2  # the upper tail at (1 + cap)/2 is the lower one at (1 - cap)/2
+    if cap == 0.0:
+        return 0.5
+    front = math.exp(math.lgamma(2 * a) - 2 * math.lgamma(a) + a * (math.log(x) + math.log1p(-x)))
+    return front * _continued_fraction(a, a, x) / a
+
+
+def shrinkage(epsilon: float, cap: float, dimension: int) -> float:
+    """m with E[Z] = m V: a report stands for r Z/m, and E||report||^2 = r^2/m^2."""
+    q = cap_share(cap, dimension)
+    p = 1.0 / (1.0 + math.exp(-epsilon) * (1.0 - q) / q)
+    a = dimension / 2
+    edge = math.exp(
+        math.lgamma(a) - math.lgamma(a - 0.5) + (dimension - 1) / 2 * math.log1p(-cap * cap)
+    ) / (math.sqrt(math.pi) * (dimension - 1))
+    return edge * (p / q - (1.0 - p) / (1.0 - q))
+
+
+def best_cap(epsilon: float, dimension: int) -> float:
+    """The cap that maximizes `shrinkage`, by golden section (the function has one top)."""
+    ratio = (math.sqrt(5) - 1) / 2
+    low, high = 0.0, min(0.999, 1.5 * math.sqrt(2 * (epsilon + 2) / dimension))
+    for _ in range(60):
+        first, second = high - ratio * (high - low), low + ratio * (high - low)
+        if shrinkage(epsilon, first, dimension) < shrinkage(epsilon, second, dimension):
+            low = first
+        else:
+            high = second
+    best = round((low + high) / 2, 6)
+    return best if shrinkage(epsilon, best, dimension) > shrinkage(epsilon, 0.0, dimension) else 0.0
+
+
+INDEX = struct.Struct("<H")
+PERSON = b"privmean-closest"
+
+
+@lru_cache(maxsize=1024)
+def set_threshold(epsilon: Fraction, favoured: int, candidates: int) -> int:
+    """The report is one of the favoured candidates iff word < this."""
+    return odds_threshold(epsilon, favoured, candidates - favoured)
+
+
+def candidate_words(round_: Round, nonce: bytes, code_direction: int) -> bytes:
+    """The public random bytes of one direction of a report."""
+    assert round_.dimension is not None
+    size = 8 * (round_.dimension + round_.dimension % 2)
+    return hashlib.shake_128(PERSON + round_.seed + nonce + INDEX.pack(code_direction)).digest(size)
+
+
+def code_direction(round_: Round, nonce: bytes, number: int) -> list[float]:
+    """The unit vector number `number` of this nonce; candidate j is this of j div 2, odd j minus
+    it."""
+    data = candidate_words(round_, nonce, number)
+    words = list(struct.unpack(f"<{len(data) // 8}Q", data))
+    return unit(normals(words)[: round_.dimension])
+
+
+def closest_set(heights: list[float], size: int) -> list[int]:
+    """The `size` candidates nearest the pole, from the heights of the directions above it.
+
+    Always exactly that many, whatever the heights are: the guarantee needs no more.
+    """
+    order = sorted(range(len(heights)), key=lambda i: (-abs(heights[i]), i))
+    return [2 * i + (heights[i] < 0) for i in order[:size]]
+
+
+def closest(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
+    """The k-closest code (Isik et al. 2023) over public candidates +-U_i that the nonce gives.
+
+    A favoured candidate is e^epsilon times as likely as another; there are exactly k of them.
+    """
+    assert round_.candidates is not None
+    number, size = round_.candidates, round_.favoured[level]
+    centre = pole(round_, value, entropy)
+    heights = [
+        math.fsum(a * b for a, b in zip(code_direction(round_, nonce, i), centre, strict=True))
+        for i in range(number // 2)
+    ]
+    favoured = closest_set(heights, size)
+    if entropy.word() < set_threshold(round_.menu[level], size, number):
+        return INDEX.pack(favoured[below(entropy, size)])
+    rest = below(entropy, number - size)
+    near = set(favoured)
+    return INDEX.pack([j for j in range(number) if j not in near][rest])
+
+
+ITEM_PERSON = b"hldp-jl-v1"
+BLOCK = 512
+
+
+def sign_block(seed: bytes, column: int, block: int) -> bytes:
+    """512 signs of a column of the sketch: rows 512 block to 512 block + 511."""
+    data = struct.pack("<QI", column, block)
+    return hashlib.blake2b(data, digest_size=64, key=seed, person=ITEM_PERSON).digest()
+
+
+def sketch_sign(seed: bytes, row: int, column: int) -> int:
+    """s(row, column) = +1 or -1."""
+    block, k = divmod(row, BLOCK)
+    return 1 - 2 * ((sign_block(seed, column, block)[k >> 3] >> (k & 7)) & 1)
+
+
+def hadamard_sign(row: int, column: int) -> int:
+    """(-1)^(number of common ones)."""
+    return 1 - 2 * ((row & column).bit_count() & 1)
+
+
+def row_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
+    """One bit: the sign of the item in a row drawn without looking at it, by randomized response.
+
+    A null sends a uniform bit.
+    """
+    assert round_.rows is not None
+    chosen = round_.row_choice == CHOSEN
+    row = below(entropy, round_.rows) if chosen else round_.row(nonce)
+    v = item(round_, value, nonce)
+    word = entropy.word()
+    if v is None:
+        bit = int(word < WORD // 2)
+    else:
+        hadamard = round_.mechanism == HADAMARD
+        sign = hadamard_sign(row, v) if hadamard else sketch_sign(round_.seed, row, v)
+        bit = int(sign > 0) ^ int(word < flip_threshold(round_.menu[level]))
+    return (struct.pack("<I", row) if chosen else b"") + bytes([bit])
+
+
+def pack(bits: list[bool]) -> bytes:
+    """Bit v of the result is bit v mod 8 of byte v div 8."""
+    result = bytearray((len(bits) + 7) // 8)
+    for v, bit in enumerate(bits):
+        result[v >> 3] |= bit << (v & 7)
+    return bytes(result)
+
+
+@lru_cache(maxsize=1024)
+def subset_size(epsilon: Fraction, items: int) -> int:
+    """k = d/(e^epsilon + 1), at least 1 (then it is k-ary randomized response)."""
+    share = Fraction(flip_threshold(epsilon), WORD)
+    return min(max(1, round(items * share)), items - 1)
+
+
+@lru_cache(maxsize=1024)
+def subset_threshold(epsilon: Fraction, items: int) -> int:
+    """The own item is in the set iff word < this."""
+    size = subset_size(epsilon, items)
+    return odds_threshold(epsilon, size, items - size)
+
+
+def subset(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
+    """Subset selection (Ye and Barg 2018): a set of k items, the own one favoured by e^epsilon.
+
+    Given whether the own item is in, the others are a uniform choice. A null plays a uniform item.
+    """
+    assert round_.items is not None
+    items, epsilon = round_.items, round_.menu[level]
+    v = item(round_, value, nonce)
+    if v is None:
+        v = below(entropy, items)
+    inside = entropy.word() < subset_threshold(epsilon, items)
+    needed = subset_size(epsilon, items) - inside
+    bits = [False] * items
+    bits[v] = inside
+    for k in range(items):  # sequential choice without replacement, exact
+        if k == v:
+            continue
+        left = items - k - (1 if k < v else 0)
+        if below(entropy, left) < needed:
+            bits[k] = True
+            needed -= 1
+    return pack(bits)
+
+
+ITEM_RANDOMIZERS = {
+    SKETCH: row_bit,
+    HADAMARD: row_bit,
+    SUBSET: subset,
+}
+
+
+INT32 = struct.Struct("<i")
+
+# Above this level the hybrid mechanism uses the piecewise one at all (Wang et al. 2019).
+HYBRID_START = Fraction(61, 100)
+
+
+def bit_threshold(epsilon: Fraction, x: float) -> int:
+    """N: the bit is +1 iff word < N. Between T and 2^64 - T for every x in [-1, 1].
+
+    In integers, so that clients in all languages have the same N.
+    """
+    top, bottom = x.as_integer_ratio()
+    return WORD // 2 + round(Fraction(top * (WORD // 2 - flip_threshold(epsilon)), bottom))
+
+
+def one_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
+    """One-bit mean (Duchi, Jordan and Wainwright 2018): y = +1 with probability (1 + x t)/2."""
+    x = unit_value(round_, value, nonce)
+    return b"\x01" if entropy.word() < bit_threshold(round_.menu[level], x) else b"\x00"
+
+
+def grid_point(position: float, word: int) -> int:
+    """Unbiased rounding of a real position to an integer."""
+    low = math.floor(position)
+    return low + (word < chance_threshold(position - low))
+
+
+@dataclass(frozen=True)
+class Window:
+    """The piecewise mechanism on the integers -M..M: a window of `width` + 1 likely outcomes.
+
+    threshold/2^64 is the chance of the window; inside and outside the law is uniform. The window's
+    center c runs over +-(M - width/2) and E[y] = shrink c.
+    """
+
+    size: int
+    width: int
+    threshold: int
+
+    @property
+    def outside(self) -> int:
+        return 2 * self.size - self.width
+
+    @property
+    def chance(self) -> float:
+        return self.threshold / WORD
+
+    @cached_property
+    def shrink(self) -> float:
+        inside = Fraction(self.threshold, WORD)
+        return float(inside - (1 - inside) * Fraction(self.width + 1, self.outside))
+
+    @property
+    def unit(self) -> float:
+        """The value in [-1, 1] of one step of y."""
+        return 1.0 / (self.shrink * (self.size - self.width / 2))
+
+    @property
+    def largest(self) -> float:
+        """C: the largest value a report can stand for."""
+        return self.size * self.unit
+
+
+@lru_cache(maxsize=1024)
+def window(epsilon: Fraction) -> Window:
+    """The window of Wang et al. (2019), its share of the outcomes 1/(e^(epsilon/2) + 1)."""
+    size = 2**15
+    share = Fraction(flip_threshold(epsilon / 2), WORD)
+    width = max(0, round((2 * size + 1) * share) - 1)
+    return Window(size, width, odds_threshold(epsilon, width + 1, 2 * size - width))
+
+
+def window_draw(law: Window, start: int, inside: bool, choice: int) -> int:
+    """The outcome number `choice` inside or outside the window that starts at `start`."""
+    if inside:
+        return start + choice
+    y = choice - law.size
+    return y if y < start else y + law.width + 1
+
+
+def piecewise_value(epsilon: Fraction, x: float, entropy: Entropy) -> int:
+    law = window(epsilon)
+    start = grid_point((x + 1) / 2 * law.outside, entropy.word()) - law.size
+    inside = entropy.word() < law.threshold
+    count = law.width + 1 if inside else law.outside
+    return window_draw(law, start, inside, below(entropy, count))
+
+
+def piecewise(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
+    """Piecewise mechanism (Wang et al. 2019) on a grid, with integer probabilities."""
+    x = unit_value(round_, value, nonce)
+    return INT32.pack(piecewise_value(round_.menu[level], x, entropy))
+
+
+@lru_cache(maxsize=1024)
+def hybrid_share(epsilon: Fraction) -> int:
+    """Of 2^32 public branch numbers, those below this one take the piecewise branch."""
+    return 2**32 - decayed(2**32, epsilon / 2) if epsilon > HYBRID_START else 0
+
+
+def takes_piecewise(round_: Round, level: int, nonce: bytes) -> bool:
+    """The branch of the hybrid mechanism: public, from the nonce, the same on both sides."""
+    return (round_.selector(nonce) >> 32) < hybrid_share(round_.menu[level])
+
+
+def hybrid(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
+    """Piecewise with probability 1 - e^(-epsilon/2), else one bit (sent as +1 or -1)."""
+    if takes_piecewise(round_, level, nonce):
+        return piecewise(round_, level, value, nonce, entropy)
+    bit = one_bit(round_, level, value, nonce, entropy) == b"\x01"
+    return INT32.pack(1 if bit else -1)
+
+
+SCALAR_RANDOMIZERS = {ONE_BIT: one_bit, PIECEWISE: piecewise, HYBRID: hybrid}
