@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import tally
 from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from peers.environments import PURE_LDP
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.item_law import item_law
 from privmean.local.round_builders import items_round
 from privmean.local.vectorized import tally_many

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from privmean.local import ball_round, items_round, mean_round
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import (
     Batch,
     candidate_normals,

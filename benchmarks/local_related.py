@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.estimate_result import Estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import Tally
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import ball_round, items_round, mean_round

@@ -137,7 +137,7 @@ def _local_clients(size: int, _: Path) -> tuple[Job, Job]:
 def _local_items(size: int, _: Path, mechanism: str = "hadamard") -> tuple[Job, Job]:
     import numpy as np
 
-    from privmean.local.aggregators.estimate import estimate
+    from privmean.local.aggregators.estimate_round import estimate
     from privmean.local.aggregators.tally import tally
     from privmean.local.round_builders import items_round
     from privmean.local.vectorized import randomize_many
@@ -151,7 +151,7 @@ def _local_items(size: int, _: Path, mechanism: str = "hadamard") -> tuple[Job, 
 def _local_mean(size: int, _: Path) -> tuple[Job, Job]:
     import numpy as np
 
-    from privmean.local.aggregators.estimate import estimate
+    from privmean.local.aggregators.estimate_round import estimate
     from privmean.local.aggregators.tally import tally
     from privmean.local.round_builders import mean_round
     from privmean.local.vectorized import randomize_many

@@ -25,12 +25,10 @@ import numpy as np
 
 from privmean.auditing.call_list import CALLS, TERMS, CallCase, called
 from privmean.auditing.calls import STRANGE, Called, edges, neighbour, seen
-from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import ADDITIVE, Draws, Fixed, Request
-from privmean.auditing.measure_loss import step_of
+from privmean.auditing.measure_loss import CHOICES, accepted, measurable, same, step_of
 from privmean.auditing.operands import Answered, in_common, paid
-from privmean.auditing.sharp_choices import CHOICES, accepted, measurable
 from privmean.auditing.subjects import budget_of
 from privmean.auditing.transcript import Compared, Parted, Replaying, Transcript
 from privmean.mechanisms.exponential import Exponential, TopChoices

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import tally_many
 from privmean.noise.simulated import SimulatedNoise

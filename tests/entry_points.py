@@ -13,7 +13,7 @@ import privmean as pm
 from privmean.api.parse_question import question_of
 from privmean.api.run_question import run_question
 from privmean.cli.app import run
-from privmean.cli.question_commands import commands
+from privmean.cli.derive_command import commands
 from privmean.study.study_file import read_study
 
 Said = Mapping[str, Any]

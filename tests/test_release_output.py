@@ -19,7 +19,7 @@ from privmean.central.heavy_tailed.moment_intervals import Coordinates, noise_qu
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
-from privmean.privacy.guarantee_text import guess_bound, percent
+from privmean.privacy.guarantee import guess_bound, percent
 from privmean.release.result_rows import NAMES
 from statistics_kit import assert_rate_at_least, planned
 

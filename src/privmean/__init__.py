@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from privmean.api.plan_functions import plan as plan
     from privmean.api.plan_functions import required_epsilon as required_epsilon
     from privmean.api.plan_functions import required_n as required_n
+    from privmean.auditing.audit import AuditReport as AuditReport
     from privmean.auditing.audit import audit as audit
-    from privmean.auditing.audit_report import AuditReport as AuditReport
     from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean as AnisotropicMean
     from privmean.central.anisotropic.spectrum import person_covariance as person_covariance
     from privmean.central.bounded import BoundedMean as BoundedMean
@@ -132,7 +132,7 @@ else:
         errors                         PrivmeanError PrivmeanWarning ArgumentError SchemaError
         errors                         InfeasibleError BudgetExceededError NoEstimateError
         auditing.audit                 audit
-        auditing.audit_report                AuditReport
+        auditing.audit                AuditReport
         central.groups.group_release         GroupRelease
         central.groups.multi_value_release  MultiValueRelease
         central.groups.group_means       GroupMeans

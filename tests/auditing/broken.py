@@ -15,8 +15,7 @@ from unittest import mock
 
 import numpy as np
 
-from privmean.auditing.measure_loss import numbers
-from privmean.auditing.sharp_choices import CHOICES
+from privmean.auditing.measure_loss import CHOICES, numbers
 from privmean.noise.noise_source import Noise
 
 

@@ -23,8 +23,8 @@ import polars as pl
 import privmean as pm
 from auditing.rows import Recorder, Replayer
 from privmean.auditing.call_list import plan_of
-from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
+from privmean.auditing.measure_loss import same
 from privmean.auditing.replay import name_of
 from privmean.auditing.transcript import Compared, Parted, Transcript
 from privmean.data import engines

@@ -18,10 +18,9 @@ from privmean.auditing import replay as replaying
 from privmean.auditing.audit import RUNS, Job
 from privmean.auditing.audit_streams import STREAMED, audit_streams
 from privmean.auditing.coverage import of_answers
-from privmean.auditing.direct import tried
 from privmean.auditing.findings import Findings
 from privmean.auditing.measure_loss import numbers
-from privmean.auditing.replay import name_of
+from privmean.auditing.replay import name_of, tried
 
 CASES = 3  # of an estimator, one a kind of budget; of a call from records there is one
 KEPT = 12  # pairs of a mechanism: its own rather than those of what it is a part of, by loss

@@ -123,7 +123,7 @@ def test_the_command_prints_one_object(tmp_path, capsys):
 
 def test_the_command_ends_with_1_where_something_is_violated(monkeypatch, capsys):
     from privmean.auditing import audit
-    from privmean.auditing.audit_report import AuditReport
+    from privmean.auditing.audit import AuditReport
 
     broken = Findings(runs=1)
     broken.violated("here", "a test of the exit status")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from auditing.rows import TABLES, Neighbour, Recorded, Recorder, Replayer, Rows, neighbours, table
-from privmean.auditing.equality import same
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Draws, Endless, Fixed
+from privmean.auditing.measure_loss import same
 from privmean.auditing.transcript import Compared, Parted, Transcript
 from privmean.central.bounded import BoundedMean
 from privmean.data.array_table import ArrayPersonTable

@@ -20,9 +20,8 @@ from auditing.rows import Case, Recorded, every_case, neighbours, plan_of, shape
 from privmean.auditing.audit_local import audit_local
 from privmean.auditing.audit_streams import STREAMED, audit_streams
 from privmean.auditing.findings import Findings
-from privmean.auditing.measure_loss import PROCEDURES, numbers
+from privmean.auditing.measure_loss import CHOICES, PROCEDURES, numbers
 from privmean.auditing.replay import name_of
-from privmean.auditing.sharp_choices import CHOICES
 from privmean.auditing.subjects import budget_of
 from privmean.data.column_counts import ColumnCounts
 from privmean.errors import InfeasibleError

@@ -12,7 +12,7 @@ from typer.main import get_command
 from privmean.cli import app as cli
 from privmean.cli.app import run
 from privmean.cli.command_list import LINES
-from privmean.cli.question_commands import commands
+from privmean.cli.derive_command import commands
 
 ROOT = Path(__file__).resolve().parents[2]
 PANELS = ["Data", "Question", "Privacy", "Output"]

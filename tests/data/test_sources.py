@@ -177,4 +177,4 @@ def test_an_unexpected_error_keeps_its_words_to_itself(tmp_path, capsys, monkeyp
     assert run(words) == 1
     shown = capsys.readouterr()
     assert SECRET not in shown.out + shown.err
-    assert "RuntimeError at privmean/cli/question_commands.py:" in shown.err
+    assert "RuntimeError at privmean/cli/derive_command.py:" in shown.err

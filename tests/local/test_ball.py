@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privmean.local.aggregators import ball_law as ball
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import directions_of, tally
 from privmean.local.clients.client import randomize
 from privmean.local.clients.randomizers import best_cap, cap_share, mean_height, shrinkage

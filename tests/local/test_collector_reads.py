@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sql
 
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.estimate_result import cochran
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import tally
 from privmean.local.collector.round_catalog import Housekeeper, Retention, RoundCatalog
 from privmean.local.collector.sqlite import REPORTS, WRITERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.round_builders import ball_round, items_round, mean_round
 from privmean.local.vectorized import tally_many
 from privmean.noise.simulated import SimulatedNoise

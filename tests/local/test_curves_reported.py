@@ -10,7 +10,7 @@ import pytest
 from privmean.errors import ArgumentError
 from privmean.local import Client, Ledger, Round, Tally, curve, mean_round, randomize, tally_many
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import tally
 from privmean.local.mechanisms import SCALARS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import item_law as items
-from privmean.local.aggregators.estimate import estimate, item_oracle
+from privmean.local.aggregators.estimate_round import estimate, item_oracle
 from privmean.local.aggregators.tally import bits_of
 from privmean.local.aggregators.tally import tally as batch_tally
 from privmean.local.clients.client import RANDOMIZERS

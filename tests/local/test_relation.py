@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from privmean.cli.collect import app
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate import estimate, item_oracle
 from privmean.local.aggregators.estimate_result import ALARM, MISSED, cochran, words, worst
+from privmean.local.aggregators.estimate_round import estimate, item_oracle
 from privmean.local.aggregators.tally import Tally
 from privmean.local.exact_coins import signal
 from privmean.local.kernel_regression import curve

@@ -9,7 +9,7 @@ import pytest
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import tally
 from privmean.local.clients.client import Client, Ledger, randomize

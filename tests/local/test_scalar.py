@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.scalar_law import (
     bennett,
     report_values,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.level_weights import level_weights
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import ball_round, mean_round

@@ -25,8 +25,8 @@ from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import LARGEST_SCALE
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.compose import Parallel
 from privmean.privacy.neighbor_relations import stated
-from privmean.privacy.parallel_composition import Parallel
 from privmean.privacy.privacy_events import Gaussian, Laplace
 from statistics_kit import drawn_sums
 

@@ -16,8 +16,7 @@ from privmean.errors import PrivmeanError
 from privmean.noise import bulk_draws as bulk
 from privmean.noise import exact
 from privmean.noise.exact import ExactNoise
-from privmean.noise.recorded import RecordedNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.simulated import RecordedNoise, SimulatedNoise
 
 
 def no_words(size):

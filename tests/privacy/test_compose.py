@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import within
-from privmean.privacy.compose import pure_epsilon, total_delta, total_epsilon, total_rho
-from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.compose import Parallel, pure_epsilon, total_delta, total_epsilon, total_rho
 from privmean.privacy.privacy_events import (
     Approximate,
     Gaussian,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.privacy.budget import Budget
 from privmean.privacy.canonical_json import digest
+from privmean.privacy.compose import Parallel
 from privmean.privacy.guarantee import PURPOSE, Guarantee
 from privmean.privacy.neighbor_relations import stated
-from privmean.privacy.parallel_composition import Parallel
 from privmean.privacy.privacy_events import (
     Approximate,
     Concentrated,

@@ -1,6 +1,6 @@
 """The sentence on a guess: its numbers follow from the relation, and no text has others.
 
-Nothing here uses the formulas of `privmean.privacy.guarantee_text`. A guarantee is the trade-off
+Nothing here uses the formulas of `privmean.privacy.guarantee`. A guarantee is the trade-off
 function f of its weakest test between two neighbors: f(a) is the least share of misses at false
 alarms a. Two steps, away from a person's values and to other ones, have the power g(g(a)), g = 1 -
 f.
@@ -19,8 +19,8 @@ import privmean as pm
 from doc_pages import ROOT
 from privmean.cli.study import told as told_by_the_command
 from privmean.noise.simulated import SimulatedNoise
-from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.guarantee_text import (
+from privmean.privacy.guarantee import (
+    Guarantee,
     guess_bound,
     guess_right_of_values,
     percent,
@@ -203,7 +203,7 @@ def texts():
     found = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"]
     for folder in FOLDERS:
         found += [p for p in sorted((ROOT / folder).rglob("*")) if p.suffix in ENDINGS]
-    return [p for p in found if "node_modules" not in p.parts and p.name != "guarantee_text.py"]
+    return [p for p in found if "node_modules" not in p.parts and p.name != "guarantee.py"]
 
 
 def test_no_text_has_a_sentence_of_its_own():

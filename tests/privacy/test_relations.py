@@ -7,11 +7,10 @@ from fractions import Fraction
 import pytest
 
 from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanError
-from privmean.privacy.compose import total_epsilon, total_rho
+from privmean.privacy.compose import Parallel, total_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
 from privmean.privacy.neighbor_relations import holds_under, stated
-from privmean.privacy.parallel_composition import Parallel
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Threshold
 from privmean.privacy.profile_events import FilteredMean, ParallelCurve
 from privmean.privacy.stored_events import loss_from_dict

@@ -6,7 +6,7 @@ import exact
 import mpmath as mp
 import pytest
 
-from privmean.privacy.zcdp import rho_delta, rho_epsilon
+from privmean.privacy.gdp import rho_delta, rho_epsilon
 
 
 @pytest.mark.parametrize("rho", [1e-8, 1e-4, 0.01, 0.5, 5.0])

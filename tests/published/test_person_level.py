@@ -12,8 +12,8 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
+from privmean.privacy.compose import Parallel
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.parallel_composition import Parallel
 from privmean.published.person_level import (
     RADIUS_BITS,
     PureCover,

@@ -20,7 +20,7 @@ from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.pipeline import execute, run_step
 from privmean.privacy.budget import Budget, exact_fraction
-from privmean.privacy.dominance import all_dominated, dominates
+from privmean.privacy.compose import all_dominated, dominates
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Selection
 from privmean.study.answer_log import AnswerLog
 from privmean.study.budget_shares import ratio_of

@@ -22,9 +22,8 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.calibrate import within
 from privmean.privacy.compose import total_delta
-from privmean.privacy.gdp import gaussian_delta
+from privmean.privacy.gdp import gaussian_delta, rho_delta
 from privmean.privacy.privacy_events import Concentrated, Laplace, Pure
-from privmean.privacy.zcdp import rho_delta
 from privmean.release.provenance import NAME, digest_of
 from privmean.study.allocate_budget import allot, least_epsilon
 from privmean.study.budget_shares import CURVES, RHO, SUMS, largest_rho, least_errors
@@ -285,7 +284,7 @@ def test_a_line_known_by_rho_alone_has_no_epsilon_of_its_own():
 
 
 def largest_epsilon(rho):
-    from privmean.privacy.zcdp import rho_epsilon
+    from privmean.privacy.gdp import rho_epsilon
 
     return rho_epsilon(rho, 1e-6) * 1.001
 

@@ -22,8 +22,7 @@ from privmean.errors import UNCHARGED, ArgumentError, InfeasibleError, PrivmeanE
 from privmean.mechanisms.minimum_loss import require_drawn
 from privmean.pipeline import Plan, execute
 from privmean.privacy.budget import ADD_REMOVE, Budget
-from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.guarantee_text import warn_of_delta
+from privmean.privacy.guarantee import Guarantee, warn_of_delta
 from privmean.questions.base import COLUMNS, Question, TypedQuestion
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Draws, Fixed
-from privmean.auditing.sharp_choices import ROUNDING
+from privmean.auditing.measure_loss import ROUNDING
 from privmean.data.person_table import Floats
 from privmean.noise.noise_source import Noise
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease

@@ -22,10 +22,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from privmean.auditing.equality import same, steady
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Answer, Asked
-from privmean.auditing.measure_loss import numbers
+from privmean.auditing.measure_loss import numbers, same, steady
 from privmean.auditing.replay import inspected, measured
 from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.engines import framed

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from privmean.auditing.equality import same
 from privmean.auditing.fixed_noise import (
     ADDITIVE,
     Answer,
@@ -22,7 +21,7 @@ from privmean.auditing.fixed_noise import (
     Request,
     drawn,
 )
-from privmean.auditing.measure_loss import PROCEDURES, step_of
+from privmean.auditing.measure_loss import PROCEDURES, same, step_of
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.noise.simulated import SimulatedNoise

@@ -17,8 +17,8 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from privmean.auditing.equality import same
 from privmean.auditing.fixed_noise import Answer, Draws
+from privmean.auditing.measure_loss import same
 from privmean.auditing.operands import Answered, Branch, Paid, paid
 from privmean.data.group_pairs import GroupPairTable
 from privmean.data.person_table import PersonTable

@@ -28,7 +28,7 @@ COMMANDS = {
     "demo": "privmean.cli.demo:demo",
     "example": "privmean.cli.demo:write_example",
     "stream": "privmean.cli.stream:app",
-    "withhold": "privmean.cli.withhold:withhold",
+    "withhold": "privmean.cli.stream:withhold",
     "fixed-design": "privmean.cli.fixed_design:fixed_design",
     "collect": "privmean.cli.collect:app",
     "two-servers": "privmean.cli.two_servers:app",
@@ -69,7 +69,7 @@ def _options(
 def _add(called: str) -> None:
     """Add the command that is called, or all where none of them is: a call need not wait for the
     modules of others."""
-    from privmean.cli import question_commands as asking
+    from privmean.cli import derive_command as asking
 
     known = {item.name for item in app.registered_commands}
     known |= {item.name for item in app.registered_groups}

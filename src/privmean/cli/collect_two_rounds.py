@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privmean.cli import options as opt
-from privmean.cli.collect_admin import TokenFile
-from privmean.cli.collect_serve import ADMIN_TOKEN
+from privmean.cli.collect_serve import ADMIN_TOKEN, TokenFile
 from privmean.cli.collect_shared import Server, fail
 from privmean.cli.option_parsing import grouped
 from privmean.storage.file_io import naming

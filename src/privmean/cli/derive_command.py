@@ -1,20 +1,31 @@
-"""Commands made from declarations: the fields of a question, of a table and of the terms.
+"""Commands made from questions.
+
+Commands made from declarations: the fields of a question, of a table and of the terms.
 
 Nothing is written twice: a field's type and words become an option here, the keyword in Python and
 the key in a file. What one command adds of its own stands in `SHORT`.
+
+The commands that ask one question each: made from its declaration, shown in one place.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, get_args
 
 import typer
 
 from privmean.api import option_groups as words
-from privmean.api.parse_question import Field, by_name, fields_of, question_class, question_of
+from privmean.api.parse_question import (
+    QUESTIONS,
+    Field,
+    by_name,
+    fields_of,
+    question_class,
+    question_of,
+)
 from privmean.cli import options as opt
 from privmean.cli.option_parsing import parameter, parameters_of, signed, taken
 from privmean.errors import ArgumentError
@@ -147,3 +158,29 @@ def _asked(kind: str, said: Said, terms: opt.Terms, shown: opt.Shown) -> ParsedC
     return ParsedCommand(
         question, source, said["person"], {**table, "roster": listed}, reading, terms, shown
     )
+
+
+COMMAND_NAMES = {"regression": "regress"}  # commands whose name is not that of their question
+
+
+def commands() -> dict[str, str]:
+    """The command of every kind of question."""
+    return {kind: COMMAND_NAMES.get(kind, kind) for kind in QUESTIONS}
+
+
+def release_and_show(said: ParsedCommand) -> None:
+    """Ask, print, and end with 3 where nothing that was asked has an estimate."""
+    from privmean.api.call_options import check_options
+    from privmean.api.functions import ask
+    from privmean.api.run_question import run_question
+    from privmean.data.table import Table
+
+    key = said.shown.ready()
+    terms = check_options(asdict(said.terms), ask, said.question.default_neighbors)
+    table = Table(said.source, person=said.person, resources=said.reading.resources(), **said.table)
+    said.shown.show(run_question(table, said.question, terms), key)
+
+
+def question_command(kind: str) -> Callable[..., None]:
+    """The command of a kind of question; imports what answers it."""
+    return command(kind, release_and_show)

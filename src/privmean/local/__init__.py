@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from privmean.local.aggregators.aggregator import Aggregator as Aggregator
-    from privmean.local.aggregators.estimate import estimate as estimate
-    from privmean.local.aggregators.estimate import item_oracle as item_oracle
     from privmean.local.aggregators.estimate_result import Estimate as Estimate
+    from privmean.local.aggregators.estimate_round import estimate as estimate
+    from privmean.local.aggregators.estimate_round import item_oracle as item_oracle
     from privmean.local.aggregators.report_files import aggregate_files as aggregate_files
     from privmean.local.aggregators.tally import Tally as Tally
     from privmean.local.aggregators.tally import merge_all as merge_all
@@ -50,8 +50,8 @@ else:
         aggregators.aggregator  Aggregator
         clients.client          Client randomize
         aggregators.estimate_result    Estimate
-        clients.client_ledger          Ledger
-        clients.outbox          Outbox
+        clients.client          Ledger
+        clients.send          Outbox
         client_split                    ClientSplit
         reports                 Report ReportError Ticket
         round              Round
@@ -60,9 +60,9 @@ else:
         aggregators.report_files       aggregate_files
         round_builders                ball_round items_round mean_round vote_round
         kernel_regression                  bandwidth curve
-        aggregators.estimate_dispatch   estimate item_oracle
+        aggregators.estimate_round   estimate item_oracle
         lower_bounds                  lower_bound
-        clients.person_summaries       person_mean slope
+        clients.person_values       person_mean slope
         round_plan                plan_round
         simplex            project_to_simplex
         vectorized                    randomize_many tally_many

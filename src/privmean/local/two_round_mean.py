@@ -26,8 +26,8 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Flags, Floats
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.estimate_result import Estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import Tally
 from privmean.local.client_split import ClientSplit
 from privmean.local.mechanisms import AUTO

@@ -16,7 +16,7 @@ from typing import Protocol, TypedDict, TypeVar, Unpack
 from privmean.data.person_table import PersonTable
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.compose import Parallel
 from privmean.privacy.privacy_events import PrivacyEvent
 
 X_contra = TypeVar("X_contra", contravariant=True)

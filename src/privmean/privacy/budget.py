@@ -132,8 +132,8 @@ class Budget:
 
         The correction for a lattice of 2^20 steps a deviation or more is inside.
         """
+        from privmean.privacy.event_numbers import correction
         from privmean.privacy.gdp import gaussian_mu
-        from privmean.privacy.lattice_correction import correction
 
         if self.rho is not None:
             return float((2 * self.rho) ** 0.5) * (1 - 1e-13)

@@ -1,4 +1,6 @@
-"""Composition: the total loss of the mechanism calls of one plan, fixed before data are read.
+"""Composition of privacy events.
+
+Composition: the total loss of the mechanism calls of one plan, fixed before data are read.
 
 Several valid upper bounds are computed and the smallest is taken:
 
@@ -11,21 +13,32 @@ Several valid upper bounds are computed and the smallest is taken:
 The first two are closed forms. Each bound holds when later calls look at earlier noisy answers, as
 long as the losses themselves are fixed beforehand; budgets chosen along the way are the ledger's
 subject. Proof: docs/proofs/composition.md.
+
+Losses on disjoint groups of people: the dearest group counts.
+
+Whether an accounting that was paid covers one that was run: line by line, each paid line used
+once.
+
+A line covers another of the same neighbors if every bound that is computed from it is at least as
+large: the same numbers; a line known by its epsilon alone (randomized response, the worst pure
+pair) over any pure line of at most that epsilon; Gaussian noise over Gaussian noise of at most its
+strength and lattice corrections. docs/proofs/study.md, section 1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from privmean.bisection import bisect
-from privmean.privacy.budget import exact_fraction
-from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon
-from privmean.privacy.loss_distribution import grid_delta, grid_epsilon, grid_helps
-from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.privacy.privacy_profile import PrivacyProfile
-from privmean.privacy.zcdp import rho_delta, rho_epsilon
+from privmean.privacy.budget import ADD_REMOVE, exact_fraction
+from privmean.privacy.event_numbers import Correction, refused
+from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon, rho_delta, rho_epsilon
+from privmean.privacy.loss_distribution import PrivacyProfile, grid_delta, grid_epsilon, grid_helps
+from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Pure, Selection
 
 # Sums of a few doubles are compared to twelve digits: that much is the form the numbers are stored
 # in, not privacy. Pure epsilons are exact and get no such room.
@@ -160,3 +173,112 @@ def _down(value: Fraction) -> float:
 def _up(value: Fraction) -> float:
     """The smallest double at least `value`."""
     return -_down(-value)
+
+
+@dataclass(frozen=True)
+class Parallel(PrivacyEvent, kind="parallel"):
+    """Mechanism calls on disjoint groups of people, the groups fixed by public facts.
+
+    A neighbor changes one group only, so the whole costs no more than each component (pure, mu,
+    added delta, ...) at its largest over `branches`; the calls of one branch compose as usual.
+    Replace-one only: under add-remove the groups of later people may move.
+    """
+
+    branches: tuple[tuple[PrivacyEvent, ...], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.branches or not all(self.branches):
+            raise refused("branches", self.branches, "must hold a mechanism call each")
+        if self.neighbors == ADD_REMOVE:
+            raise refused("neighbors", self.neighbors, "has no fixed groups of people")
+
+    @property
+    def pure(self) -> Fraction:
+        return max(sum((x.pure for x in branch), Fraction(0)) for branch in self.branches)
+
+    @property
+    def mu(self) -> float:
+        return max(math.sqrt(math.fsum(x.mu**2 for x in branch)) for branch in self.branches)
+
+    @property
+    def rho(self) -> float:
+        return max(math.fsum(x.rho for x in branch) for branch in self.branches)
+
+    @property
+    def added_delta(self) -> float:
+        return max(math.fsum(x.added_delta for x in branch) for branch in self.branches)
+
+    @property
+    def lattice(self) -> Correction:
+        branches = [[x.lattice for x in branch] for branch in self.branches]
+        return Correction(
+            max(math.fsum(x.epsilon for x in branch) for branch in branches),
+            max(math.prod(x.factor for x in branch) for branch in branches),
+            max(math.fsum(x.tail for x in branch) for branch in branches),
+        )
+
+    @property
+    def drawn(self) -> float:
+        return max(x.drawn for branch in self.branches for x in branch)
+
+    def to_dict(self) -> dict[str, Any]:
+        branches = [[item.to_dict() for item in branch] for branch in self.branches]
+        return {**super().to_dict(), "branches": branches}
+
+    def counted(self) -> str:
+        return f"one of {len(self.branches)} groups of people"
+
+
+def all_dominated(run: Sequence[PrivacyEvent], paid: Sequence[PrivacyEvent]) -> bool:
+    """Whether every line that was run has a paid line of its own that covers it."""
+    left = list(paid)
+    rest = []
+    for line in run:  # equal lines first: they serve nobody better
+        same = next((item for item in left if _bare(item) == _bare(line)), None)
+        if same is None:
+            rest.append(line)
+        else:
+            left.remove(same)
+    for line in sorted(rest, key=_price, reverse=True):
+        fits = [item for item in left if dominates(item, line)]
+        if not fits:
+            return False
+        left.remove(min(fits, key=_price))
+    return True
+
+
+def unpaid_events(
+    run: Sequence[PrivacyEvent], paid: Sequence[PrivacyEvent]
+) -> list[PrivacyEvent] | None:
+    """The lines that were run besides those that were paid, each of which is taken out once, by an
+    equal one; None where one of them was not run."""
+    left = list(run)
+    for line in paid:
+        same = next((item for item in left if _bare(item) == _bare(line)), None)
+        if same is None:
+            return None
+        left.remove(same)
+    return left
+
+
+def dominates(paid: PrivacyEvent, run: PrivacyEvent) -> bool:
+    """Whether one paid line is enough for one that was run."""
+    if paid.neighbors != run.neighbors:
+        return False
+    if _bare(paid) == _bare(run):
+        return True
+    if isinstance(paid, Gaussian) and isinstance(run, Gaussian):
+        ours = zip(run.lattice, paid.lattice, strict=True)
+        return run.mu <= paid.mu and all(less <= more for less, more in ours)
+    worst = isinstance(paid, Pure) or (isinstance(paid, Laplace) and paid.joint)
+    pure = isinstance(run, Pure | Laplace | Selection)
+    return worst and pure and run.pure <= paid.pure
+
+
+def _bare(line: PrivacyEvent) -> PrivacyEvent:
+    return replace(line, name="", sensitivity_text="")
+
+
+def _price(line: PrivacyEvent) -> float:
+    return line.rho

@@ -1,4 +1,12 @@
-"""The numbers an accounting entry may hold: positive, finite, exact where they are exact."""
+"""Numbers of privacy events, and the correction of a lattice.
+
+The numbers an accounting entry may hold: positive, finite, exact where they are exact.
+
+What a discrete Gaussian costs beyond the continuous one: its lattice, in three corrections.
+
+Of `answers` coordinates on a lattice of `scale` steps a deviation. Proof:
+docs/proofs/discrete-gaussian.md.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +14,7 @@ import math
 from fractions import Fraction
 from numbers import Rational
 from operator import index
-from typing import SupportsFloat, SupportsIndex, cast
+from typing import NamedTuple, SupportsFloat, SupportsIndex, cast
 
 from privmean.errors import ArgumentError
 
@@ -84,3 +92,21 @@ def _within(name: str, value: object, result: Fraction) -> Fraction:
     if above > LARGEST * below or below > LARGEST * above:
         raise refused(name, value, BEYOND)
     return result
+
+
+class Correction(NamedTuple):
+    """What is paid beyond the curve of a Gaussian part: epsilon that adds, what its delta is
+    multiplied with, and delta that adds where the curve is used."""
+
+    epsilon: float = 0.0
+    factor: float = 1.0
+    tail: float = 0.0
+
+
+def correction(mu: float, scale: float, answers: int) -> Correction:
+    """That of discrete Gaussian noise of `mu`. Below one step a deviation no curve is claimed."""
+    return Correction(
+        answers * min((12 + mu) / scale, LARGEST_LOSS) ** 2 / 12,
+        math.exp(min(answers / 12 / scale / scale, LARGEST_EXPONENT)),
+        answers * 5e-32 if scale >= 1 else 1.0,
+    )

@@ -10,7 +10,7 @@ from privmean import validate
 from privmean.errors import UNCHARGED, ArgumentError, BudgetExceededError
 from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.ledger_entry import NOTHING, LedgerAmount, LedgerEntry
-from privmean.privacy.names import comparable
+from privmean.privacy.older_names import comparable
 
 PERIODS = {"always": 0, "year": 4, "month": 7, "day": 10}  # letters of an ISO time that name it
 EACH = "*"  # every analyst for themselves

@@ -19,12 +19,13 @@ from typing import Any, ClassVar, cast
 from privmean.privacy.budget import NEIGHBORS, Relation
 from privmean.privacy.event_numbers import (
     LARGEST_LOSS,
+    Correction,
+    correction,
     count,
     positive_float,
     positive_fraction,
     refused,
 )
-from privmean.privacy.lattice_correction import Correction, correction
 
 NONE, LARGEST = Fraction(0), Fraction(LARGEST_LOSS)
 NUMBERS = {"Fraction": positive_fraction, "float": positive_float, "int": count}

@@ -8,8 +8,8 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.privacy import older_names
+from privmean.privacy.compose import Parallel
 from privmean.privacy.event_numbers import refused
-from privmean.privacy.parallel_composition import Parallel
 from privmean.privacy.privacy_events import (
     Approximate,
     Concentrated,

@@ -36,7 +36,7 @@ from privmean.mechanisms.laplace_sums import JointLaplace
 from privmean.mechanisms.per_column import EachColumn
 from privmean.mechanisms.stable_histogram import StableHistogram, laplace_threshold, top_bin
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.compose import Parallel
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
 from privmean.published.terms import PublishedPlan, one_column, require_delta, require_theorem
 from privmean.release.outcome import Outcome

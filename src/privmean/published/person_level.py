@@ -36,7 +36,7 @@ from privmean.mechanisms.weighted_rows import UNIT, JointSums
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
-from privmean.privacy.parallel_composition import Parallel
+from privmean.privacy.compose import Parallel
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Threshold
 from privmean.published.terms import PublishedPlan, require_relation
 from privmean.release.outcome import Outcome

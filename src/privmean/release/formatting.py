@@ -18,8 +18,7 @@ from privmean.inference.status import (
 )
 from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent
 from privmean.plurals import plural
-from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
-from privmean.privacy.guarantee_text import privacy_text
+from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, privacy_text
 from privmean.release.charts import svg
 from privmean.release.result_numbers import Plan, ResultNumbers
 from privmean.release.result_rows import Row

@@ -27,7 +27,7 @@ else:
     __getattr__, __dir__, __all__ = names(
         __name__,
         """
-        plan_stream          plan
+        stream_plan          plan
         stream_plan        StreamPlan
         mean_stream            MeanStream
         group_streams             GroupMeanStream
@@ -35,10 +35,10 @@ else:
         withhold_release  WithholdRelease
         strategies        Banded Identity MeanToeplitz PrefixRoot Toeplitz
         buffered_toeplitz          Buffered
-        scaled_toeplitz            ScaledBuffered
-        column_norms           ColumnNorms
+        buffered_toeplitz            ScaledBuffered
+        toeplitz_matrices           ColumnNorms
         strategy_error             ErrorGoal
-        participation_sensitivity       Participation
+        toeplitz_matrices       Participation
         """,
         "privmean.api.renamed_arguments",
     )

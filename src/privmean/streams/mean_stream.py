@@ -20,7 +20,7 @@ from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
-from privmean.noise.recorded import RecordedNoise
+from privmean.noise.simulated import RecordedNoise
 from privmean.privacy.guarantee import Guarantee
 from privmean.storage.file_io import require_process
 from privmean.streams import confidence_bands as bands

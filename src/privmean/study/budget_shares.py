@@ -22,7 +22,7 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.pipeline import Plan
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget, exact_fraction
-from privmean.privacy.zcdp import rho_delta
+from privmean.privacy.gdp import rho_delta
 from privmean.study.question_share import QuestionShare, down, significant
 from privmean.study.shared_locations import (
     Looks,

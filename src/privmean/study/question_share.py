@@ -25,7 +25,7 @@ DIGITS = 12  # decimals of an epsilon, so that sums of parts are exact
 @runtime_checkable
 class FixedEvents(Protocol):
     """A plan whose every line has a price that is a public number, and whose accounting of any run
-    is covered by them, each used once (`privmean.privacy.dominance`)."""
+    is covered by them, each used once (`privmean.privacy.compose`)."""
 
     @property
     def fixed(self) -> bool: ...

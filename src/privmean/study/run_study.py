@@ -14,7 +14,7 @@ from privmean.mechanisms.curator import AnswerStore
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
 from privmean.pipeline import execute, run_step
-from privmean.privacy.guarantee_text import warn_of_delta
+from privmean.privacy.guarantee import warn_of_delta
 from privmean.release.provenance import Provenance
 from privmean.study.answer_log import CannotResume
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan

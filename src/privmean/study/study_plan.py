@@ -18,8 +18,7 @@ from privmean.pipeline import Plan
 from privmean.plain_data import plain
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.canonical_json import digest
-from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.guarantee_text import privacy_text
+from privmean.privacy.guarantee import Guarantee, privacy_text
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.study.allocate_budget import allot
 from privmean.study.budget_shares import (

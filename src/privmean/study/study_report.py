@@ -16,8 +16,7 @@ from typing import Any
 from privmean.errors import ArgumentError
 from privmean.inference.status import OK, find_status, read_status
 from privmean.privacy import older_names
-from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
-from privmean.privacy.guarantee_text import risk_sentence
+from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, risk_sentence
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.charts import cell, labels, svg
 from privmean.release.formatting import assumption_text, people_text, sentences, title

@@ -20,8 +20,8 @@ from privmean.errors import InfeasibleError
 from privmean.mechanisms.filtered.filtered_noise import FilterCalibration
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.gdp import gaussian_mu
+from privmean.privacy.loss_distribution import PrivacyProfile
 from privmean.privacy.privacy_events import Gaussian
-from privmean.privacy.privacy_profile import PrivacyProfile
 
 SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 EXPONENT = 1.5  # shape of the center's noise: Sigma^(3/4) needs the least total

@@ -14,9 +14,8 @@ from privmean.errors import InfeasibleError
 from privmean.mechanisms.noisy_quantile import FINE, WIDE, Counting
 from privmean.plurals import count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.privacy_profile import PrivacyProfile
-from privmean.privacy.zcdp import rho_delta
+from privmean.privacy.gdp import gaussian_mu, rho_delta
+from privmean.privacy.loss_distribution import PrivacyProfile
 
 CHOICE_ERROR = 1.5  # octaves by which a chosen column may fall short of the best
 COUNT_NOISE = 0.03  # of the pairs: the noise wanted in the counts that find the radii

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean import validate
-from privmean.local.aggregators.estimate import estimate
 from privmean.local.aggregators.estimate_result import Estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.report_validation import ParsedReport, ReportValidator
 from privmean.local.aggregators.tally import Batch, Tally, add
 from privmean.local.round import Round

@@ -18,8 +18,8 @@ else:
         __name__,
         """
         client     Client randomize
-        client_ledger     Ledger
-        outbox     Outbox
-        person_summaries  person_mean slope
+        client     Ledger
+        send     Outbox
+        person_values  person_mean slope
         """,
     )

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from privmean import validate
 from privmean.errors import PrivmeanError
-from privmean.local.aggregators.estimate import estimate
+from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.collector.round_registry import OPEN, RoundRecord
 from privmean.local.collector.store import Store, plain
 from privmean.local.collector.telemetry import Log
