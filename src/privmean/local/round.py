@@ -52,7 +52,7 @@ from privmean.local.mechanisms import (
     SKETCH,
     foreign,
 )
-from privmean.noise.bulk_draws import plain_context
+from privmean.noise.decimal_context import plain_context
 from privmean.signatures import keyword_hint, known_keywords
 from privmean.strict_json import parsed
 

@@ -18,7 +18,7 @@ import numpy as np
 from privmean.array_types import Integers
 from privmean.mechanisms.noisy_argmax import Choices, Scores
 from privmean.mechanisms.sensitivity_share import differences, pure_share
-from privmean.noise.bulk_draws import plain_context
+from privmean.noise.decimal_context import plain_context
 from privmean.noise.noise_source import Noise
 from privmean.privacy.privacy_events import PrivacyEvent, Selection
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from privmean.mechanisms.gaussian_sums import lattice_bits, root_above, tail_above
 from privmean.mechanisms.sensitivity_share import gaussian_share, laplace_share
-from privmean.noise.bulk_draws import plain_context
+from privmean.noise.decimal_context import plain_context
 from privmean.noise.exact import double_above
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation

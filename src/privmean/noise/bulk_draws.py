@@ -1,6 +1,4 @@
-"""Many exact draws at once.
-
-Exact discrete Laplace and Gaussian draws, many at a time, from a table of cells.
+"""Exact discrete Laplace and Gaussian draws, many at a time, from a table of cells.
 
 The curve peak * g(k), g(k) = exp(-|k|/s) or exp(-k^2/(2 s^2)), is covered by cells of height 1 over
 blocks of integers. A candidate is a uniform point in a uniform cell; it is kept if it lies under
@@ -12,14 +10,11 @@ Source: histogram rejection from cells of equal area as in Ahrens's one-table me
 general distributions by suboptimal division of domains", 1993); comparisons of a uniform number
 opened digit by digit as in Karney, "Sampling exactly from the normal distribution" (2016). Proof:
 docs/proofs/bulk-noise.md.
-
-Decimal arithmetic that reads nothing of the caller's: limits, traps and rounding are its own.
 """
 
 from __future__ import annotations
 
 import math
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
 from fractions import Fraction
 from functools import lru_cache
 
@@ -207,9 +202,3 @@ def _checked(words: Source) -> Source:
         return drawn
 
     return checked
-
-
-def plain_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
-    """So many digits, no limit of exponents within reach, nothing raised. Whatever is left out here
-    would come from `decimal.DefaultContext`, which the caller may have changed."""
-    return Context(digits, rounding, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, flags=[], traps=[])

@@ -170,9 +170,6 @@ class Level:
     estimate: Floats
 
 
-SHOWN = 10  # numbers that a print lists
-
-
 @dataclass(frozen=True)
 class Estimate(HasOutput):
     """An estimate from private reports, with a radius that holds at every epsilon.

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.special  # noqa: F401  # intervals need it: not within the first answer's time
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
