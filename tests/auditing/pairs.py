@@ -25,7 +25,7 @@ from privmean.auditing.replay import name_of, tried
 CASES = 3  # of an estimator, one a kind of budget; of a call from records there is one
 KEPT = 12  # pairs of a mechanism: its own rather than those of what it is a part of, by loss
 LEAST, MORE = 12, (4, 40)  # of fewer pairs, more neighbors are tried: of records, of rows
-PLACES = ("calls", "direct")  # that measure
+PLACES = ("calls", "replay")  # that measure
 
 
 @dataclass
