@@ -45,8 +45,8 @@ def table_1(sizes: list[int]) -> str:
     head = ["n", "I", "E½", "ν*", "D_toep", "I / √ln n", "E½ / √ln n", "lower bound"]
     return (
         "**Table 1**, one step per person: error times √n. I and E½ grow like √(ln n): their "
-        "columns over √(ln n) settle. D_toep settles without a logarithm, and the limit of the "
-        f"lower bound is π/√6 = {math.pi / math.sqrt(6):.4f}.\n\n" + table(head, rows)
+        "columns over √(ln n) settle slowly. D_toep settles without a logarithm, and the limit of "
+        f"the lower bound is π/√6 = {math.pi / math.sqrt(6):.4f}.\n\n" + table(head, rows)
     )
 
 

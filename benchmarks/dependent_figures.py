@@ -40,7 +40,7 @@ REFERENCE = {
 
 
 def errors(n: int, epsilon: float, releases: int, rng: np.random.Generator) -> np.ndarray:
-    """Errors of releases, of the means without privacy, and of these with noise alone; NaN: none."""
+    """Errors of releases, of means without privacy, and of these with noise; NaN: none."""
     plan, noise = published(n, epsilon), SimulatedNoise(rng)
     scale = 12 * tau(n) / (n * epsilon)
     found = np.full((releases, 3), math.nan)

@@ -3,7 +3,7 @@
     python docs/site-tools/example_tables.py FOLDER
 
 FOLDER holds online_retail.parquet (Chen, Sain and Guo 2012, doi:10.1057/dbm.2012.17; CC0 in the R
-package onlineretail) and nycflights.parquet (nycflights13, CC0; Bureau of Transportation Statistics).
+package onlineretail), nycflights.parquet (Bureau of Transportation Statistics; nycflights13, CC0).
 """
 
 from __future__ import annotations
