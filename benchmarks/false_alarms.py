@@ -63,7 +63,9 @@ def main() -> None:
     head = ["question", "epsilon", "rows", "false alarms", *CLAIMS, *LIMITS, "coverage"]
     words = (
         f"Normal values with mean 3 and deviation 1, {' and '.join(map(str, PEOPLE))} people, pure "
-        f"epsilon, {runs} releases each. False alarms: the sum of {', '.join(CLAIMS)}."
+        f"epsilon, {runs} releases each. False alarms: the sum of {', '.join(CLAIMS)}. "
+        "One line through a square has a cause: the line is wrong. In comparisons and contrasts, "
+        "the values of one arm are half as large again."
     )
     publish(
         "false-alarms",
