@@ -68,6 +68,7 @@ LONG = {
     "default_mean": ("--runs 2 --sets development", "24 columns"),
     "dependent_figures": ("--quick", "many cells"),
     "false_alarms": ("--runs 2", "every question"),
+    "gallery_panels": ("", "whole tables"),
     "groups": ("--runs 2 --samples 2 --epsilons 1", "whole tables"),
     "heavy_tails": ("--quick", "rounds of 2,000 people and 100 records"),
     "high_dimension": ("--quick", "100 columns"),
