@@ -83,7 +83,7 @@ def _ratings() -> Columns:
 
 
 def _stored(name: str) -> Columns:
-    """A public table: dates are days since 1970, some columns parts of one; of nlswork, -1 is
+    """A public table: dates are days since 1970, some columns parts of one; in nlswork, -1 is
     missing."""
     table: Columns = {}
     with np.load(Path(__file__).parent / "tables" / f"{name}.npz") as stored:
@@ -92,12 +92,9 @@ def _stored(name: str) -> Columns:
             if column == "date":
                 table[column] = codes.astype("datetime64[D]").astype("U10")
                 continue
-            absent = (codes < 0) & (name == "nlswork")
-            part = PARTS.get(column, 1)
-            kind = np.float64 if part > 1 or absent.any() else np.int64
-            table[column] = codes.astype(kind) / part if part > 1 else codes.astype(kind)
-            if absent.any():
-                table[column][absent] = np.nan
+            values = codes / PARTS[column] if column in PARTS else codes.astype(np.int64)
+            missing = (codes < 0) & (name == "nlswork")
+            table[column] = np.where(missing, np.nan, values) if missing.any() else values
     return table
 
 
