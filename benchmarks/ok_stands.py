@@ -107,7 +107,8 @@ def _public_arms(law: Law, g: np.random.Generator, n: int, epsilon: float) -> Ro
         _arms(law, g, n), "x", arms="arm", levels=[1, 0], membership="public", epsilon=epsilon,
         noise=SimulatedNoise(g),
     )  # fmt: skip
-    return _rows(release, [law.mean / 2])
+    row = release.rows()[-1]
+    return [(row.status, row.lower, row.upper, law.mean / 2)]
 
 
 def _groups(law: Law, g: np.random.Generator, n: int, epsilon: float) -> Rows:

@@ -133,8 +133,8 @@ def compared(path: str, limits: bool, runs: int) -> tuple[str, float, float]:
     )
     text = report.table(head, rows)
     text += (
-        f"\n\nComposition: {plan.allotment.way}, free parts {plan.allotment.factor:.3g} times what "
-        f"adding up allows. Looks: {looks}. Geometric mean of the eight ratios: {mean:.3f}; "
+        f"\n\nComposition: {plan.allotment.way}. Shared location queries: {looks}. Geometric mean "
+        f"of the eight ratios: {mean:.3f}; "
         f"largest {max(ratios):.2f}."
     )
     return text, mean, max(ratios)

@@ -7,9 +7,10 @@ of `sh` are commands. A comment on the line before a block says what is differen
     <!-- file: study.toml -->   the block is written to that file
     <!-- status: 3 -->          every command of the block ends with that exit status
     <!-- output: seed 1 -->     what the code before it prints with noise of that seed
+    <!-- picture: release -->   the image on the next line is that of this expression
 
-Commands of pip and make are looked up (extras, targets), not run. Outputs are written by
-docs/site-tools/refresh_outputs.py and compared by tests/test_shown_outputs.py.
+Commands of pip and make are looked up (extras, targets), not run. Outputs and pictures are written
+by docs/site-tools/refresh_outputs.py and compared by tests/test_shown_outputs.py.
 """
 
 from __future__ import annotations
@@ -29,14 +30,22 @@ from unittest import mock
 
 from privmean import SimulatedNoise, pipeline
 from privmean.cli.app import run
+from privmean.streams import stream_base
 from privmean.study import run_study
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 RUN = ("python", "sh")
-SHOWN = ("text", "json", "toml")  # output, and files
+SHOWN = ("text", "json", "toml", "picture")  # output, and files
 NO_ESTIMATE = 3  # exit status of a release without an estimate
-MARK = re.compile(r"<!-- (not run|file|status|output): (.+) -->")
+MARK = re.compile(r"<!-- (not run|file|status|output|picture): (.+) -->")
+SHOWN_MARKS = ("output", "picture")  # what refresh_outputs.py writes
+IMAGE = re.compile(r"!\[[^]]+\]\((.+\.svg)\)")
+SVG = re.compile(r"<svg.*</svg>", re.DOTALL)
+COLORS = (
+    "<style>svg { color: #24292f } "
+    "@media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }</style>"
+)
 FENCE = re.compile(r"```(\S*)\s*")
 
 
@@ -46,7 +55,7 @@ class Block:
     line: int
     kind: str
     text: str
-    mark: str = ""  # "not run", "file", "status" or "output"
+    mark: str = ""  # "not run", "file", "status", "output" or "picture"
     said: str = ""
 
     @property
@@ -61,7 +70,12 @@ class Block:
 
 def pages() -> list[Path]:
     """README and every page of docs/; the appendix is made when the site is built."""
-    return [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+    return [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *gallery()]
+
+
+def gallery() -> list[Path]:
+    """Whole stories, each a notebook too."""
+    return sorted((DOCS / "gallery").glob("*.md"))
 
 
 def blocks(page: Path) -> list[Block]:
@@ -71,6 +85,11 @@ def blocks(page: Path) -> list[Block]:
     while at < len(lines):
         fence = FENCE.fullmatch(lines[at])
         if fence is None:
+            mark = MARK.fullmatch(before)
+            if mark and mark[1] == "picture":
+                image = IMAGE.fullmatch(lines[at])
+                assert image, f"{page.name}:{at + 1}: no image after the mark of a picture"
+                found.append(Block(page.name, at + 1, "picture", mark[2], "picture", image[1]))
             before = lines[at]
             at += 1
             continue
@@ -129,30 +148,46 @@ class _ShownNoise(SimulatedNoise):
 
 
 def shown_outputs(page: Path) -> list[tuple[Block, str]]:
-    """Run a page in the current folder; each output block with what it has to show."""
+    """Run a page in the current folder; each output or picture with what it has to show."""
     names: dict[str, Any] = {}
     found = []
     every = blocks(page)
     for block, after in zip(every, [*every[1:], Block(page.name, 0, "", "")], strict=True):
         printed = io.StringIO()
         with contextlib.ExitStack() as stack:
-            for module in (pipeline, run_study):
+            for module in (pipeline, run_study, stream_base):
                 noise = partial(_ShownNoise, after.seed or 0)
                 stack.enter_context(mock.patch.object(module, "ExactNoise", noise))
             stack.enter_context(contextlib.redirect_stdout(printed))
             run_block(block, names)
+        if block.mark == "picture":
+            found.append((block, picture(eval(block.text, names))))
         if after.seed is not None:
             found.append((after, printed.getvalue().rstrip("\n")))
     return found
 
 
-def with_outputs(page: Path) -> str:
-    """The text of a page with its output blocks written anew."""
+def picture(shown: Any) -> str:
+    """The vector picture of a release, or in a page, as a file that reads on light and dark."""
+    text = shown if isinstance(shown, str) else shown.output().picture
+    drawn = SVG.search(text)
+    assert drawn, "nothing is drawn"
+    start, _, rest = drawn[0].partition(">")
+    name = "" if "xmlns" in start else ' xmlns="http://www.w3.org/2000/svg"'
+    return f"{start}{name}>{COLORS}{rest}\n"
+
+
+def with_outputs(page: Path) -> dict[Path, str]:
+    """The text of a page with its output blocks written anew, and its pictures, by their files."""
     lines = page.read_text().splitlines()
+    found = {}
     for block, text in reversed(shown_outputs(page)):
+        if block.mark == "picture":
+            found[page.parent / block.said] = text
+            continue
         end = lines.index("```", block.line)
         lines[block.line : end] = text.splitlines()
-    return "\n".join(lines) + "\n"
+    return found | {page: "\n".join(lines) + "\n"}
 
 
 def run_command(command: str) -> tuple[int, str]:

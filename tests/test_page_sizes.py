@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from doc_pages import DOCS, ROOT, blocks, prose
+from doc_pages import DOCS, ROOT, blocks, gallery, prose
 
 LIMITS = {
     "index": 100,
@@ -29,6 +29,9 @@ LIMITS = {
     "glossary": 900,
 }
 LOCAL = ("local", "collector")
+TRUST = ("accuracy", "verification", "limits", "papers")
+GUIDES = 15_000  # how-to, concepts, reference and trust
+STORY = 450
 SENTENCE = 40
 CODE = re.compile(r"`[^`]+`")
 LINK = re.compile(r"!?\[([^]]*)\]\([^)]*\)")
@@ -39,6 +42,15 @@ def size(page):
     """Words of a page as `wc -w` counts them, but for the outputs that it shows."""
     shown = sum(len(block.text.split()) for block in blocks(page) if block.mark == "output")
     return len(page.read_text().split()) - shown
+
+
+def words(page):
+    """Words of a page without the marks of its tables, blocks and headings."""
+    shown = "\n".join(block.text for block in blocks(page) if block.mark == "output")
+    return sum(
+        sign * sum(bool(re.search(r"\w", word)) for word in text.split())
+        for sign, text in ((1, page.read_text()), (-1, shown))
+    )
 
 
 def sentences(page):
@@ -59,7 +71,22 @@ def test_readme_and_local_section_keep_their_word_limits():
     assert sum(size(DOCS / f"{name}.md") for name in LOCAL) <= 2500
 
 
-@pytest.mark.parametrize("name", [*LIMITS, *LOCAL, "../README"])
+def test_the_guides_keep_their_word_limit():
+    start = {"index", "install", "tutorial"}
+    pages = [*LIMITS.keys() - start, "api", "statuses", *TRUST]
+    assert sum(words(DOCS / f"{name}.md") for name in pages) <= GUIDES
+    assert words(DOCS / "accuracy.md") <= 1050
+
+
+@pytest.mark.parametrize("page", gallery(), ids=lambda page: page.stem)
+def test_stories_are_short(page):
+    assert size(page) <= STORY
+
+
+STORIES = [f"gallery/{page.stem}" for page in gallery()]
+
+
+@pytest.mark.parametrize("name", [*LIMITS, *LOCAL, *STORIES, "../README"])
 def test_sentences_are_short(name):
     long = [s for s in sentences(DOCS / f"{name}.md") if len(s.split()) > SENTENCE]
     assert long == []

@@ -158,7 +158,9 @@ class Cell:
         errors = (np.asarray(estimates, dtype=float) - truth) / se
         kept = errors[~np.isnan(errors)]
         ratio = float(np.sqrt(np.mean(kept**2))) if len(kept) else math.nan
-        wobble = float(np.std(kept**2)) / math.sqrt(len(kept)) / (2 * ratio) if ratio else math.nan
+        if not ratio > 0:  # no answer, or no noise
+            return cls(ratio, math.nan, len(errors), len(errors) - len(kept))
+        wobble = float(np.std(kept**2)) / math.sqrt(len(kept)) / (2 * ratio)
         return cls(ratio, wobble, len(errors), len(errors) - len(kept))
 
     def __str__(self) -> str:

@@ -1,10 +1,18 @@
-"""Tables to try things on: two are made (nobody is in them), one is a public survey.
+"""Tables to try things on: two are made (nobody is in them), three are public.
+
+"flights": flights of January 2013 from New York that landed; the Bureau of Transportation
+Statistics of the United States, as in nycflights13 (CC0).
 
 "nlswork": the National Longitudinal Survey of Young Women, 1968 to 1988, of the Bureau of Labor
 Statistics of the United States; a public-use file, and a work of that government (public domain).
 The extract is that of the panel-data manual of Stata, and of `nlswork` in the R package
 sampleSelection: 28534 interviews of 4711 women; 12 of its 21 columns are here, with years of four
 digits and experience, tenure and wages to four decimals.
+
+"retail": invoices of a British shop for gifts, 2010 and 2011, without cancellations; Chen, Sain and
+Guo (2012), doi:10.1057/dbm.2012.17, as in the R package onlineretail (CC0).
+
+docs/site-tools/example_tables.py writes "flights" and "retail".
 """
 
 from __future__ import annotations
@@ -13,6 +21,7 @@ import csv
 import io
 import os
 from collections.abc import Callable
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -25,7 +34,7 @@ from privmean.errors import ArgumentError
 Columns = dict[str, npt.NDArray[Any]]
 INDUSTRIES = ("manufacturing", "trade", "services", "finance", "government", "mining")
 SHARES = (0.21, 0.24, 0.3, 0.12, 0.125, 0.005)
-IN_TEN_THOUSANDTHS = ("ttl_exp", "tenure", "ln_wage")
+PARTS = {"ttl_exp": 10_000, "tenure": 10_000, "ln_wage": 10_000, "amount": 100}  # of one
 PREMIUM = (0.05, -0.15, -0.02, 0.2, 0.12, 0.25)
 
 
@@ -73,21 +82,19 @@ def _ratings() -> Columns:
     return {"student": who, "lecture": lecture, "rating": rating}
 
 
-def _nlswork() -> Columns:
-    """A public survey: whole numbers as they are, the rest in ten-thousandths; -1 is missing."""
+def _stored(name: str) -> Columns:
+    """A public table: dates are days since 1970, some columns parts of one; in nlswork, -1 is
+    missing."""
     table: Columns = {}
-    with np.load(Path(__file__).parent / "tables" / "nlswork.npz") as stored:
-        for name in stored.files:
-            codes = stored[name]
-            if name in IN_TEN_THOUSANDTHS:
-                column = codes / 1e4
-            elif (codes < 0).any():
-                column = codes.astype(np.float64)
-            else:
-                column = codes.astype(np.int64)
-            if column.dtype == np.float64:
-                column[codes < 0] = np.nan
-            table[name] = column
+    with np.load(Path(__file__).parent / "tables" / f"{name}.npz") as stored:
+        for column in stored.files:
+            codes = stored[column]
+            if column == "date":
+                table[column] = codes.astype("datetime64[D]").astype("U10")
+                continue
+            values = codes / PARTS[column] if column in PARTS else codes.astype(np.int64)
+            missing = (codes < 0) & (name == "nlswork")
+            table[column] = np.where(missing, np.nan, values) if missing.any() else values
     return table
 
 
@@ -101,7 +108,9 @@ def _text(value: float | int | str) -> str:
 TABLES: dict[str, tuple[str, Callable[[], Columns]]] = {
     "wages": ("id", _wages),
     "ratings": ("student", _ratings),
-    "nlswork": ("person_id", _nlswork),
+    "nlswork": ("person_id", partial(_stored, "nlswork")),
+    "retail": ("customer", partial(_stored, "retail")),
+    "flights": ("aircraft", partial(_stored, "flights")),
 }
 
 
@@ -110,9 +119,10 @@ def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
 
     Parameters
     ----------
-    name : {"ratings", "wages", "nlswork"}
+    name : {"ratings", "wages", "nlswork", "retail", "flights"}
         "ratings": made, people by `student`, value `rating`. "wages": made, people by `id`.
-        "nlswork": a public survey of 4,711 women, people by `person_id`.
+        "nlswork": a public survey of 4,711 women, people by `person_id`. "retail": public
+        invoices of 4,339 customers. "flights": public delays of 3,140 aircraft.
     path : str, optional
         Write the table to this CSV file and return the path.
 
@@ -128,7 +138,7 @@ def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
 
     Privacy
     -------
-    Charges nothing. The made tables have no people, and the survey is public.
+    Charges nothing. The made tables have no people; the others are public.
 
     Examples
     --------

@@ -40,7 +40,7 @@ def demo(
 
 
 def write_example(
-    name: Annotated[str, typer.Argument(help="Choose ratings or wages (both made), or nlswork.")],
+    name: Annotated[str, typer.Argument(help="Choose ratings, wages, nlswork, retail or flights.")],
     file: Annotated[Path, typer.Argument(help="Write the table to this CSV file.")],
 ) -> None:
     """Write an example table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import weakref
@@ -53,9 +54,11 @@ class Engine:
         self.connection = duckdb.connect()
         self._finalizer = weakref.finalize(self, _close, self.connection, self.temp_directory)
         self._set("temp_directory", quoted(self.temp_directory))
-        # asked for, DuckDB knows how far it is; showing it is ours (progress.py)
-        self._set("enable_progress_bar", str(progress).lower())
-        self._set("enable_progress_bar_print", "false")
+        # asked for, DuckDB knows how far it is; showing it is ours (read_progress.py). In a notebook
+        # without ipywidgets it refuses both settings, and has and shows no progress
+        with contextlib.suppress(duckdb.InvalidInputException):
+            self._set("enable_progress_bar", str(progress).lower())
+            self._set("enable_progress_bar_print", "false")
         self._set("preserve_insertion_order", "false")
         self._set("allocator_bulk_deallocation_flush_threshold", "'16MB'")  # give memory back
         self._set("read_ahead_depth", "1")  # parts of a file in memory that nobody works on yet

@@ -10,6 +10,10 @@ from privmean.output import printable
 from privmean.streams.stream_release import StreamRelease
 
 POINTS = 1500
+STYLE = (  # colors of the text around, so that it reads on light and dark
+    "text{font:12px sans-serif;fill:currentColor}line{stroke:currentColor;stroke-opacity:.2}"
+)
+ALONE = "svg{color:#444}@media(prefers-color-scheme:dark){svg{color:#ddd}}"
 COLORS = ("#1f5fa8", "#b4531f", "#2c7a4b", "#7b3f8c", "#8a7a1c")
 
 
@@ -120,8 +124,7 @@ def svg(
     space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
     return (
         f'<svg{space} viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(label)}"><style>text{{font:12px sans-serif;fill:#444}}'
-        f"line{{stroke:#ddd}}</style>{body}</svg>"
+        f'aria-label="{escape(label)}"><style>{STYLE}{ALONE if alone else ""}</style>{body}</svg>'
     )
 
 
