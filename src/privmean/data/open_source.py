@@ -43,11 +43,13 @@ IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
 
 @dataclass(frozen=True)
 class OpenedSource:
-    """A table before anything is read: its names, and how to get the records (p, x0, ...)."""
+    """A table before anything is read: its names, and how to get the records (p, x0, ...).
+    declared: the type of a column if it is declared, where the types of the records do not say."""
 
     names: Columns
     records: Callable[..., Lazy]
     home: EngineStore
+    declared: Callable[[str], nw.dtypes.DType | None] | None = None
 
 
 def read_table(
@@ -237,7 +239,10 @@ def _registered(
                 "the requested columns do not make one table. Check the frame."
             ) from None
 
-    return OpenedSource(Columns(tuple(names)), records, home)
+    def declared(name: str) -> nw.dtypes.DType | None:
+        return kinds.declared_kind(column(names.index(name)))
+
+    return OpenedSource(Columns(tuple(names)), records, home, declared)
 
 
 def _table(columns: Mapping[str, object]) -> object:
@@ -268,7 +273,8 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> OpenedSource:
             "Rename columns whose names differ only in case."
         )
 
-    return OpenedSource(table.columns, records, EngineStore(engine.connection, engine))
+    declared = None if isinstance(table, ParquetTable) else table.declared
+    return OpenedSource(table.columns, records, EngineStore(engine.connection, engine), declared)
 
 
 def types_of(records: Lazy, columns: Sequence[str]) -> nw.Schema:

@@ -13,6 +13,7 @@ from privmean.output import decimals
 INDEPENDENT = "people are independent"
 GROUP_SHARE = "no group has more than twice the overall share of outliers"
 NEAR_NORMAL = "values are close to normal"
+DECLARED = " is declared "  # in every sentence about a type
 SHARED = "clipping affects all coefficients alike"
 ALIKE = "other columns alike, each with its own clipping bounds"
 
@@ -31,6 +32,12 @@ def dependence(design_effect: float) -> str:
 
 def values_within(low: object, high: object) -> str:
     return f"values lie in [{low:.6g}, {high:.6g}] (values outside count as the nearer bound)"
+
+
+def type_says(column: str, kind: str, low: float, high: float) -> str:
+    """What is owed to a declared type, which the caller makes public."""
+    inside = f"at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
+    return f"{column}{DECLARED}{kind}: values {inside}"
 
 
 def outliers_within(most: float, nearer: float | None = None) -> str:

@@ -29,6 +29,7 @@ class Question(Protocol):
     """A frozen dataclass: its fields are what a caller may say, checked when it is made."""
 
     kind: ClassVar[str]
+    declared: ClassVar[tuple[str, ...]]
 
     @property
     def default_neighbors(self) -> Neighbors:
@@ -65,9 +66,11 @@ class QuestionDefaults:
     """What most questions say: replace-one where no call names neighbors; no facts of tables.
 
     limits: what the declared types of a table's columns allow the answers, column by column.
+    declared: the same of its columns, in words.
     """
 
     limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()
+    declared: ClassVar[tuple[str, ...]] = ()
 
     @property
     def default_neighbors(self) -> Neighbors:

@@ -40,6 +40,7 @@ LONG = 5.0  # deviations of people inside groups beyond which limits are those o
 # the others, or only no less, may go on beyond it
 SPILLS, NO_LESS = 1.5, 1.0
 TURNS = 5  # after each, less than half of what is missing of the place of a group is left
+SHRINK = 4.0  # people by which a share is drawn to one half for its variance (Agresti and Coull)
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 
 
@@ -177,11 +178,12 @@ def table_within(
     flagged = {SUPPRESSED: few, AT_BOUND: low | high, LOW_PRECISION: precise < PRECISE}
     status = _worst(settings.groups, flagged)
     none = np.zeros(settings.groups)
+    variance = _variance(final, between) if settings.given else _variance_of_type(final)
     shrunk = _translated(between, final.mean, between.variance(final.noise, found.weight))
     table = GroupTable(
         tuple(keys),
         np.where(few, np.nan, final.mean),
-        np.sqrt(_variance(final, between) / final.divisor),
+        np.sqrt(variance / final.divisor),
         np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
         final.noise if found.gaussian else none,
         none,
@@ -305,6 +307,17 @@ def _variance(final: DecodedCells, between: BetweenGroups) -> Floats:
     from below as far as its noise asks."""
     found: Floats = np.maximum(final.within, _drawn(final, between))
     return found
+
+
+def _variance_of_type(final: DecodedCells) -> Floats:
+    """Of people inside each group within bounds of a type: that of values at the bounds with this
+    mean, less what is surely seen of values between them (docs/proofs/groups.md, section 15)."""
+    n = np.maximum(final.divisor, 1.0)
+    share = final.share * n / (n + SHRINK)
+    doubt = CLEAR * 6**0.5 * final.scale / final.divisor
+    between = 1 - (final.within / final.radius**2 + final.share**2)
+    found: Floats = final.radius**2 * (1 - share**2 - np.maximum(between - doubt, 0.0))
+    return np.maximum(found, 0.0)
 
 
 def _drawn(final: DecodedCells, between: BetweenGroups) -> Floats:

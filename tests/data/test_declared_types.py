@@ -15,10 +15,12 @@ import sql_tables
 import privmean as pm
 import statistics_kit
 from privmean.central.bounded import BoundedMeanPlan
+from privmean.data.column_types import PublicBounds
 from privmean.data.table import Table
 from privmean.noise.simulated import SimulatedNoise
 
 SIZE = 1200
+BOOLEAN = PublicBounds("Boolean", 0.0, 1.0)
 
 
 def columns(share=0.9, size=SIZE, seed=3):
@@ -64,7 +66,7 @@ SOURCES = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_boolean_column_is_bounded_in_every_source(name, tmp_path):
     table = Table(SOURCES[name](tmp_path), person="who")
-    assert table.booleans(("yes", "num")) == (("yes", "num"), frozenset({"yes"}))
+    assert table.public_bounds(("yes", "num")) == (("yes", "num"), {"yes": BOOLEAN})
     release = pm.mean(table, "yes", epsilon=1.0, noise=SimulatedNoise(1))
     assert isinstance(release.plan, BoundedMeanPlan)
     assert release.plan.describe()["bounds"] == [[0.0, 1.0]]
@@ -86,7 +88,7 @@ def test_an_sql_table_is_bounded(engine):
         pytest.skip(lacking)
     made = sql_tables.put(engine, pa.table(columns()).select(["who", "yes", "num"]))
     table = Table(made, person="who")
-    assert table.booleans(("yes", "num"))[1] == {"yes"}
+    assert table.public_bounds(("yes", "num"))[1] == {"yes": BOOLEAN}
     release = pm.mean(table, "yes", epsilon=1.0, noise=SimulatedNoise(1))
     assert isinstance(release.plan, BoundedMeanPlan)
     sql_tables.drop(engine, made)
@@ -96,7 +98,7 @@ def test_text_declares_no_type(tmp_path):
     path = tmp_path / "b.csv"
     pl.DataFrame(columns()).with_columns(pl.col("yes").cast(pl.Int8)).write_csv(path)
     table = Table(str(path), person="who")
-    assert table.booleans(("yes",)) == (("yes",), frozenset())
+    assert table.public_bounds(("yes",)) == (("yes",), {})
     assert not isinstance(pm.mean(table, "yes", epsilon=1.0).plan, BoundedMeanPlan)
 
 
