@@ -28,8 +28,7 @@ def made(share: float, rng: np.random.Generator, records: int = 1) -> tuple[pl.D
     """A table of people with so many records of equal chance, and the deviation of a person."""
     group = np.repeat(np.arange(len(SIZES)), SIZES)
     who = np.arange(len(group)).repeat(records)
-    own = np.full(len(group), share)
-    yes = rng.random(len(who)) < own.repeat(records)
+    yes = rng.random(len(who)) < share
     frame = pl.DataFrame({"who": who, "group": group.repeat(records), "yes": yes})
     return frame, float(np.sqrt(share * (1 - share) / records))
 
@@ -95,7 +94,7 @@ def on_real(name: str, runs: int) -> list[object]:
 def nlswork(column: str) -> pl.DataFrame:
     """Yes or no of women, by industry: the industry of most records."""
     frame = pl.DataFrame(pm.example("nlswork"))
-    frame = frame.filter(pl.col(column).is_in([0, 1]) & (pl.col("ind_code") > 0))
+    frame = frame.filter(pl.col(column).is_between(0, 1) & pl.col("ind_code").is_between(1, 12))
     most = frame.group_by("person_id").agg(pl.col("ind_code").mode().sort().first().alias("group"))
     frame = frame.join(most, on="person_id").filter(pl.col("ind_code") == pl.col("group"))
     return frame.select(
@@ -115,6 +114,7 @@ def ratings() -> pl.DataFrame:
 
 REAL: dict[str, Callable[[], pl.DataFrame]] = {
     "union (nlswork, by industry)": lambda: nlswork("union"),
+    "south (nlswork, by industry)": lambda: nlswork("south"),
     "best mark (ratings, 12 groups)": ratings,
 }
 HEAD = ["coverage", "half/1.96 se", "90 % point", "ends beyond", "shown", "rows"]

@@ -7,7 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.central.groups.decode_cells import BetweenGroups, DecodedCells, Flags, between_groups
+from privmean.central.groups.decode_cells import (
+    TINY,
+    BetweenGroups,
+    DecodedCells,
+    Flags,
+    between_groups,
+)
 from privmean.central.groups.group_settings import (
     ALLOWED,
     CARRIES,
@@ -311,13 +317,18 @@ def _variance(final: DecodedCells, between: BetweenGroups) -> Floats:
 
 def _variance_of_type(final: DecodedCells) -> Floats:
     """Of people inside each group within bounds of a type: that of values at the bounds with this
-    mean, less what is surely seen of values between them (docs/proofs/groups.md, section 15)."""
-    n = np.maximum(final.divisor, 1.0)
+    mean, less the part that values between them take off. That part is the pooled one, as far as
+    the group's own cells allow it (docs/proofs/groups.md, section 15)."""
+    n, noise = final.divisor, CLEAR * 6**0.5 * final.scale
+    most = np.maximum(1 - final.share**2, TINY)
+    inside = n * (1 - final.within / final.radius**2 - final.share**2)
+    seen = np.where(final.seen(SEEN), 1.0, 0.0)
+    pooled = float(seen @ inside) - noise * float(seen.sum()) ** 0.5
+    pooled = max(pooled, 0.0) / max(float(seen @ (n * most)), TINY)
+    part = np.clip(pooled, (inside - noise) / (n * most), (inside + noise) / (n * most))
     share = final.share * n / (n + SHRINK)
-    doubt = CLEAR * 6**0.5 * final.scale / final.divisor
-    between = 1 - (final.within / final.radius**2 + final.share**2)
-    found: Floats = final.radius**2 * (1 - share**2 - np.maximum(between - doubt, 0.0))
-    return np.maximum(found, 0.0)
+    found: Floats = final.radius**2 * (1 - share**2) * (1 - np.clip(part, 0.0, 1.0))
+    return found
 
 
 def _drawn(final: DecodedCells, between: BetweenGroups) -> Floats:
