@@ -218,3 +218,312 @@ def test_rare_values_of_a_boolean_column_keep_a_closed_interval():
             assert release.answered
             low, high = release.conf_int()[0]
             assert 0 <= low <= high < 0.02
+
+
+# --- other types ---------------------------------------------------------------------------------
+
+
+def typed(**more):
+    """A schema that several engines can declare: unsigned and small whole numbers, truth values."""
+    g = np.random.default_rng(9)
+    n = 900
+    return pa.table(
+        {
+            "who": pa.array(np.arange(n)),
+            "yes": pa.array(g.random(n) < 0.3),
+            "u8": pa.array(g.integers(0, 3, n), pa.uint8()),
+            "u32": pa.array(g.integers(0, 3, n), pa.uint32()),
+            "i8": pa.array(g.integers(-3, 3, n), pa.int8()),
+            "i64": pa.array(g.integers(0, 3, n), pa.int64()),
+            "x": pa.array(g.normal(0, 1, n)),
+            **more,
+        }
+    )
+
+
+def stored(table, folder):
+    pl.from_arrow(table).write_parquet(folder / "t.parquet")
+    return str(folder / "t.parquet")
+
+
+ENGINES = {
+    "arrow": lambda table, _: table,
+    "pandas arrow": lambda table, _: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas nullable": lambda table, _: table.to_pandas().convert_dtypes(),
+    "polars": lambda table, _: pl.from_arrow(table),
+    "polars lazy": lambda table, _: pl.from_arrow(table).lazy(),
+    "duckdb": lambda table, _: duckdb.from_arrow(table),
+    "parquet": stored,
+}
+VALUES = ("yes", "u8", "u32", "i8", "i64", "x")
+SAID = {
+    "yes": BOOLEAN, "u8": PublicBounds("UInt8", 0.0, 255.0),
+    "u32": PublicBounds("UInt32", 0.0, math.inf), "i8": PublicBounds("Int8", -128.0, 127.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_one_schema_has_the_same_bounds_in_every_engine(name, tmp_path):
+    table = Table(ENGINES[name](typed(), tmp_path), person="who")
+    assert table.public_bounds(VALUES) == (VALUES, SAID)
+
+
+@pytest.mark.parametrize("engine", sql_tables.ENGINES)
+def test_an_sql_table_says_what_its_types_exclude(engine):
+    lacking = sql_tables.missing(engine)
+    if lacking:
+        pytest.skip(lacking)
+    # these engines spell small types in their own ways: what they declare is what counts
+    made = sql_tables.put(engine, typed().select(["who", "yes", "i64", "x"]))
+    assert Table(made, person="who").public_bounds(("yes", "i64", "x"))[1] == {"yes": BOOLEAN}
+    sql_tables.drop(engine, made)
+
+
+def test_whole_numbers_of_numpy_declare_nothing():
+    """One missing value makes doubles of them, and doubles have no bounds."""
+    plain = {name: typed()[name].to_numpy() for name in ("who", *VALUES)}
+    for source in (plain, pd.DataFrame(plain)):
+        assert Table(source, person="who").public_bounds(VALUES)[1] == {"yes": BOOLEAN}
+    assert Table(plain["u8"]).public_bounds(None) == (("0",), {})
+
+
+LETTERS = ["a", "b", "c"]
+CATEGORIES = {
+    "pandas": lambda words: pd.DataFrame({"who": range(3), "g": pd.Categorical(words)}),
+    "pandas, ordered": lambda words: pd.DataFrame(
+        {"who": range(3), "g": pd.Categorical(words, ordered=True)}
+    ),
+    "pandas object": lambda words: pd.DataFrame({"who": range(3), "g": np.array(words, object)}),
+    "arrow": lambda words: pa.table({"who": range(3), "g": pa.array(words).dictionary_encode()}),
+    "arrow, ordered": lambda words: pa.table(
+        {"who": range(3), "g": pa.DictionaryArray.from_arrays([0, 1, 2], words, ordered=True)}
+    ),
+    "polars": lambda words: pl.DataFrame(
+        {"who": range(3), "g": pl.Series(words, dtype=pl.Categorical)}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CATEGORIES)
+def test_categories_that_follow_from_the_records_are_no_public_fact(name):
+    table = Table(CATEGORIES[name](LETTERS), person="who")
+    assert table.public_bounds((), ("g",)) == ((), {})
+
+
+def enumerated(size=900, seed=4):
+    g = np.random.default_rng(seed)
+    group = g.choice(["north", "south"], size)
+    kind = pl.Enum(["north", "south", "islands"])
+    return pl.DataFrame(
+        {
+            "who": np.arange(size), "y": g.normal(size=size) + (group == "south"),
+            "yes": g.random(size) < 0.4, "region": pl.Series(group, dtype=kind),
+            "side": pl.Series(g.choice(["l", "r"], size), dtype=pl.Enum(["l", "r"])),
+            "t": g.uniform(0, 2, size),
+        }
+    )  # fmt: skip
+
+
+def in_duckdb(frame):
+    found = duckdb.connect()
+    found.register("raw", frame.cast({"region": pl.String, "side": pl.String}).to_arrow())
+    found.sql("CREATE TYPE region AS ENUM ('north', 'south', 'islands')")
+    found.sql("CREATE TYPE side AS ENUM ('l', 'r')")
+    found.sql(
+        "CREATE TABLE t AS SELECT * REPLACE (region::region AS region, side::side AS side) FROM raw"
+    )
+    return found.table("t")
+
+
+ENUMS = {"polars": lambda frame: frame, "lazy": lambda frame: frame.lazy(), "duckdb": in_duckdb}
+
+
+@pytest.mark.parametrize("name", ENUMS)
+def test_keys_of_an_enum_may_be_left_out(name):
+    source = ENUMS[name](enumerated())
+    asked = {"person": "who", "epsilon": 2.0, "noise": SimulatedNoise(1)}
+    left_out = pm.mean(source, "y", by="region", **asked)
+    asked["noise"] = SimulatedNoise(1)
+    given = pm.mean(source, "y", by="region", keys=["north", "south", "islands"], **asked)
+    assert left_out.columns == ("north", "south", "islands")
+    assert left_out.rows() == given.rows()
+    crossed = pm.mean(source, "y", by=["region", "side"], **asked)
+    assert len(crossed.columns) == 6
+    study = pm.Study(pm.Table(source, person="who"), epsilon=2.0, neighbors="replace-one",
+                     noise=SimulatedNoise(1))  # fmt: skip
+    study.add("by region", pm.Mean("y", by="region"))
+    assert study.release()["by region"].columns == left_out.columns
+
+
+WRONG = {
+    "keys": (pm.mean, "y", {"by": "region", "keys": ["north", "sooth"]}, "did you mean 'south'"),
+    "crossed": (pm.mean, "y", {"by": ["region", "side"], "keys": [("north", "x")]}, "'l', 'r'"),
+    "levels": (pm.compare, "y", {"arms": "region", "levels": ["north", "East"]}, "choose one of"),
+    "arms": (pm.compare, "y", {"arms": "side"}, "name the two arms"),
+    "pair": (pm.compare, "y", {"by": "region", "pair": ["north", "west"]}, "choose one of"),
+    "curve": (
+        pm.curve, "y", {"time": "t", "bins": [0, 1, 2], "by": "side", "levels": ["l", "right"]},
+        "choose one of",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("source", ENUMS)
+def test_keys_that_the_type_does_not_list_are_refused_before_the_charge(name, source, tmp_path):
+    ask, value, said, remedy = WRONG[name]
+    ledger = pm.Ledger(tmp_path / "ledger", epsilon=4.0)
+    with pytest.raises(pm.ArgumentError, match=f"(?i){remedy}") as refused:
+        ask(ENUMS[source](enumerated()), value, person="who", epsilon=1.0, ledger=ledger, **said)
+    assert "Nothing was charged" in str(refused.value)
+    assert not ledger.entries
+
+
+def test_levels_of_a_formula_are_compared_with_the_type(tmp_path):
+    ledger = pm.Ledger(tmp_path / "ledger", epsilon=4.0)
+    formula = "y ~ C(region, levels=['north', 'soth'])"
+    with pytest.raises(pm.ArgumentError, match="Did you mean 'south'"):
+        pm.regress(enumerated(), formula, person="who", epsilon=1.0, ledger=ledger)
+    assert not ledger.entries
+
+
+def loud(seed=2, size=400):
+    """Few people and much noise: ends that would pass what the types allow."""
+    g = np.random.default_rng(seed)
+    n = 2 * size
+    low = g.poisson(0.05, n)
+    return pl.DataFrame(
+        {
+            "who": np.repeat(np.arange(size), 2), "u8": low, "u32": low, "i8": 127 - low,
+            "key": np.repeat(g.choice(["a", "b"], size), 2), "part": np.tile(["x", "y"], size),
+            "side": np.repeat(np.arange(size) % 2, 2), "t": np.tile([0.5, 1.5], size),
+        },
+        schema_overrides={"u8": pl.UInt8, "u32": pl.UInt32, "i8": pl.Int8},
+    )  # fmt: skip
+
+
+TYPED = {
+    "u8": (0.0, 255.0), "u32": (0.0, math.inf), "i8": (-128.0, 127.0),
+}  # fmt: skip
+ASKED = {
+    "mean": (pm.mean, {}),
+    "clipped by the caller": (pm.mean, {"bounds": (-40, 140)}),
+    "over records": (pm.mean, {"estimand": "records", "max_records": 2}),
+    "groups": (pm.mean, {"by": "key", "keys": ["a", "b"], "contrasts": ["a - b"]}),
+    "private keys": (pm.mean, {"by": "key", "delta": 1e-6}),
+    "arms": (pm.compare, {"arms": "side"}),
+    "a pair": (pm.compare, {"by": "part", "pair": ("x", "y")}),
+    "curve": (pm.curve, {"time": "t", "bins": [0, 1, 2]}),
+    "smoothed": (pm.curve, {"time": "t", "bins": [0, 1, 2], "smooth": 0.5}),
+    "quantiles": (pm.quantile, {"q": (0.05, 0.5, 0.95)}),
+    "variance": (pm.variance, {}),
+}
+
+
+@pytest.mark.parametrize("column", TYPED)
+@pytest.mark.parametrize("name", ASKED)
+def test_no_printed_end_passes_what_a_type_allows(name, column):
+    (low, high), (ask, said) = TYPED[column], ASKED[name]
+    width = high - low
+    for seed in range(4):
+        try:
+            release = ask(
+                loud(seed), column, person="who", epsilon=0.5, noise=SimulatedNoise(seed), **said
+            )
+        except pm.InfeasibleError:
+            return
+        assert any("is declared" in note for note in release.assumptions)
+        for row in release.rows():
+            least, most = low, high
+            if " - " in row.group or name == "a pair":
+                least, most = -width, width
+            elif row.term in LIMITS:
+                least, most = 0.0, {"variance": width**2 / 4}.get(row.term, width / 2)
+            ends = (row.estimate, row.lower, row.upper, row.noise_lower, row.noise_upper)
+            for end in ends:
+                assert math.isnan(end) or least <= end <= most, (row, seed)
+        for end in (*release.interval().lower, *release.interval().upper):
+            assert math.isnan(end) or low - width <= end <= high + width
+
+
+def test_a_lower_bound_changes_no_estimate_inside_it():
+    """Bounds of a wide type are no clipping bounds: the default mean is what it is without them."""
+    frame = loud(size=3000).with_columns(pl.col("u32") + 5)
+    plain = frame.with_columns(pl.col("u32").cast(pl.Float64))
+    for said in ({}, {"by": "key", "keys": ["a", "b"]}):
+        made = [
+            pm.mean(item, "u32", person="who", epsilon=1.0, noise=SimulatedNoise(3), **said)
+            for item in (frame, plain)
+        ]
+        assert made[0].rows() == made[1].rows()
+        assert made[0].plan.events == made[1].plan.events
+    for item in (frame, plain):
+        study = pm.Study(pm.Table(item, person="who"), epsilon=2.0, noise=SimulatedNoise(3))
+        study.add("level", pm.Mean("u32"))
+        study.add("middle", pm.Quantile("u32"))
+        assert [look.column for look in study.plan().shared_locations] == ["u32"]
+
+
+def test_plans_print_what_they_took_from_types():
+    table = pm.Table(loud(), person="who")
+    release = pm.mean(table, "u8", epsilon=1.0, noise=SimulatedNoise(1))
+    said = "u8 is declared UInt8: values in [0, 255]"
+    assert said in str(release)
+    assert said in " ".join(str(release.plan).split())
+    assert said in release.guarantee.public
+    study = pm.Study(table, epsilon=2.0, noise=SimulatedNoise(1))
+    study.add("level", pm.Mean("u32"))
+    assert "u32 is declared UInt32: values at least 0" in " ".join(str(study.plan()).split())
+    groups = pm.mean(table, "u8", by="key", keys=["a", "b"], epsilon=1.0, noise=SimulatedNoise(1))
+    assert said in " ".join(str(groups).split())
+
+
+# --- types that a caller declares of a text file -------------------------------------------------
+
+
+def written(folder, form):
+    frame = loud().with_columns(
+        yes=pl.Series(np.tile(["true", "False", "1", "0", "yes", "7"], 200)[:800]),
+        net=pl.Series(np.tile([3, -2], 400)),
+    )
+    path = folder / f"t.{form}"
+    (frame.write_csv if form == "csv" else frame.write_ndjson)(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_types_of_text_files_are_those_that_the_caller_declares(form, tmp_path):
+    path = written(tmp_path, form)
+    said = {"yes": "boolean", "net": "unsigned"}
+    table = pm.Table(path, person="who", types=said)
+    unsigned = PublicBounds("UInt64", 0.0, math.inf)
+    found = table.public_bounds(("yes", "net", "u8"))[1]
+    assert found == {"yes": BOOLEAN, "net": unsigned}
+    assert pm.Table(path, person="who", types=["yes=boolean"]).public_bounds(("yes",))[1] == {
+        "yes": BOOLEAN
+    }
+    # a value that its type excludes is missing
+    people = pm.read(path, person="who", values=["yes", "net"], types=said)
+    yes, net = people.matrix().T
+    assert set(yes[~np.isnan(yes)].tolist()) <= {0.0, 0.5, 1.0}
+    assert set(net[~np.isnan(net)].tolist()) == {3.0}
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"other": "boolean"}, "is not a column of the table"),
+        ({"yes": "float"}, "is not a column with its type"),
+        (["yes"], "is not a column with its type"), ("yes=boolean", "does not name columns"),
+        (["yes=boolean", "yes=unsigned"], "has two types"),
+    ],
+)  # fmt: skip
+def test_types_that_cannot_be_meant_are_refused(said, problem, tmp_path):
+    with pytest.raises(pm.ArgumentError, match=problem):
+        pm.read(written(tmp_path, "csv"), person="who", values="yes", types=said)
+
+
+def test_a_table_that_has_types_takes_none(tmp_path):
+    for source in (loud(), stored(typed(), tmp_path)):
+        with pytest.raises(pm.ArgumentError, match="types"):
+            pm.read(source, person="who", values="u8", types={"u8": "boolean"})

@@ -174,7 +174,7 @@ class Compare(QuestionDefaults):
         for one, two in before:
             ends = [self.baseline_slope * end if self.baseline_slope else 0.0 for end in (one, two)]
             low, high = low - max(ends), high - min(ends)
-        clipped = all(clip_bounds(types.limits))
+        clipped = all(isinstance(pair, TypeBounds) for pair in types.limits)
         pair = TypeBounds((low, high)) if clipped else (low, high)
         return types.in_question(self, (pair,))
 
