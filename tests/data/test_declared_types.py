@@ -179,6 +179,48 @@ def test_shares_of_groups_hold_their_level():
     statistics_kit.assert_rate_at_least(held, rows, 0.95)
 
 
+def test_private_keys_of_a_boolean_column_locate_nothing():
+    """One release of all keys, at all of the budget but for the number of people."""
+    frame = pl.DataFrame(columns())
+    for neighbors in ("add-remove", "replace-one"):
+        release = pm.mean(
+            frame, "yes", person="who", by="key", epsilon=1.0, delta=1e-6, neighbors=neighbors,
+            noise=SimulatedNoise(1),
+        )  # fmt: skip
+        assert [line.name for line in release.guarantee.mechanisms] == [
+            "count of people", "group sums", "group sums: hidden keys",
+        ]  # fmt: skip
+        assert [line.pure for line in release.plan.events] == [
+            line.pure for line in release.guarantee.mechanisms
+        ]
+        assert release.guarantee.verify()
+        assert set(release.columns) == {"a", "b", "c"}
+        assert "undetected" not in str(release)
+    nobody = pm.mean(
+        frame.head(20), "yes", person="who", by="key", epsilon=1.0, delta=1e-6,
+        noise=SimulatedNoise(1),
+    )  # fmt: skip
+    assert nobody.columns == ()
+    assert "No group of more than about" in nobody.advice
+
+
+def test_sampling_deviations_are_those_of_shares():
+    """Of one value a person q(1-q)/n; of means of many records what these leave of it."""
+    g = np.random.default_rng(6)
+    n, share = 20_000, 0.1
+    for records, part in ((1, 1.0), (10, 0.1)):
+        who = np.arange(n).repeat(records)
+        frame = pl.DataFrame(
+            {"who": who, "key": (who % 4).astype(str), "yes": g.random(n * records) < share}
+        )
+        release = pm.mean(
+            frame, "yes", person="who", by="key", keys=list("0123"), epsilon=1.0,
+            noise=SimulatedNoise(3),
+        )  # fmt: skip
+        known = (share * (1 - share) * part / (n / 4)) ** 0.5
+        assert np.abs(release.groups.sampling / known - 1).max() < 0.05
+
+
 def test_a_regression_takes_its_boolean_variables_as_bounded():
     g = np.random.default_rng(8)
     n = 3000
