@@ -397,6 +397,34 @@ def test_keys_of_an_enum_may_be_left_out(name):
     assert study.release()["by region"].columns == left_out.columns
 
 
+def test_an_enum_of_postgresql_lists_its_keys():
+    lacking = sql_tables.missing("postgres")
+    if lacking:
+        pytest.skip(lacking)
+    link = sql_tables.connection("postgres")
+    frame = enumerated()
+    plain = pa.table(
+        frame.select("who", "y", pl.col("region").cast(pl.String)).to_dict(as_series=False)
+    )
+    made = sql_tables.put("postgres", plain)
+    try:
+        link.raw_sql("CREATE TYPE regions AS ENUM ('north', 'south', 'islands')")
+        name = made.get_name()
+        link.raw_sql(f'ALTER TABLE "{name}" ALTER region TYPE regions USING region::regions')
+        stored = link.table(name)
+        asked = {"person": "who", "by": "region", "epsilon": 2.0, "noise": SimulatedNoise(1)}
+        assert pm.mean(stored, "y", **asked).columns == ("north", "south", "islands")
+        with pytest.raises(pm.ArgumentError, match="Did you mean 'south'"):
+            pm.mean(stored, "y", keys=["north", "sooth"], **asked)
+        # what a query makes of a column is not the column of the table
+        assert Table(stored.filter(stored.y > 0), person="who").public_bounds((), ("region",)) == (
+            (), {},
+        )  # fmt: skip
+    finally:
+        sql_tables.drop("postgres", made)
+        link.raw_sql('DROP TYPE IF EXISTS "Region\'s"')
+
+
 WRONG = {
     "keys": (pm.mean, "y", {"by": "region", "keys": ["north", "sooth"]}, "did you mean 'south'"),
     "crossed": (pm.mean, "y", {"by": ["region", "side"], "keys": [("north", "x")]}, "'l', 'r'"),

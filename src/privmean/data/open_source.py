@@ -181,6 +181,7 @@ def open_source(source: Any, text: Mapping[str, object], resources: Machine) -> 
 
 def _in_session(table: Any, resources: Machine, home: EngineStore) -> OpenedSource:
     """A table of an SQL engine, through Ibis."""
+    from privmean.data.sql_engines import listed_texts
     from privmean.data.sql_tables import known_engine, records_of
 
     if any(resources.get(item) for item in ("memory_limit", "threads", "temp_directory")):
@@ -195,7 +196,12 @@ def _in_session(table: Any, resources: Machine, home: EngineStore) -> OpenedSour
     def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
         return lazy(records_of(table, person, values, texts))
 
-    return OpenedSource(Columns(tuple(table.columns)), records, home)
+    def declared(name: str) -> nw.dtypes.DType | None:
+        listed = listed_texts(table, name)
+        own = lazy(table.select(x0=table[name]))
+        return nw.Enum(listed) if listed else types_of(own, [name])["x0"]
+
+    return OpenedSource(Columns(tuple(table.columns)), records, home, declared)
 
 
 def _registered(
