@@ -389,6 +389,7 @@ def test_keys_of_an_enum_may_be_left_out(name):
     given = pm.mean(source, "y", by="region", keys=["north", "south", "islands"], **asked)
     assert left_out.columns == ("north", "south", "islands")
     assert left_out.rows() == given.rows()
+    assert "region is declared Enum: its categories are the keys" in left_out.assumptions
     crossed = pm.mean(source, "y", by=["region", "side"], **asked)
     assert len(crossed.columns) == 6
     study = pm.Study(pm.Table(source, person="who"), epsilon=2.0, neighbors="replace-one",

@@ -40,6 +40,11 @@ def type_says(column: str, kind: str, low: float, high: float) -> str:
     return f"{column}{DECLARED}{kind}: values {inside}"
 
 
+def keys_say(columns: Iterable[str]) -> str:
+    """The same of keys that follow from types."""
+    return f"{', '.join(columns)}{DECLARED}Enum: its categories are the keys"
+
+
 def outliers_within(most: float, nearer: float | None = None) -> str:
     """How far outliers lie beyond the clipping bounds. nearer: on the side of the nearer one."""
     beside = "" if nearer is None else f" (by {nearer:.4g} on the nearer side)"

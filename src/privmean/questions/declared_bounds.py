@@ -16,7 +16,7 @@ import numpy as np
 from privmean.data.key_text import spellings
 from privmean.data.schema import near
 from privmean.errors import ArgumentError
-from privmean.inference.assumptions import type_says
+from privmean.inference.assumptions import keys_say, type_says
 from privmean.inference.at_bound import BOOLEAN, TypeBounds
 from privmean.inference.group_table import GroupTable
 from privmean.inference.interval import ByColumn, HasStdErrors, Interval, IntervalMaker
@@ -65,13 +65,17 @@ class ColumnTypes:
             if item is not None
         )
 
-    def in_question(self, question: Q, limits: Limits = (), **changed: Any) -> Q:
+    def in_question(
+        self, question: Q, limits: Limits = (), by: Sequence[str] = (), **changed: Any
+    ) -> Q:
         """The question with public limits of its answers, column by column, and with what is owed
-        to the types. changed: fields of the question that follow from them."""
+        to the types. by: columns whose types list the keys. changed: fields of the question that
+        follow from types."""
         made: Any = replace(question, **changed)  # type: ignore[type-var]
         known = tuple(limits) if any(pair is not None for pair in limits) else ()
         object.__setattr__(made, "limits", known)
-        object.__setattr__(made, "declared", self.said)
+        said = (*self.said, keys_say(by)) if by else self.said
+        object.__setattr__(made, "declared", said)
         return made  # type: ignore[no-any-return]
 
 

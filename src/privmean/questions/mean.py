@@ -209,7 +209,10 @@ class Mean:
             return types.in_question(known, assume=BOOLEAN)
         if assume is not None and kind_of(assume) == BOUNDS:
             limits = beside(limits, assume)
-        return types.in_question(known, limits)
+        if known.by is None or known.keys is None or table is None:
+            return types.in_question(known, limits)
+        listed = known.grouping.keys == declared_keys(table, known.by)
+        return types.in_question(known, limits, known.by if listed else ())
 
     @property
     def awaits_keys(self) -> bool:
