@@ -84,7 +84,7 @@ def _ready(
     else:
         people, question = source, question.with_public_facts(None)
     shape = shape_of(people, said.budget.neighbors, said.n_guess)
-    shape = replace(shape, declared=question.declared)
+    shape = replace(shape, declared=declared_of(question))
     plan = make_plan(question, shape, said.budget)
     if plan.budget.delta:
         warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.events), shape.count)
@@ -95,6 +95,12 @@ def to_person_table(table: Table, question: Question) -> PersonTable:
     """One row a person, as the question asks."""
     with _named_columns(question):
         return table.people(question.summary)
+
+
+def declared_of(question: Question) -> tuple[str, ...]:
+    """What a question owes to declared types, in words."""
+    found: tuple[str, ...] = getattr(question, "declared", ())
+    return found
 
 
 def awaited_keys(table: Table, question: Q) -> Q:

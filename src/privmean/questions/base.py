@@ -29,7 +29,6 @@ class Question(Protocol):
     """A frozen dataclass: its fields are what a caller may say, checked when it is made."""
 
     kind: ClassVar[str]
-    declared: ClassVar[tuple[str, ...]]
 
     @property
     def default_neighbors(self) -> Neighbors:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from privmean import validate
 from privmean.api.call_options import CallOptions, CheckedOptions, check_options
-from privmean.api.run_question import awaited_keys, source_of, to_person_table
+from privmean.api.run_question import awaited_keys, declared_of, source_of, to_person_table
 from privmean.data.public_shape import PublicShape, shape_of
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
@@ -191,7 +191,7 @@ class Study:
         if known is None or known[:2] != (asked, shapes):
             ready = self._prepared(items)
             typed = {
-                item.name: replace(shapes[item.name], declared=item.question.declared)
+                item.name: replace(shapes[item.name], declared=declared_of(item.question))
                 for item in ready
             }
             table = isinstance(self.source, Table)
