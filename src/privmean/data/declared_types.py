@@ -21,6 +21,8 @@ def declared_bounds(
     """The columns that `values` mean, and the public bounds of those of them, and of the columns of
     keys, that have some."""
     opened = open_source(source, text, resources)
+    if opened.untyped:
+        return tuple(values or ()), {}
     who = schema.person_column(opened.names, person)
     named = () if values == () else schema.value_columns(opened.names, who, values)
     every = (*named, *(name for name in keys if name not in named))

@@ -44,12 +44,14 @@ IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
 @dataclass(frozen=True)
 class OpenedSource:
     """A table before anything is read: its names, and how to get the records (p, x0, ...).
-    declared: the type of a column if it is declared, where the types of the records do not say."""
+    declared: the type of a column if it is declared, where the types of the records do not say.
+    untyped: no column has a type."""
 
     names: Columns
     records: Callable[..., Lazy]
     home: EngineStore
     declared: Callable[[str], nw.dtypes.DType | None] | None = None
+    untyped: bool = False
 
 
 def read_table(
@@ -279,8 +281,11 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> OpenedSource:
             "Rename columns whose names differ only in case."
         )
 
-    declared = None if isinstance(table, ParquetTable) else table.declared
-    return OpenedSource(table.columns, records, EngineStore(engine.connection, engine), declared)
+    home = EngineStore(engine.connection, engine)
+    if isinstance(table, ParquetTable):
+        return OpenedSource(table.columns, records, home)
+    untyped = not table.source.files[0].form.types
+    return OpenedSource(table.columns, records, home, table.declared, untyped)
 
 
 def types_of(records: Lazy, columns: Sequence[str]) -> nw.Schema:
