@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from privmean.data import schema
 from privmean.data.column_types import PublicBounds, public_bounds
+from privmean.data.open_path import is_text
 from privmean.data.open_source import open_source, types_of
 
 
@@ -20,9 +22,9 @@ def declared_bounds(
 ) -> tuple[tuple[str, ...], dict[str, PublicBounds]]:
     """The columns that `values` mean, and the public bounds of those of them, and of the columns of
     keys, that have some."""
-    opened = open_source(source, text, resources)
-    if opened.untyped:
+    if not text.get("types") and isinstance(source, str | os.PathLike) and is_text(source):
         return tuple(values or ()), {}
+    opened = open_source(source, text, resources)
     who = schema.person_column(opened.names, person)
     named = () if values == () else schema.value_columns(opened.names, who, values)
     every = (*named, *(name for name in keys if name not in named))

@@ -44,14 +44,12 @@ IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
 @dataclass(frozen=True)
 class OpenedSource:
     """A table before anything is read: its names, and how to get the records (p, x0, ...).
-    declared: the type of a column if it is declared, where the types of the records do not say.
-    untyped: no column has a type."""
+    declared: the type of a column if it is declared, where the types of the records do not say."""
 
     names: Columns
     records: Callable[..., Lazy]
     home: EngineStore
     declared: Callable[[str], nw.dtypes.DType | None] | None = None
-    untyped: bool = False
 
 
 def read_table(
@@ -282,10 +280,8 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> OpenedSource:
         )
 
     home = EngineStore(engine.connection, engine)
-    if isinstance(table, ParquetTable):
-        return OpenedSource(table.columns, records, home)
-    untyped = not table.source.files[0].form.types
-    return OpenedSource(table.columns, records, home, table.declared, untyped)
+    declared = None if isinstance(table, ParquetTable) else table.declared
+    return OpenedSource(table.columns, records, home, declared)
 
 
 def types_of(records: Lazy, columns: Sequence[str]) -> nw.Schema:
