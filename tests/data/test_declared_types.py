@@ -14,6 +14,7 @@ import sql_tables
 
 import privmean as pm
 import statistics_kit
+from cli_runner import run
 from privmean.central.bounded import BoundedMeanPlan
 from privmean.data.column_types import PublicBounds
 from privmean.data.table import Table
@@ -330,6 +331,14 @@ def test_whole_numbers_of_numpy_declare_nothing():
 
 
 LETTERS = ["a", "b", "c"]
+
+
+def view_of_categories(words):
+    frame, link = pd.DataFrame({"who": range(3), "g": pd.Categorical(words)}), duckdb.connect()
+    link.register("frame", frame)
+    return link.sql("SELECT * FROM frame")  # DuckDB calls this column an ENUM
+
+
 CATEGORIES = {
     "pandas": lambda words: pd.DataFrame({"who": range(3), "g": pd.Categorical(words)}),
     "pandas, ordered": lambda words: pd.DataFrame(
@@ -340,6 +349,7 @@ CATEGORIES = {
     "arrow, ordered": lambda words: pa.table(
         {"who": range(3), "g": pa.DictionaryArray.from_arrays([0, 1, 2], words, ordered=True)}
     ),
+    "duckdb": view_of_categories,
     "polars": lambda words: pl.DataFrame(
         {"who": range(3), "g": pl.Series(words, dtype=pl.Categorical)}
     ),
@@ -389,7 +399,7 @@ def test_keys_of_an_enum_may_be_left_out(name):
     given = pm.mean(source, "y", by="region", keys=["north", "south", "islands"], **asked)
     assert left_out.columns == ("north", "south", "islands")
     assert left_out.rows() == given.rows()
-    assert "region is declared Enum: its categories are the keys" in left_out.assumptions
+    assert "region is declared Enum: the categories are the keys" in left_out.assumptions
     crossed = pm.mean(source, "y", by=["region", "side"], **asked)
     assert len(crossed.columns) == 6
     study = pm.Study(pm.Table(source, person="who"), epsilon=2.0, neighbors="replace-one",
@@ -503,7 +513,7 @@ def test_no_printed_end_passes_what_a_type_allows(name, column):
             )
         except pm.InfeasibleError:
             return
-        assert any("is declared" in note for note in release.assumptions)
+        assert any(" declared " in note for note in release.assumptions)
         for row in release.rows():
             least, most = low, high
             if " - " in row.group or name == "a pair":
@@ -598,3 +608,34 @@ def test_a_table_that_has_types_takes_none(tmp_path):
     for source in (loud(), stored(typed(), tmp_path)):
         with pytest.raises(pm.ArgumentError, match="types"):
             pm.read(source, person="who", values="u8", types={"u8": "boolean"})
+
+
+def test_commands_and_study_files_declare_types(tmp_path, capsys):
+    path = written(tmp_path, "csv")
+    told = ["--person", "who", "--value", "yes", "--epsilon", "2"]
+    assert run(["mean", path, *told, "--types", "yes=boolean"]) == 0
+    assert "yes is declared Boolean: values in [0, 1]" in " ".join(capsys.readouterr().out.split())
+    assert run(["mean", path, *told, "--types", "yes=bool"]) == 2
+    assert "boolean, unsigned" in capsys.readouterr().err
+    (tmp_path / "study.toml").write_text(
+        f"""
+        [table]
+        source = "{path}"
+        person = "who"
+        types = ["yes=boolean"]
+        [budget]
+        epsilon = 2.0
+        [questions.share]
+        ask = "mean"
+        values = ["yes"]
+        """
+    )
+    assert run(["study", "plan", str(tmp_path / "study.toml")]) == 0
+    assert "yes is declared Boolean: values in [0, 1]" in " ".join(capsys.readouterr().out.split())
+
+
+def test_many_columns_of_one_type_are_one_sentence():
+    frame = pl.DataFrame({"who": range(900), **{f"x{j}": [1, 2, 3] * 300 for j in range(6)}})
+    frame = frame.with_columns(pl.col("^x.*$").cast(pl.UInt8))
+    release = pm.mean(frame, "x*", person="who", epsilon=4.0, noise=SimulatedNoise(1))
+    assert "6 columns are declared UInt8: values in [0, 255]" in release.assumptions

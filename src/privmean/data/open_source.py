@@ -17,7 +17,7 @@ from privmean.data import databases, list_columns, schema
 from privmean.data import object_columns as objects
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.byte_order import bytewise, is_spark
-from privmean.data.duckdb_engine import Engine
+from privmean.data.duckdb_engine import Engine, created_enums
 from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, interruptible, lazy
 from privmean.data.exact_totals import Lazy
@@ -175,8 +175,16 @@ def open_source(source: Any, text: Mapping[str, object], resources: Machine) -> 
         )
         return chosen
 
-    home = EngineStore(source) if engines.is_duckdb() else EngineStore()
-    return OpenedSource(Columns(tuple(whole.columns)), records, home)
+    columns = Columns(tuple(whole.columns))
+    if not engines.is_duckdb():
+        return OpenedSource(columns, records, EngineStore())
+
+    def declared(name: str) -> nw.dtypes.DType | None:
+        kind = types_of(whole.select(nw.col(name).alias("x0")), [name])["x0"]
+        made = isinstance(kind, nw.Enum) and kind.categories not in created_enums(source)
+        return None if made else kind
+
+    return OpenedSource(columns, records, EngineStore(source), declared)
 
 
 def _in_session(table: Any, resources: Machine, home: EngineStore) -> OpenedSource:

@@ -6,6 +6,7 @@ A question takes them from its table before it is planned. Values of a Boolean c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from privmean.central.groups.group_means import MOST_KEYS
 from privmean.data.key_text import spellings
 from privmean.data.schema import near
 from privmean.errors import ArgumentError
@@ -58,11 +60,13 @@ class ColumnTypes:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """What is owed to the types, in words."""
+        """What is owed to the types, in words: a sentence a type."""
+        columns: dict[PublicBounds, list[str]] = {}
+        for name, item in zip(self.names, self.found, strict=True):
+            if item is not None:
+                columns.setdefault(item, []).append(name)
         return tuple(
-            type_says(name, item.kind, item.lower, item.upper)
-            for name, item in zip(self.names, self.found, strict=True)
-            if item is not None
+            type_says(names, item.kind, item.lower, item.upper) for item, names in columns.items()
         )
 
     def in_question(
@@ -104,10 +108,14 @@ def is_unit_pair(assume: object) -> bool:
 
 
 def declared_keys(table: Table, by: Sequence[str]) -> tuple[tuple[str, ...], ...] | None:
-    """All keys that the types of these columns list; None where one of them lists none."""
+    """All keys that the types of these columns list; None where one of them lists none, or where
+    they are too many."""
     _, known = table.public_bounds((), by)
     listed = [known[name].keys if name in known else None for name in by]
-    if any(not keys for keys in listed):
+    if (
+        any(not keys for keys in listed)
+        or math.prod(len(keys or ()) for keys in listed) > MOST_KEYS
+    ):
         return None
     return tuple(product(*(keys for keys in listed if keys)))
 
