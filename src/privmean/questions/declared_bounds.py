@@ -111,13 +111,10 @@ def declared_keys(table: Table, by: Sequence[str]) -> tuple[tuple[str, ...], ...
     """All keys that the types of these columns list; None where one of them lists none, or where
     they are too many."""
     _, known = table.public_bounds((), by)
-    listed = [known[name].keys if name in known else None for name in by]
-    if (
-        any(not keys for keys in listed)
-        or math.prod(len(keys or ()) for keys in listed) > MOST_KEYS
-    ):
+    listed = [(known[name].keys or ()) if name in known else () for name in by]
+    if not 0 < math.prod(map(len, listed)) <= MOST_KEYS:
         return None
-    return tuple(product(*(keys for keys in listed if keys)))
+    return tuple(product(*listed))
 
 
 def check_keys(
