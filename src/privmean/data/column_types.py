@@ -42,12 +42,15 @@ class PublicBounds:
     keys: tuple[str, ...] | None = None
 
 
+BOOLEAN = PublicBounds("Boolean", 0.0, 1.0)
+
+
 def public_bounds(kind: nw.dtypes.DType | None) -> PublicBounds | None:
     """Return what a declared type, which is public, excludes; None where that is nothing."""
     if kind is None:
         return None
     if kind == nw.Boolean:
-        return PublicBounds("Boolean", 0.0, 1.0)
+        return BOOLEAN
     if isinstance(kind, nw.Enum):
         return PublicBounds("Enum", keys=tuple(kind.categories))
     if kind.is_unsigned_integer():

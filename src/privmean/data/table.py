@@ -176,14 +176,15 @@ class Table:
     ) -> tuple[tuple[str, ...], dict[str, PublicBounds]]:
         """The columns that `values` mean, and what the declared types of these columns, and of the
         columns of keys, exclude. Types are public. Read once."""
-        from privmean.data.column_types import declared_kind, public_bounds
-
         asked = None if values is None else tuple(values)
         if isinstance(self.source, np.ndarray):  # one type for all of its columns
             width = self.source.shape[1] if self.source.ndim > 1 else 1
             named = tuple(str(j) for j in range(width)) if asked is None else asked
-            found = public_bounds(declared_kind(self.source))
-            return named, {} if found is None else dict.fromkeys(named, found)
+            if self.source.dtype.kind != "b":
+                return named, {}
+            from privmean.data.column_types import BOOLEAN
+
+            return named, dict.fromkeys(named, BOOLEAN)
         known = asked, tuple(keys)
         if known not in self._declared:
             from privmean.data.declared_types import declared_bounds

@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from privmean.central.groups.group_means import MOST_KEYS
 from privmean.data.key_text import spellings
-from privmean.data.schema import near
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import keys_say, type_says
 from privmean.inference.at_bound import BOOLEAN, TypeBounds
-from privmean.inference.group_table import GroupTable
 from privmean.inference.interval import ByColumn, HasStdErrors, Interval, IntervalMaker
 from privmean.inference.multi_value_table import SeveralTables
-from privmean.models.quantile_intervals import Distribution
 
 if TYPE_CHECKING:
     from privmean.data.column_types import PublicBounds
@@ -34,6 +30,7 @@ Pair: TypeAlias = tuple[float, float]
 Limits: TypeAlias = tuple[Pair | None, ...]
 Q = TypeVar("Q")
 WHOLE = (-np.inf, np.inf)
+MOST = 100_000  # keys that follow from types
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ def declared_keys(table: Table, by: Sequence[str]) -> tuple[tuple[str, ...], ...
     they are too many."""
     _, known = table.public_bounds((), by)
     listed = [(known[name].keys or ()) if name in known else () for name in by]
-    if not 0 < math.prod(map(len, listed)) <= MOST_KEYS:
+    if not 0 < math.prod(map(len, listed)) <= MOST:
         return None
     return tuple(product(*listed))
 
@@ -131,9 +128,10 @@ def check_keys(
         for key in keys:
             text = str(key[place])
             if not set(spellings(text)) & set(listed):
+                # without the categories: of a type that was made from records they are records
                 raise ArgumentError(
                     argument, text, f"is not in the declared type of column {name!r}",
-                    near(text, listed, "categories in the type"),
+                    "write the keys as the type has them",
                 )  # fmt: skip
 
 
@@ -148,7 +146,7 @@ def limited(release: Release, limits: Limits) -> Release:
         tables = [replace(item, limits=x) for item, x in zip(kept, pairs, strict=True)]
         pairs = tuple(x for x, item in zip(pairs, tables, strict=True) for _ in item.keys)
         made = SeveralTables(tuple(tables))
-    elif isinstance(made, GroupTable | Distribution):
+    elif hasattr(made, "limits"):  # a table of groups, or a distribution
         made = replace(made, limits=pairs[0])
     else:
         made = (LimitedColumns if isinstance(made, ByColumn) else LimitedIntervals)(made, pairs)

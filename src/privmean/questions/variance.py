@@ -87,7 +87,7 @@ class Variance(QuestionDefaults):
     def with_public_facts(self, table: Table | None) -> Variance:
         """With the largest variance that the declared type of the column allows."""
         types = ColumnTypes.of(table, None if self.value is None else (self.value,))
-        (pair,) = types.limits or (None,)
+        pair = types.limits[0] if len(types.limits) == 1 else None
         width = math.inf if pair is None else pair[1] - pair[0]
         return types.in_question(self, ((0.0, width**2 / 4),) if width < math.inf else ())
 
