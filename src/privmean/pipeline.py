@@ -93,7 +93,8 @@ class PlanBase(HasOutput):
         """What `print` shows: the predicted error where people have a standard deviation of 1."""
         n = "" if self.shape.count is None else f"n = {self.shape.count:,}; "
         said = f"{n}errors in between-person standard deviations; planning charges nothing"
-        return plan_output(self, said, {", ".join(self.shape.columns[:3]): self.predict(1.0)})
+        predicted = {", ".join(self.shape.columns[:3]): self.predict(1.0)}
+        return plan_output(self, said, predicted, declared=self.shape.declared)
 
     @property
     def fixed(self) -> bool:
@@ -167,8 +168,11 @@ def execute(
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws, paid)
     outcome = plan.run(curator)
     promise = Guarantee.of(
-        plan.budget, plan.budget.neighbors, curator.events, unit=plan.unit, public=plan.public
-    )
+        plan.budget, plan.budget.neighbors, curator.events, unit=plan.unit,
+        public=(*plan.public, *plan.shape.declared),
+    )  # fmt: skip
+    found = outcome.findings()
+    found["assumptions"] = (*outcome.assumptions, *plan.shape.declared)
     return Release(
         estimate=outcome.shown,
         columns=tuple(people.columns),
@@ -179,7 +183,7 @@ def execute(
         secure=curator.secure,
         level=level,
         provenance=Provenance().made_by(getattr(people, "engine", None), entry),
-        **outcome.findings(),
+        **found,
     )
 
 

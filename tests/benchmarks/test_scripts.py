@@ -28,6 +28,7 @@ PANEL = "nlswork.parquet"
 # scripts that end by themselves, and what makes them small
 SMALL = {
     "arms": "--runs 2",
+    "boolean_groups": "--runs 2",
     "change": "",
     "collector_reads": "--quick",
     "continual_peer": "--quick",

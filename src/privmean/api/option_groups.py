@@ -60,11 +60,15 @@ class TextOptions:
         list[str] | None, "Read this text as missing; repeat for more.", "--na-value"
     ] = None
 
+    types: Annotated[
+        list[str] | None, "Declare a type, as y=boolean or y=unsigned; repeat for more."
+    ] = None
+
     def words(self) -> dict[str, Any]:
         """What is said, by the names that readers of tables use."""
         tab = self.delimiter == "\\t"  # as a shell says it
         said = {**asdict(self), "delimiter": "\t" if tab else self.delimiter}
-        said["na_values"] = self.na_values or None
+        said |= {"na_values": self.na_values or None, "types": self.types or None}
         return {name: value for name, value in said.items() if value is not None}
 
 

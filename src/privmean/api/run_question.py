@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import isroutine
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from privmean.release.release import Release
 
 R = TypeVar("R", bound="Release")
+Q = TypeVar("Q", bound=Question)
 # records, or what a table or people hold already, or one row a person
 Source: TypeAlias = "Records | Rows | Table | PersonTable"
 
@@ -69,6 +70,8 @@ def _ready(
     source: Table | PersonTable, question: TypedQuestion[R], said: CheckedOptions
 ) -> tuple[TypedQuestion[R], PersonTable, Plan]:
     """The question with its public facts, the people and the plan; all refusals are here."""
+    if isinstance(source, Table):
+        question = awaited_keys(source, question)
     names = _names(source, question)
     if names is not None and said.budget.neighbors == ADD_REMOVE:
         # nothing of the plan needs the table: it is refused before the table is opened
@@ -80,6 +83,7 @@ def _ready(
     else:
         people, question = source, question.with_public_facts(None)
     shape = shape_of(people, said.budget.neighbors, said.n_guess)
+    shape = replace(shape, declared=declared_of(question))
     plan = make_plan(question, shape, said.budget)
     if plan.budget.delta:
         warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.events), shape.count)
@@ -87,10 +91,30 @@ def _ready(
 
 
 def to_person_table(table: Table, question: Question) -> PersonTable:
-    """One row a person, as the question asks; a column that cannot be had is called by the word of
-    the question that names it."""
-    try:
+    """One row a person, as the question asks."""
+    with _named_columns(question):
         return table.people(question.summary)
+
+
+def declared_of(question: Question) -> tuple[str, ...]:
+    """What a question owes to declared types, in words."""
+    found: tuple[str, ...] = getattr(question, "declared", ())
+    return found
+
+
+def awaited_keys(table: Table, question: Q) -> Q:
+    """The question with the keys that declared types list, where it names none."""
+    if not getattr(question, "awaits_keys", False):
+        return question
+    with _named_columns(question):
+        return cast("Q", question.with_public_facts(table))
+
+
+@contextmanager
+def _named_columns(question: Question) -> Iterator[None]:
+    """A column that cannot be had is called by the word of the question that names it."""
+    try:
+        yield
     except ArgumentError as error:
         name = error.value
         if error.argument == "keys" and question.kind == "compare":

@@ -216,7 +216,8 @@ class BoundedMeanPlan(PlanBase):
         ]
         stand = (count for count, item in zip(present, statuses, strict=True) if item != FAILED)
         noisy_n = next(stand, present[0])
-        said = dict.fromkeys(tuple(map(float, item)) for item in self._said())
+        given = (item for item in self._said() if not isinstance(item, TypeBounds))
+        said = dict.fromkeys(tuple(map(float, item)) for item in given)
         notes = [values_within(*item) for item in said]
         if not all(missing):
             notes.append(missing_count_at("the middle of the bounds"))

@@ -61,6 +61,7 @@ class Listed:
             return None
         from privmean.data.roster_files import roster_ids
 
+        written = {name: value for name, value in written.items() if name != "types"}
         return roster_ids(self.roster, self.roster_column or person, written)
 
 

@@ -12,9 +12,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 from narwhals import dependencies as known
 
@@ -26,6 +29,50 @@ if TYPE_CHECKING:
 DURATION = 18  # of the union `Type` in Arrow's Schema.fbs
 DIGITS = 38
 ARROW, SPARK = b"ARROW:schema", b"org.apache.spark.sql.parquet.row.metadata"
+
+
+@dataclass(frozen=True)
+class PublicBounds:
+    """What a declared type says of every value of a column. kind: the type. keys: the only texts
+    that a column of keys can hold, None where the type lists none."""
+
+    kind: str
+    lower: float = -math.inf
+    upper: float = math.inf
+    keys: tuple[str, ...] | None = None
+
+
+BOOLEAN = PublicBounds("Boolean", 0.0, 1.0)
+
+
+def public_bounds(kind: nw.dtypes.DType | None) -> PublicBounds | None:
+    """Return what a declared type, which is public, excludes; None where that is nothing."""
+    if kind is None:
+        return None
+    if kind == nw.Boolean:
+        return BOOLEAN
+    if isinstance(kind, nw.Enum):
+        return PublicBounds("Enum", keys=tuple(kind.categories))
+    if kind.is_unsigned_integer():
+        return PublicBounds(type(kind).__name__, 0.0, 255.0 if kind == nw.UInt8 else math.inf)
+    if kind == nw.Int8:
+        return PublicBounds("Int8", -128.0, 127.0)
+    return None
+
+
+def declared_kind(column: Any) -> nw.dtypes.DType | None:
+    """Return the type of a column in memory if somebody declared it; None if it follows from what
+    the column holds. A missing entry makes doubles of NumPy's whole numbers, so that of its types
+    only Booleans count. Categories of pandas and dictionaries of Arrow are made from records."""
+    if isinstance(column, list):
+        return None
+    if isinstance(column, np.ndarray):
+        return nw.Boolean() if column.dtype.kind == "b" else None
+    kind: nw.dtypes.DType = nw.from_native(column, series_only=True).dtype
+    inferred = known.is_pandas_series(column) and isinstance(column.dtype, np.dtype)
+    if kind in (nw.Categorical, nw.Enum) or (inferred and kind != nw.Boolean):
+        return None
+    return kind
 
 
 def readable(column: Any) -> Any:

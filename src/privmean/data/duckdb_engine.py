@@ -13,7 +13,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 DIRECT = 2**26  # bytes a thread for a table of people that the id itself indexes
 STATE = 24  # bytes of one exact sum and its count
@@ -138,3 +138,9 @@ def quoted(text: str) -> str:
 def name(identifier: str) -> str:
     """An SQL identifier."""
     return '"' + identifier.replace('"', '""') + '"'
+
+
+def created_enums(relation: DuckDBPyRelation) -> set[tuple[str, ...]]:
+    """The texts of each type that somebody created: DuckDB makes others of categories in memory."""
+    query = "SELECT labels FROM duckdb_types() WHERE logical_type = 'ENUM' AND NOT internal"
+    return {tuple(row[0]) for row in relation.query("privmean_types", query).fetchall()}

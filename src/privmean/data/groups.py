@@ -49,6 +49,9 @@ def group_sizes(
         called "1", "2", ... Default: the first line names the columns and is not shown.
     na_values : list of str, optional
         Texts that mean missing.
+    types : dict or list of str, optional
+        Types of columns of text files, such as {"y": "boolean"}: "boolean" (bounds 0 and 1) or
+        "unsigned" (lower bound 0). A value that the type excludes is missing.
     memory_limit : str, optional
         Memory for reading, such as "4GB"; the rest goes to disk.
     threads : int, optional

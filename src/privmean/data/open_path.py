@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +51,14 @@ def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> Parquet
     if not files:
         raise ArgumentError("source", path, "does not exist", CHECK)
     return _texts(form, files, text)
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    """Whether a path means text files, whose columns have no types of their own."""
+    where = Path(path)
+    if where.is_dir():
+        return not any(where.rglob("*.parquet"))
+    return FORMS.get(ending(where)) in READERS
 
 
 def _folder(

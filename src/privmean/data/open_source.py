@@ -17,7 +17,7 @@ from privmean.data import databases, list_columns, schema
 from privmean.data import object_columns as objects
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.byte_order import bytewise, is_spark
-from privmean.data.duckdb_engine import Engine
+from privmean.data.duckdb_engine import Engine, created_enums
 from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, interruptible, lazy
 from privmean.data.exact_totals import Lazy
@@ -43,11 +43,13 @@ IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
 
 @dataclass(frozen=True)
 class OpenedSource:
-    """A table before anything is read: its names, and how to get the records (p, x0, ...)."""
+    """A table before anything is read: its names, and how to get the records (p, x0, ...).
+    declared: the type of a column if it is declared, where the types of the records do not say."""
 
     names: Columns
     records: Callable[..., Lazy]
     home: EngineStore
+    declared: Callable[[str], nw.dtypes.DType | None] | None = None
 
 
 def read_table(
@@ -173,12 +175,21 @@ def open_source(source: Any, text: Mapping[str, object], resources: Machine) -> 
         )
         return chosen
 
-    home = EngineStore(source) if engines.is_duckdb() else EngineStore()
-    return OpenedSource(Columns(tuple(whole.columns)), records, home)
+    columns = Columns(tuple(whole.columns))
+    if not engines.is_duckdb():
+        return OpenedSource(columns, records, EngineStore())
+
+    def declared(name: str) -> nw.dtypes.DType | None:
+        kind = types_of(whole.select(nw.col(name).alias("x0")), [name])["x0"]
+        made = isinstance(kind, nw.Enum) and kind.categories not in created_enums(source)
+        return None if made else kind
+
+    return OpenedSource(columns, records, EngineStore(source), declared)
 
 
 def _in_session(table: Any, resources: Machine, home: EngineStore) -> OpenedSource:
     """A table of an SQL engine, through Ibis."""
+    from privmean.data.sql_engines import listed_texts
     from privmean.data.sql_tables import known_engine, records_of
 
     if any(resources.get(item) for item in ("memory_limit", "threads", "temp_directory")):
@@ -193,7 +204,12 @@ def _in_session(table: Any, resources: Machine, home: EngineStore) -> OpenedSour
     def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
         return lazy(records_of(table, person, values, texts))
 
-    return OpenedSource(Columns(tuple(table.columns)), records, home)
+    def declared(name: str) -> nw.dtypes.DType | None:
+        listed = listed_texts(table, name)
+        own = lazy(table.select(x0=table[name]))
+        return nw.Enum(listed) if listed else types_of(own, [name])["x0"]
+
+    return OpenedSource(Columns(tuple(table.columns)), records, home, declared)
 
 
 def _registered(
@@ -237,7 +253,10 @@ def _registered(
                 "the requested columns do not make one table. Check the frame."
             ) from None
 
-    return OpenedSource(Columns(tuple(names)), records, home)
+    def declared(name: str) -> nw.dtypes.DType | None:
+        return kinds.declared_kind(column(names.index(name)))
+
+    return OpenedSource(Columns(tuple(names)), records, home, declared)
 
 
 def _table(columns: Mapping[str, object]) -> object:
@@ -268,7 +287,9 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> OpenedSource:
             "Rename columns whose names differ only in case."
         )
 
-    return OpenedSource(table.columns, records, EngineStore(engine.connection, engine))
+    home = EngineStore(engine.connection, engine)
+    declared = None if isinstance(table, ParquetTable) else table.declared
+    return OpenedSource(table.columns, records, home, declared)
 
 
 def types_of(records: Lazy, columns: Sequence[str]) -> nw.Schema:

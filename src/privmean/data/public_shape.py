@@ -14,12 +14,14 @@ from privmean.privacy.budget import ADD_REMOVE, Relation
 class PublicShape:
     """columns: their names. persons: n where neighbors share the roster, else None. design: a
     public guess of n where it is private. cap: records up to which a person counts, for the mean
-    over records (None: every person counts once)."""
+    over records (None: every person counts once). declared: what is owed to the types of the
+    columns, in words."""
 
     columns: tuple[str, ...]
     n: int | None = None
     n_guess: int | None = None
     max_records: int | None = None
+    declared: tuple[str, ...] = ()
 
     @classmethod
     def of(

@@ -16,7 +16,7 @@ class ReadOptions(Words, total=False):
     temp_directory: str | None
 
 
-reads = with_full_signature(ReadOptions, {"na_values": ()})
+reads = with_full_signature(ReadOptions, {"na_values": (), "types": ()})
 
 
 def told(function: str, said: ReadOptions) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -218,6 +218,25 @@ def _may_make(link: BaseBackend) -> bool:
     return bool(found)
 
 
+LISTED = (
+    "SELECT enumlabel FROM pg_catalog.pg_enum JOIN pg_catalog.pg_attribute ON atttypid = enumtypid "
+    "WHERE attrelid = to_regclass(%s) AND attname = %s ORDER BY enumsortorder"
+)
+
+
+def listed_texts(table: Table, column: str) -> tuple[str, ...]:
+    """The texts of an enumerated type of PostgreSQL, for a column of a stored table; else none."""
+    import ibis.expr.operations as ops
+
+    link, stored = backend(table), table.op()
+    if link.name != "postgres" or not isinstance(stored, ops.DatabaseTable):
+        return ()
+    parts = (stored.namespace.database, stored.name)
+    place = ".".join(named(part, link) for part in parts if part)
+    with withheld(), link.con.cursor() as cursor, link.con.transaction():
+        return tuple(row[0] for row in cursor.execute(LISTED, (place, column)).fetchall())
+
+
 def run(link: BaseBackend, text: str) -> None:
     """A statement without a result."""
     with withheld():

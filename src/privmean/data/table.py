@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +14,7 @@ from privmean.errors import ArgumentError
 from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
+    from privmean.data.column_types import PublicBounds
     from privmean.data.person_table import PersonTable
     from privmean.data.read import Estimand
     from privmean.data.source_types import Person, Records, Roster, Rows
@@ -95,6 +96,9 @@ class Table:
         are called "1", "2", ... Default: the first line names the columns and is not shown.
     na_values : list of str, optional
         Texts that mean missing.
+    types : dict or list of str, optional
+        Types of columns of text files, such as {"y": "boolean"}: "boolean" (bounds 0 and 1) or
+        "unsigned" (lower bound 0). A value that the type excludes is missing.
     resources : Resources, optional
         Limits of memory and processors for reading.
 
@@ -126,6 +130,7 @@ class Table:
         encoding: str | None = None,
         header: bool | None = None,
         na_values: Sequence[str] = (),
+        types: Mapping[str, str] | Sequence[str] = (),
         resources: Resources = Resources(),
     ) -> None:
         if not isinstance(source, np.ndarray) and (not isinstance(person, str) or not person):
@@ -147,9 +152,10 @@ class Table:
             encoding=encoding,
             header=header,
             na_values=na_values,
+            types=types,
         )
         self._reduced: dict[Summary, PersonTable] = {}
-        self._booleans: dict[tuple[str, ...] | None, tuple[tuple[str, ...], frozenset[str]]] = {}
+        self._declared: dict[object, tuple[tuple[str, ...], dict[str, PublicBounds]]] = {}
 
     @property
     def name(self) -> str:
@@ -165,23 +171,30 @@ class Table:
             self._reduced[summary] = summary.reduce(self)
         return self._reduced[summary]
 
-    def booleans(self, values: Sequence[str] | None) -> tuple[tuple[str, ...], frozenset[str]]:
-        """The columns that `values` mean, and those of them that are Boolean by their declared
-        type, which is public. Read once."""
+    def public_bounds(
+        self, values: Sequence[str] | None, keys: Sequence[str] = ()
+    ) -> tuple[tuple[str, ...], dict[str, PublicBounds]]:
+        """The columns that `values` mean, and what the declared types of these columns, and of the
+        columns of keys, exclude. Types are public. Read once."""
         asked = None if values is None else tuple(values)
         if isinstance(self.source, np.ndarray):  # one type for all of its columns
             width = self.source.shape[1] if self.source.ndim > 1 else 1
             named = tuple(str(j) for j in range(width)) if asked is None else asked
-            return named, frozenset(named if self.source.dtype.kind == "b" else ())
-        if asked not in self._booleans:
-            from privmean.data.declared_types import boolean_columns
+            if self.source.dtype.kind != "b":
+                return named, {}
+            from privmean.data.column_types import BOOLEAN
 
-            known = self.resources.options()
-            known.pop("progress")
-            self._booleans[asked] = boolean_columns(
-                self.source, self.person, asked, self.text, known
+            return named, dict.fromkeys(named, BOOLEAN)
+        known = asked, tuple(keys)
+        if known not in self._declared:
+            from privmean.data.declared_types import declared_bounds
+
+            resources = self.resources.options()
+            resources.pop("progress")
+            self._declared[known] = declared_bounds(
+                self.source, self.person, asked, keys, self.text, resources
             )
-        return self._booleans[asked]
+        return self._declared[known]
 
     def count_people(self, columns: Sequence[tuple[str, str]] = ()) -> int | None:
         """The number of people, from a given roster or the column of people alone; None where

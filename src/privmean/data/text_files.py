@@ -16,14 +16,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from privmean.data.schema import Columns
+from privmean.data.schema import Columns, one_of
 from privmean.data.text_format import TextFormat, refuse
 from privmean.data.text_record import csv_fields, lines
 from privmean.errors import ArgumentError, SchemaError
 
 PACKED = (".gz", ".zst")
 MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs write first
-OF_JSON = ("encoding", "na_values")
+OF_JSON = ("encoding", "na_values", "types")
 
 
 def ending(path: Path) -> str:
@@ -119,7 +119,7 @@ def csv_files(paths: Sequence[Path], text: Mapping[str, Any]) -> TextFiles:
     names = [item.first() for item in files]
     header = files[0].form.header
     if header is False:
-        return TextFiles(tuple(files), Columns(places=True), "csv")
+        return _typed(TextFiles(tuple(files), Columns(places=True), "csv"))
     for item, found in zip(files, names, strict=True):
         if not any(found):
             raise SchemaError(
@@ -131,7 +131,14 @@ def csv_files(paths: Sequence[Path], text: Mapping[str, Any]) -> TextFiles:
                 f"{files[0].path} and {item.path} do not name the same columns in "
                 "their first lines. Use equal headers, or header=False."
             )
-    return TextFiles(tuple(files), Columns(tuple(names[0]), shown=header is True), "csv")
+    return _typed(TextFiles(tuple(files), Columns(tuple(names[0]), shown=header is True), "csv"))
+
+
+def _typed(made: TextFiles) -> TextFiles:
+    """The files, if they have the columns whose types were declared."""
+    for column, _ in made.files[0].form.types:
+        one_of(made.columns, "types", column)
+    return made
 
 
 def json_files(paths: Sequence[Path], text: Mapping[str, Any]) -> TextFiles:

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 from privmean.errors import ArgumentError
 
 BLANKS = " \t"
+TYPES = ("boolean", "unsigned")  # that a caller can declare
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class TextFormat:
     encoding: UTF-8, or any encoding of one byte a character that contains ASCII ("latin-1",
     "cp1252", ...). header: whether the first line names the columns; None is yes, but then no
     message shows the names, since the line could be a record. na_values: texts that mean missing,
-    beside the empty one.
+    beside the empty one. types: of columns, by name or as "COLUMN=TYPE"; a value that its type
+    excludes is missing.
     """
 
     delimiter: str = ","
@@ -29,6 +31,7 @@ class TextFormat:
     encoding: str = "utf-8"
     header: bool | None = None
     na_values: tuple[str, ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         _sign("delimiter", self.delimiter, "give ',' or ';' or a tab")
@@ -50,6 +53,7 @@ class TextFormat:
         if not listed:
             raise ArgumentError("na_values", words, "is not a list of words", "give ['NA', '-9']")
         object.__setattr__(self, "na_values", tuple(dict.fromkeys(w.strip(BLANKS) for w in words)))
+        object.__setattr__(self, "types", _types(self.types))
 
 
 class Words(TypedDict, total=False):
@@ -61,15 +65,16 @@ class Words(TypedDict, total=False):
     encoding: str | None
     header: bool | None
     na_values: Sequence[str]
+    types: Mapping[str, str] | Sequence[str] | None
 
 
 def options(**asked: Unpack[Words]) -> dict[str, Any]:
     """What the caller says of text files, as fields of `TextFormat`; checked."""
     given = {name: value for name, value in asked.items() if value is not None}
     TextFormat(**given)  # type: ignore[arg-type]
-    if not given.get("na_values"):
-        given.pop("na_values", None)
-    return given
+    return {
+        name: value for name, value in given.items() if value or name not in ("na_values", "types")
+    }
 
 
 def refuse(given: Mapping[str, object], what: str, but: Sequence[str] = ()) -> None:
@@ -77,6 +82,23 @@ def refuse(given: Mapping[str, object], what: str, but: Sequence[str] = ()) -> N
     for name, value in given.items():
         if name not in but:
             raise ArgumentError(name, value, f"is not used by {what}", "remove it")
+
+
+def _types(given: Any) -> tuple[tuple[str, str], ...]:
+    """Columns with their types, each once."""
+    listed = list(given.items()) if isinstance(given, Mapping) else given
+    remedy = f"use for example types={{'y': 'boolean'}}; the types are {', '.join(TYPES)}"
+    if not isinstance(listed, list | tuple):
+        raise ArgumentError("types", given, "does not name columns with their types", remedy)
+    found: dict[str, str] = {}
+    for item in listed:
+        column, kind = item if isinstance(item, tuple) else str(item).rpartition("=")[::2]
+        if not column or kind not in TYPES:
+            raise ArgumentError("types", item, "is not a column with its type", remedy)
+        if column in found:
+            raise ArgumentError("types", column, "has two types", "give one type per column")
+        found[column] = kind
+    return tuple(found.items())
 
 
 def _sign(name: str, value: object, remedy: str) -> None:

@@ -9,9 +9,12 @@ from functools import partial
 from itertools import count
 from typing import IO, TYPE_CHECKING
 
+import narwhals as nw
+
 from privmean.data import text_blocks as textblocks
 from privmean.data.arrow_stream import Texts, TextStream
 from privmean.data.duckdb_engine import Engine, quoted
+from privmean.data.key_text import TRUTH
 from privmean.data.schema import Columns
 from privmean.data.text_files import TextFiles, kind
 from privmean.data.text_format import BLANKS, TextFormat
@@ -34,6 +37,11 @@ class TextTable:
     def columns(self) -> Columns:
         return self.source.columns
 
+    def declared(self, column: str) -> nw.dtypes.DType | None:
+        """The type that the caller declared of a column: a text file has none of its own."""
+        kind = dict(self.source.files[0].form.types).get(column)
+        return {None: None, "boolean": nw.Boolean(), "unsigned": nw.UInt64()}[kind]
+
     def records(
         self, engine: Engine, person: str, values: Sequence[str], texts: Sequence[str] = ()
     ) -> DuckDBPyRelation:
@@ -51,6 +59,10 @@ class TextTable:
         fields = [_field(f"t{j}", item in as_text, form) for j, item in enumerate(wanted)]
         for j in made.numbers:
             fields[j] = f"CASE WHEN n{j} IS NOT NULL THEN n{j} ELSE {fields[j]} END"
+        for item, its in form.types:
+            if item in wanted and item not in as_text:
+                j = wanted.index(item)
+                fields[j] = _of_type(its, fields[j], f"t{j}")
         chosen = [f"{fields[wanted.index(item)]} AS x{j}" for j, item in enumerate(values)]
         return engine.connection.sql(
             f"SELECT {', '.join([f'{fields[0]} AS p', *chosen])} FROM ({source})"
@@ -186,6 +198,18 @@ def _hard(k: int, *, as_text: bool) -> str:
 def _pointer(key: str) -> str:
     """A key of the outer object as a JSON pointer (RFC 6901)."""
     return "/" + key.replace("~", "~0").replace("/", "~1")
+
+
+def _of_type(kind: str, number: str, text: str) -> str:
+    """A number where the declared type of its column has it, else missing."""
+    if kind == "unsigned":
+        return f"CASE WHEN {number} >= 0 THEN {number} END"
+    yes, no = (", ".join(map(quoted, words)) for words in TRUTH)
+    word = f"trim({text}, {quoted(BLANKS)})"
+    return (
+        f"CASE WHEN {word} IN ({yes}) THEN 1 WHEN {word} IN ({no}) THEN 0 "
+        f"WHEN {number} IN (0, 1) THEN {number} END"
+    )
 
 
 def _field(text: str, as_text: bool, form: TextFormat) -> str:

@@ -6,13 +6,15 @@ An assumption is a list of such sentences, joined by "; ". The privacy guarantee
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from privmean.output import decimals
 
 INDEPENDENT = "people are independent"
 GROUP_SHARE = "no group has more than twice the overall share of outliers"
 NEAR_NORMAL = "values are close to normal"
+DECLARED = " declared "  # in every sentence about a type
+FEW = 4  # columns of one type that are named
 SHARED = "clipping affects all coefficients alike"
 ALIKE = "other columns alike, each with its own clipping bounds"
 
@@ -31,6 +33,25 @@ def dependence(design_effect: float) -> str:
 
 def values_within(low: object, high: object) -> str:
     return f"values lie in [{low:.6g}, {high:.6g}] (values outside count as the nearer bound)"
+
+
+def type_says(columns: Sequence[str], kind: str, low: float, high: float) -> str:
+    """What is owed to a declared type, which the caller makes public."""
+    inside = f"at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
+    return f"{_named(columns)}{DECLARED}{kind}: values {inside}"
+
+
+def keys_say(columns: Sequence[str]) -> str:
+    """The same of keys that follow from types."""
+    return f"{_named(columns)}{DECLARED}Enum: the categories are the keys"
+
+
+def _named(columns: Sequence[str]) -> str:
+    """Columns by their names, or by their number if they are many."""
+    if len(columns) == 1:
+        return f"{columns[0]} is"
+    few = len(columns) <= FEW
+    return f"{', '.join(columns) if few else f'{len(columns)} columns'} are"
 
 
 def outliers_within(most: float, nearer: float | None = None) -> str:

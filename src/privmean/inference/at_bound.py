@@ -17,7 +17,8 @@ SEEN = 5.0  # noise scales: people away from a bound who do not show
 
 
 class TypeBounds(tuple[float, float]):
-    """A pair of bounds that the declared type of a column implies: no value can lie beyond."""
+    """A pair of bounds that the declared type of a column implies, as close as bounds of values can
+    be: values are clipped to them, and no value lies beyond."""
 
     __slots__ = ()
 

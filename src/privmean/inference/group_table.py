@@ -109,7 +109,8 @@ class GroupTable:
     that side. related: the groups share people, so that errors
     of sampling add up in the worst way. weight: noisy people, `weight_sd` its noise. divisor,
     cell: people that a mean was divided by, and the noise deviation of each of its three parts.
-    lower, upper: the limits of values. bounds: public bounds of values, which no end passes.
+    lower, upper: the limits of values. bounds: public ones, which no end passes. limits:
+    what the type of the values allows, to which they are not clipped.
     """
 
     keys: tuple[str, ...]
@@ -135,6 +136,7 @@ class GroupTable:
     assumption: str = ""
     brief: str = ""
     bounds: tuple[float, float] | None = None
+    limits: tuple[float, float] | None = None
 
     @property
     def shown(self) -> Flags:
@@ -182,16 +184,22 @@ class GroupTable:
             np.array([math.sqrt(float(each @ each)) if apart else float(each.sum())]),
             np.array([math.inf if far_up.any() else rising @ above + falling @ below]),
             np.array([math.inf if far_down.any() else rising @ below + falling @ above]),
-            self._limits(rising.sum(), falling.sum()),
+            self.allowed(rising.sum(), falling.sum()),
         )
         return one.lines(level, [self.worst(used[size >= COUNTS * size.max()])])[0]
 
-    def _limits(self, rising: float, falling: float) -> tuple[float, float] | None:
-        """What public bounds allow a weighted sum of means: its factors above and below 0."""
-        if self.bounds is None:
+    def allowed(self, rising: float = 1.0, falling: float = 0.0) -> tuple[float, float] | None:
+        """What public bounds and types allow a weighted sum of means: its factors above and
+        below 0."""
+        pairs = [pair for pair in (self.bounds, self.limits) if pair is not None]
+        if not pairs:
             return None
-        low, high = self.bounds
-        return rising * low - falling * high, rising * high - falling * low
+        low, high = max(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
+        ends = ((rising, low, falling, high), (rising, high, falling, low))
+        least, most = (
+            (up * a if up else 0.0) - (down * b if down else 0.0) for up, a, down, b in ends
+        )
+        return least, most
 
     def p_value(self, weights: Floats) -> float:
         """The smallest level at which the interval for a weighted sum of means of limited values
@@ -240,7 +248,7 @@ class GroupTable:
             self.sampling[seen],
             np.where(self.open_above, math.inf, above)[seen],
             np.where(self.open_below, math.inf, below)[seen],
-            self.bounds,
+            self.allowed(),
         )
         lines = errors.lines(self.row_level(level), [self.status[g] for g in seen])
         found = dict(zip(seen.tolist(), lines, strict=True))

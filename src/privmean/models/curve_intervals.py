@@ -128,15 +128,20 @@ class CurveIntervals:
         ]
 
     def _within(self, line: LinearCombination, weights: Floats) -> LinearCombination:
-        """The line within what public bounds allow it, but for open ends."""
-        if self.table.bounds is None:
-            return line
-        low, high = self.table.bounds
+        """The line within what public bounds and types allow it; an end that is open beside bounds
+        stays open."""
         rising, falling = float(np.maximum(weights, 0).sum()), float(np.maximum(-weights, 0).sum())
-        least, most = rising * low - falling * high, rising * high - falling * low
+        allowed, typed = self.table.allowed(rising, falling), self.table.limits is not None
+        if allowed is None:
+            return line
+        least, most = allowed
         names = ("estimate", "lower", "upper", "noise_lower", "noise_upper")
         ends = {name: getattr(line, name) for name in names}
-        kept = {k: min(max(x, least), most) for k, x in ends.items() if math.isfinite(x)}
+        kept = {
+            k: min(max(x, least), most)
+            for k, x in ends.items()
+            if math.isfinite(x) or (typed and not math.isnan(x))
+        }
         return replace(line, **kept)
 
     @property

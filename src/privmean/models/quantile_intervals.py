@@ -51,7 +51,8 @@ class Band:
 class Distribution:
     """edges: increasing; cells: noisy people below the first of `zero_edges`, between, beyond the
     last; sd: of the noise of a cell; points: the quantiles asked for. center: that of the innermost
-    cell; side: cells to either side of the median that are about as wide as each other."""
+    cell; side: cells to either side of the median that are about as wide as each other. limits: of
+    the type of the values, which no end passes."""
 
     edges: tuple[float, ...]
     cells: tuple[float, ...]
@@ -61,6 +62,7 @@ class Distribution:
     points: tuple[float, ...]
     center: float
     side: int
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def n(self) -> float:
@@ -338,12 +340,13 @@ class Distribution:
 
     def _made(self, level: float, alone: float, kind: str) -> Interval:
         sampling = kind == "interval"
-        ends = [self._ends(q, alone, sampling) for q in self.points]
+        found = np.array([self._ends(q, alone, sampling) for q in self.points])
+        lower, upper = np.clip(found, *self.limits).T.tolist()
         said = [dependence(self.design_effect)] if sampling else []
         said += [values_within(*self.bounds)] if self.bounds is not None else []
         return Interval(
-            tuple(low for low, _ in ends),
-            tuple(high for _, high in ends),
+            tuple(lower),
+            tuple(upper),
             level,
             kind=kind,
             target="quantiles" if sampling else "quantiles of these people",

@@ -65,9 +65,11 @@ class QuestionDefaults:
     """What most questions say: replace-one where no call names neighbors; no facts of tables.
 
     limits: what the declared types of a table's columns allow the answers, column by column.
+    declared: the same of its columns, in words.
     """
 
     limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()
+    declared: ClassVar[tuple[str, ...]] = ()
 
     @property
     def default_neighbors(self) -> Neighbors:

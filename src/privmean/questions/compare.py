@@ -14,11 +14,18 @@ from privmean.central.groups.group_means import GroupMeans
 from privmean.data.key_text import key_texts
 from privmean.data.pair_summaries import Difference, Pairs
 from privmean.errors import ArgumentError
-from privmean.inference.at_bound import BOOLEAN, TypeBounds
+from privmean.inference.at_bound import TypeBounds
 from privmean.inference.contrasts import contrasts_of
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, QuestionDefaults
-from privmean.questions.declared_bounds import booleans_of, with_limits
+from privmean.questions.declared_bounds import (
+    WHOLE,
+    ColumnTypes,
+    check_keys,
+    clip_bounds,
+    declared_keys,
+    limited,
+)
 from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
@@ -156,32 +163,61 @@ class Compare(QuestionDefaults):
         )  # fmt: skip
 
     def with_public_facts(self, table: Table | None) -> Compare:
-        """With the bounds of Boolean columns: of a person's value."""
+        """With what declared types say of a person's value, and of the keys."""
+        if table is not None:
+            self._check_keys(table)
         columns = (self.value,) if self.baseline is None else (self.value, self.baseline)
-        flags = booleans_of(table, columns)
-        if not flags or not all(flags):
+        types = ColumnTypes.of(table, columns)
+        if not types.found or any(item is None for item in types.found):
             return self
-        low, high = BOOLEAN
-        if self.baseline is not None:
-            low, high = low - max(self.baseline_slope, 0.0), high - min(self.baseline_slope, 0.0)
-        return with_limits(self, [(low, high)])
+        (low, high), *before = (pair or WHOLE for pair in types.limits)
+        for one, two in before:
+            ends = [self.baseline_slope * end if self.baseline_slope else 0.0 for end in (one, two)]
+            low, high = low - max(ends), high - min(ends)
+        clipped = all(isinstance(pair, TypeBounds) for pair in types.limits)
+        pair = TypeBounds((low, high)) if clipped else (low, high)
+        return types.in_question(self, (pair,))
+
+    def _check_keys(self, table: Table) -> None:
+        """Refuse keys that the declared type of their column does not list."""
+        if self.by is not None:
+            check_keys("pair", table, (self.by,), [(key,) for key in self.keys])
+            return
+        column = str(self.arms)
+        if self.levels is not None:
+            check_keys("levels", table, (column,), [(key,) for key in self.keys])
+            return
+        listed = declared_keys(table, (column,))
+        if listed is not None and not all(
+            {(k,) for k in arm} & set(listed) for arm in (TRUE, FALSE)
+        ):
+            raise ArgumentError(
+                "levels", None, f"is required: the declared type of {column!r} lists no 1 and 0",
+                "name the two arms, the treated arm first",
+            )  # fmt: skip
 
     @property
-    def _difference(self) -> TypeBounds | None:
-        """What the bounds of values allow a difference."""
+    def _difference(self) -> tuple[float, float] | None:
+        """What the limits of values allow a difference."""
         if not self.limits or self.limits[0] is None:
             return None
         low, high = self.limits[0]
-        return TypeBounds((low - high, high - low))
+        return low - high, high - low
 
     def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Estimator:
         asked = self.summary
         if isinstance(asked, Difference):
             between = self._difference
-            return DefaultMean() if between is None else BoundedMean(between)
-        return GroupMeans(asked.groups, public_groups=self._public, common=True, bounds=self.limits)
+            if between is None or not clip_bounds(self.limits):
+                return DefaultMean()
+            return BoundedMean(TypeBounds(between))
+        return GroupMeans(
+            asked.groups, public_groups=self._public, common=True, bounds=clip_bounds(self.limits)
+        )
 
     def to_release(self, release: Release) -> Release:
+        between = self._difference if self.by is not None else None
+        release = limited(release, self.limits if between is None else (between,))
         if self.by is not None:
             from privmean.central.groups.effect_release import EffectRelease
 

@@ -25,7 +25,13 @@ from privmean.models.curve_release import CurveRelease
 from privmean.questions.assumptions import BOUNDS, Auto, Clipping, argument_name, kind_of
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.bin_edges import bin_names, edge_text, edges_of, middles
-from privmean.questions.declared_bounds import booleans_of, is_unit_pair
+from privmean.questions.declared_bounds import (
+    ColumnTypes,
+    beside,
+    check_keys,
+    is_unit_pair,
+    limited,
+)
 from privmean.release.release import Release
 from privmean.signatures import known_keywords
 
@@ -137,11 +143,15 @@ class Curve(QuestionDefaults):
         )  # fmt: skip
 
     def with_public_facts(self, table: Table | None) -> Curve:
-        """With the bounds of a Boolean column."""
-        has_assumption = self.assume is not None and not is_unit_pair(self.assume)
-        if has_assumption or self.method != "auto":
-            return self
-        return replace(self, assume=BOOLEAN) if any(booleans_of(table, (self.value,))) else self
+        """With what declared types say of the value, and of the levels."""
+        if self.by is not None:
+            check_keys("levels", table, (self.by,), [(level,) for level in self._arms])
+        types = ColumnTypes.of(table, (self.value,))
+        limits, given = types.limits, self.assume
+        said = given is None or is_unit_pair(given)
+        if limits == (BOOLEAN,) and said and self.method == "auto":
+            return types.in_question(self, assume=BOOLEAN)
+        return types.in_question(self, limits if given is None else beside(limits, given))
 
     def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Estimator:
         return self._chosen()
@@ -179,6 +189,7 @@ class Curve(QuestionDefaults):
         return tuple(x if isinstance(x, str) else f"{x:g}" for x in self.levels or ())
 
     def to_release(self, release: Release) -> CurveRelease:
+        release = limited(release, self.limits)
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         edges, table = edges_of(self.bins), release.intervals
         assert isinstance(table, GroupTable)

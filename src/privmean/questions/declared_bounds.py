@@ -1,36 +1,102 @@
-"""Bounds that follow from declared types: those of a Boolean column are 0 and 1.
+"""What questions take from declared types: bounds, limits of printed ends, and keys.
 
-A question takes them from its table before it is planned. Ends that are printed never pass them.
+A question takes them from its table before it is planned. Values of a Boolean column are clipped to
+0 and 1. Other types only limit what is printed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from privmean.inference.at_bound import BOOLEAN
-from privmean.inference.group_table import GroupTable
+from privmean.data.key_text import spellings
+from privmean.errors import ArgumentError
+from privmean.inference.assumptions import keys_say, type_says
+from privmean.inference.at_bound import BOOLEAN, TypeBounds
 from privmean.inference.interval import ByColumn, HasStdErrors, Interval, IntervalMaker
+from privmean.inference.multi_value_table import SeveralTables
 
 if TYPE_CHECKING:
+    from privmean.data.column_types import PublicBounds
     from privmean.data.table import Table
     from privmean.release.release import Release
 
 Pair: TypeAlias = tuple[float, float]
-Limits: TypeAlias = Sequence[Pair | None]
+Limits: TypeAlias = tuple[Pair | None, ...]
 Q = TypeVar("Q")
 WHOLE = (-np.inf, np.inf)
+MOST = 100_000  # keys that follow from types
 
 
-def booleans_of(table: Table | None, values: Sequence[str] | None) -> tuple[bool, ...]:
-    """Which of the columns that `values` mean are Boolean; none without a table."""
-    if table is None:
+@dataclass(frozen=True)
+class ColumnTypes:
+    """What the types of a question's columns exclude: one entry a column, None for nothing."""
+
+    names: tuple[str, ...] = ()
+    found: tuple[PublicBounds | None, ...] = ()
+
+    @classmethod
+    def of(cls, table: Table | None, values: Sequence[str] | None) -> ColumnTypes:
+        """Of the columns that `values` mean; none without a table."""
+        if table is None:
+            return cls()
+        names, known = table.public_bounds(values)
+        bounded = (known.get(name) for name in names)
+        return cls(names, tuple(x if x is not None and x.keys is None else None for x in bounded))
+
+    @property
+    def limits(self) -> Limits:
+        """Of the values of each column; those of a Boolean column are bounds of `TypeBounds`."""
+        pairs = [None if item is None else (item.lower, item.upper) for item in self.found]
+        return tuple(BOOLEAN if pair == BOOLEAN else pair for pair in pairs)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What is owed to the types, in words: a sentence a type."""
+        columns: dict[PublicBounds, list[str]] = {}
+        for name, item in zip(self.names, self.found, strict=True):
+            if item is not None:
+                columns.setdefault(item, []).append(name)
+        return tuple(
+            type_says(names, item.kind, item.lower, item.upper) for item, names in columns.items()
+        )
+
+    def in_question(
+        self, question: Q, limits: Limits = (), by: Sequence[str] = (), **changed: Any
+    ) -> Q:
+        """The question with public limits of its answers, column by column, and with what is owed
+        to the types. by: columns whose types list the keys. changed: fields of the question that
+        follow from types."""
+        made: Any = replace(question, **changed)  # type: ignore[type-var]
+        known = tuple(limits) if any(pair is not None for pair in limits) else ()
+        object.__setattr__(made, "limits", known)
+        said = (*self.said, keys_say(by)) if by else self.said
+        object.__setattr__(made, "declared", said)
+        return made  # type: ignore[no-any-return]
+
+
+def clip_bounds(limits: Limits) -> Limits:
+    """The limits that values are clipped to; none where no column has such."""
+    if not any(isinstance(pair, TypeBounds) for pair in limits):
         return ()
-    names, found = table.booleans(values)
-    return tuple(name in found for name in names)
+    return tuple(pair if isinstance(pair, TypeBounds) else None for pair in limits)
+
+
+def beside(limits: Limits, given: object) -> Limits:
+    """The limits where the caller gave bounds: none of a column whose bounds lie outside."""
+    bounds: Any = given
+    pairs = bounds if hasattr(bounds[0], "__len__") else [bounds] * len(limits)
+    if len(pairs) != len(limits):
+        return ()
+    return tuple(
+        None if pair is None or high <= pair[0] or low >= pair[1] else (pair[0], pair[1])
+        for pair, (low, high) in zip(limits, pairs, strict=True)
+    )
 
 
 def is_unit_pair(assume: object) -> bool:
@@ -38,20 +104,53 @@ def is_unit_pair(assume: object) -> bool:
     return isinstance(assume, list | tuple) and tuple(assume) == BOOLEAN
 
 
-def with_limits(question: Q, limits: Limits) -> Q:
-    """The question with public limits of its answers, column by column, for its release."""
-    made: Any = replace(question)  # type: ignore[type-var]
-    object.__setattr__(made, "limits", tuple(limits))
-    return made  # type: ignore[no-any-return]
+def declared_keys(table: Table, by: Sequence[str]) -> tuple[tuple[str, ...], ...] | None:
+    """All keys that the types of these columns list; None where one of them lists none, or where
+    they are too many."""
+    _, known = table.public_bounds((), by)
+    listed = [(known[name].keys or ()) if name in known else () for name in by]
+    if not 0 < math.prod(map(len, listed)) <= MOST:
+        return None
+    return tuple(product(*listed))
+
+
+def check_keys(
+    argument: str, table: Table | None, by: Sequence[str], keys: Sequence[Sequence[object]]
+) -> None:
+    """Refuse keys that the declared types of these columns do not list."""
+    if table is None:
+        return
+    _, known = table.public_bounds((), by)
+    for place, name in enumerate(by):
+        listed = known[name].keys if name in known else None
+        if listed is None:
+            continue
+        for key in keys:
+            text = str(key[place])
+            if not set(spellings(text)) & set(listed):
+                # without the categories: of a type that was made from records they are records
+                raise ArgumentError(
+                    argument, text, f"is not in the declared type of column {name!r}",
+                    "write the keys as the type has them",
+                )  # fmt: skip
 
 
 def limited(release: Release, limits: Limits) -> Release:
     """The release with every estimate and end within public limits (none where there are none)."""
-    if not any(pair is not None for pair in limits) or isinstance(release.intervals, GroupTable):
+    if not limits:
         return release
     pairs = tuple(WHOLE if pair is None else pair for pair in limits)
+    made: Any = release.intervals
+    if isinstance(made, SeveralTables):
+        kept: Any = made.tables
+        tables = [replace(item, limits=x) for item, x in zip(kept, pairs, strict=True)]
+        pairs = tuple(x for x, item in zip(pairs, tables, strict=True) for _ in item.keys)
+        made = SeveralTables(tuple(tables))
+    elif hasattr(made, "limits"):  # a table of groups, or a distribution
+        made = replace(made, limits=pairs[0])
+    else:
+        made = (LimitedColumns if isinstance(made, ByColumn) else LimitedIntervals)(made, pairs)
     low, high = np.array(pairs).T
-    made = LimitedIntervals(release.intervals, pairs)
     return replace(release, estimate=np.clip(release.estimate, low, high), intervals=made)
 
 
@@ -61,14 +160,6 @@ class LimitedIntervals:
 
     made: IntervalMaker
     limits: tuple[Pair, ...]
-
-    def column(self, index: int) -> IntervalMaker:
-        """The intervals of one column for itself."""
-        pairs = self.limits[index : index + 1]
-        made = self.made
-        if isinstance(made, ByColumn):
-            return LimitedIntervals(made.column(index), pairs)
-        return LimitedIntervals(_OneOf(made, index), pairs)
 
     def errors(self) -> tuple[float, float]:
         """Deviations of one column, by noise and in all; NaN where they are not known."""
@@ -90,19 +181,10 @@ class LimitedIntervals:
         )
 
 
-@dataclass(frozen=True)
-class _OneOf:
-    """One column of intervals that hold together."""
+class LimitedColumns(LimitedIntervals):
+    """The same of columns that can be told one by one."""
 
-    made: IntervalMaker
-    index: int
-
-    def interval(self, level: float, target: str | None) -> Interval:
-        return self._part(self.made.interval(level, target))
-
-    def noise_interval(self, level: float) -> Interval:
-        return self._part(self.made.noise_interval(level))
-
-    def _part(self, found: Interval) -> Interval:
-        at = slice(self.index, self.index + 1)
-        return replace(found, lower=found.lower[at], upper=found.upper[at])
+    def column(self, index: int) -> IntervalMaker:
+        """The intervals of one column for itself."""
+        assert isinstance(self.made, ByColumn)
+        return LimitedIntervals(self.made.column(index), self.limits[index : index + 1])

@@ -13,19 +13,24 @@ from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.inference.at_bound import BOOLEAN
 from privmean.questions.assumptions import (
+    BOUNDS,
     Assumption,
     Covariance,
     Related,
     argument_name,
+    kind_of,
     random_effects,
 )
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator
 from privmean.questions.choose_estimator import Named, chosen
 from privmean.questions.declared_bounds import (
-    booleans_of,
+    ColumnTypes,
+    beside,
+    check_keys,
+    clip_bounds,
+    declared_keys,
     is_unit_pair,
     limited,
-    with_limits,
 )
 from privmean.signatures import known_keywords
 
@@ -103,6 +108,7 @@ class Mean:
 
     kind: ClassVar[str] = "mean"
     limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()  # by declared types
+    declared: ClassVar[tuple[str, ...]] = ()
 
     values: Annotated[
         tuple[str, ...] | Sequence[str] | None, "Name a column to average; repeat for more."
@@ -188,21 +194,40 @@ class Mean:
         return RecordMeans(named, self.estimand, self.max_records, self.resolution)
 
     def with_public_facts(self, table: Table | None) -> Mean:
-        """With the sizes of the public groups, where random effects name their column, and the
-        bounds of Boolean columns."""
+        """With the sizes of the public groups, where random effects name their column, and with
+        what declared types say: bounds of columns, and keys where none are given."""
         known = self._with_sizes(table)
-        said = known.assume is not None
-        if said and not is_unit_pair(known.assume):
-            return known
-        flags = booleans_of(table, known.values)
-        if not any(flags) or (said and not all(flags)):
-            return known
+        if known.by is not None and table is not None:
+            known = known._with_keys(table)
+        types = ColumnTypes.of(table, known.values)
+        limits, assume = types.limits, known.assume
         free = (
             known.by is None and known.method == "auto" and random_effects(known.clustering) is None
         )
-        if free and all(flags):
-            return replace(known, assume=BOOLEAN)
-        return with_limits(known, [BOOLEAN if flag else None for flag in flags])
+        said = assume is None or is_unit_pair(assume)
+        if limits and set(limits) == {BOOLEAN} and free and said:
+            return types.in_question(known, assume=BOOLEAN)
+        if assume is not None and kind_of(assume) == BOUNDS:
+            limits = beside(limits, assume)
+        if known.by is None or known.keys is None or table is None:
+            return types.in_question(known, limits)
+        listed = known.grouping.keys == declared_keys(table, known.by)
+        return types.in_question(known, limits, known.by if listed else ())
+
+    @property
+    def awaits_keys(self) -> bool:
+        """Whether its keys are those of declared types, if these list any."""
+        return self.by is not None and self.keys is None
+
+    def _with_keys(self, table: Table) -> Mean:
+        """With all keys that the columns' types list, where none are given; keys that are given are
+        compared with the types."""
+        by = self.by or ()
+        if not self.awaits_keys:
+            check_keys("keys", table, by, self.grouping.keys or ())
+            return self
+        found = declared_keys(table, by)
+        return self if found is None else replace(self, keys=found)
 
     def _with_sizes(self, table: Table | None) -> Mean:
         effects = random_effects(self.clustering)
@@ -244,7 +269,7 @@ class Mean:
 
         if self.by is not None:
             return self._looked_at_by_group()
-        if self.assume is not None or self.summary.names is None or self.limits:
+        if self.assume is not None or self.summary.names is None or clip_bounds(self.limits):
             return ()
         named = self.summary.names
         if len(named) != 1 or self.summary != RecordMeans(named):
@@ -275,6 +300,7 @@ class Mean:
         return RegionMean(design_effect=self.clustering)
 
     def to_release(self, release: Release) -> Release:
+        release = limited(release, self.limits)
         if self.by is not None:
             from privmean.central.groups.group_release import group_release
 
@@ -297,7 +323,6 @@ class Mean:
                 crossed=crossed,
                 shrink=said.shrink,
             )
-        release = limited(release, self.limits)
         effects = random_effects(self.clustering)
         if effects is not None:
             shown = {**release.diagnostics, **effects.shown()}
@@ -332,7 +357,7 @@ class Mean:
         person, which a shared location query searches."""
         named, said = tuple(self.values or ()), self.grouping
         alone = len(named) == 1 and not said.weights.split and said.keys is not None
-        alone = alone and not self.limits
+        alone = alone and not clip_bounds(self.limits)
         usual = self.resolution == type(self).resolution and self._by_group().target is None
         return named if alone and usual else ()
 
@@ -364,8 +389,9 @@ class Mean:
         said, pairs = self.grouping, self._pairs()
         public = None if pairs.keys is None else pairs.groups
         return GroupMeans(
-            public, said.weights, target, said.simultaneous, pairs.public, bounds=self.limits
-        )
+            public, said.weights, target, said.simultaneous, pairs.public,
+            bounds=clip_bounds(self.limits),
+        )  # fmt: skip
 
 
 def _unsaid(value: object, usual: object) -> bool:

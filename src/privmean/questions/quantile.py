@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from privmean import validate
@@ -13,7 +13,7 @@ from privmean.inference.at_bound import BOOLEAN
 from privmean.models.quantile_release import QuantileRelease
 from privmean.models.quantiles import Quantiles
 from privmean.questions.base import QuestionDefaults
-from privmean.questions.declared_bounds import booleans_of
+from privmean.questions.declared_bounds import ColumnTypes, beside, limited
 from privmean.release.release import Release
 from privmean.signatures import known_keywords
 
@@ -86,10 +86,13 @@ class Quantile(QuestionDefaults):
         return RecordMeans.of_one(self.value, self.resolution)
 
     def with_public_facts(self, table: Table | None) -> Quantile:
-        """With the bounds of a Boolean column."""
-        if self.bounds is not None or self.value is None:
-            return self
-        return replace(self, bounds=BOOLEAN) if any(booleans_of(table, (self.value,))) else self
+        """With what the declared type says of the column."""
+        types = ColumnTypes.of(table, None if self.value is None else (self.value,))
+        if self.bounds is not None:
+            return types.in_question(self, beside(types.limits, self.bounds))
+        if types.limits == (BOOLEAN,):
+            return types.in_question(self, bounds=BOOLEAN)
+        return types.in_question(self, types.limits)
 
     def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Quantiles:
         if columns != 1:
@@ -116,6 +119,7 @@ class Quantile(QuestionDefaults):
         return Quantiles(tuple(self.q), self.bounds, self.clustering, looked)
 
     def to_release(self, release: Release) -> QuantileRelease:
+        release = limited(release, self.limits)
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         words = f"quantiles of {release.columns[0]} (person means)"
         names = tuple(f"{release.columns[0]} at {point:g}" for point in self.q)

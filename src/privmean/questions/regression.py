@@ -34,7 +34,7 @@ from privmean.models.tail_intervals import TailIntervals, unseen
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator, QuestionDefaults
-from privmean.questions.declared_bounds import booleans_of
+from privmean.questions.declared_bounds import ColumnTypes, check_keys
 from privmean.questions.person_coefficients import PersonCoefficients, sizes_of, working_of
 from privmean.questions.regression_options import (
     EFFECTS,
@@ -323,13 +323,32 @@ class Regression(QuestionDefaults):
 
     def with_public_facts(self, table: Table | None) -> Regression:
         """With the bounds of Boolean variables, for one regression of all."""
-        if self.effect == OWN or table is None:
+        if table is None:
+            return self
+        self._check_levels(table)
+        if self.effect == OWN:
             return self
         given = {*(self.bounds or {}), *(self.scales or {})}
         named = [name for name in self._variables() if name not in given]
-        flags = booleans_of(table, named) if named else ()
-        found = {name: BOOLEAN for name, flag in zip(named, flags, strict=True) if flag}
-        return replace(self, bounds={**(self.bounds or {}), **found}) if found else self
+        types = ColumnTypes.of(table, named)
+        found = {
+            name: pair for name, pair in zip(named, types.limits, strict=True) if pair == BOOLEAN
+        }
+        return types.in_question(self, bounds={**(self.bounds or {}), **found}) if found else self
+
+    def _check_levels(self, table: Table) -> None:
+        """Refuse levels of texts that the declared type of their column does not list."""
+        for _, tree in self._panel().design.trees:
+            if not isinstance(tree, ast.Compare) or not isinstance(tree.left, ast.Name):
+                continue
+            level: Any = getattr(tree.comparators[0], "value", None)
+            if not isinstance(level, str):
+                continue
+            try:
+                check_keys("levels", table, (tree.left.id,), [(level,)])
+            except ArgumentError as error:
+                problem = f"has the level {level!r}, which {error.problem}"
+                raise ArgumentError("formula", self.formula, problem, error.remedy) from None
 
     @property
     def shareable_columns(self) -> tuple[str, ...]:

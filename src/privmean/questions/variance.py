@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
@@ -12,7 +13,7 @@ from privmean.models.moment_variance import MomentVariance
 from privmean.models.pair_variance import PairVariance
 from privmean.models.variance_release import VarianceRelease
 from privmean.questions.base import QuestionDefaults
-from privmean.questions.declared_bounds import booleans_of, limited, with_limits
+from privmean.questions.declared_bounds import ColumnTypes, limited
 from privmean.release.release import Release
 from privmean.signatures import known_keywords
 
@@ -84,10 +85,11 @@ class Variance(QuestionDefaults):
         return RecordMeans.of_one(self.value, self.resolution)
 
     def with_public_facts(self, table: Table | None) -> Variance:
-        """With the largest variance that a Boolean column can have."""
-        if self.value is None or not any(booleans_of(table, (self.value,))):
-            return self
-        return with_limits(self, [(0.0, 0.25)])
+        """With the largest variance that the declared type of the column allows."""
+        types = ColumnTypes.of(table, None if self.value is None else (self.value,))
+        pair = types.limits[0] if len(types.limits) == 1 else None
+        width = math.inf if pair is None else pair[1] - pair[0]
+        return types.in_question(self, ((0.0, width**2 / 4),) if width < math.inf else ())
 
     def estimator(
         self, columns: int, max_records: int | None, budget: Budget

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
 
+from privmean.inference.assumptions import DECLARED
 from privmean.inference.interval import Interval
 from privmean.inference.status import (
     FAILED,
@@ -239,9 +240,10 @@ def plan_output(
     counts: Sequence[float] = (),
     statuses: Sequence[str] = (),
     lines: Sequence[str] = (),
+    declared: Sequence[str] = (),
 ) -> Output:
     """What is printed of a plan. predicted: errors by name, of every row by its label. counts: n of
-    every row; statuses: what is expected of it."""
+    every row; statuses: what is expected of it; declared: what is owed to types."""
     heads = list(dict.fromkeys(name for found in predicted.values() for name in found))
     letters = letters_of(map(read_status, statuses))
     rows = []
@@ -258,8 +260,16 @@ def plan_output(
         tuple(rows),
         notes(letters, "clipped mean"),
         tuple(lines),
-        (("Method", f"{plan.rationale}."),),
+        (*assumed_of(declared), ("Method", f"{plan.rationale}.")),
     )
+
+
+def assumed_of(declared: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The paragraph of a plan about the types that it takes as public."""
+    if not declared:
+        return ()
+    said = "; ".join(dict.fromkeys(declared))
+    return (("Assumes", f"{said}. These types are public: none was chosen from the records."),)
 
 
 # --- statuses ------------------------------------------------------------------------------------
@@ -313,14 +323,19 @@ def notes(
 def assumption_text(release: ResultNumbers) -> str:
     """What accuracy assumes (never privacy), in short sentences."""
     brief = release.interval().short_assumption
-    found = sentences([brief] if brief else _assumed(release))
+    found = sentences([brief, *_declared(release)] if brief else _assumed(release))
     return f"{'; '.join(found) or 'nothing but the noise'}."
 
 
 def _assumed(release: ResultNumbers) -> list[str]:
     """What accuracy assumes in full; what else is said of groups are rules of their rows."""
     found = release.interval().assumption
-    return [found, *([] if is_grouped(release) else release.assumptions)]
+    return [found, *(_declared(release) if is_grouped(release) else release.assumptions)]
+
+
+def _declared(release: ResultNumbers) -> list[str]:
+    """What is owed to the types of columns."""
+    return [note for note in release.assumptions if DECLARED in note]
 
 
 def sentences(texts: Iterable[str]) -> list[str]:
@@ -349,8 +364,9 @@ def _more(release: ResultNumbers) -> Iterator[tuple[str, str]]:
     parts = release.parts_text()
     if parts:
         yield "Parts of the errors", _listed(parts)
-    if is_grouped(release) and release.assumptions:
-        yield "Rows", _listed(release.assumptions)
+    rules = [note for note in release.assumptions if DECLARED not in note]
+    if is_grouped(release) and rules:
+        yield "Rows", _listed(rules)
     bounds = [f"[{a:.6g}, {b:.6g}]" for a, b in interval.clip_bounds]
     if bounds:
         named = zip(release.columns, bounds, strict=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from privmean import validate
 from privmean.api.call_options import CallOptions, CheckedOptions, check_options
-from privmean.api.run_question import source_of, to_person_table
+from privmean.api.run_question import awaited_keys, declared_of, source_of, to_person_table
 from privmean.data.public_shape import PublicShape, shape_of
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
@@ -106,7 +107,7 @@ class Study:
         self.name, self.simultaneous = name, simultaneous
         self.card = _card(card or {})
         self._items: dict[str, StudyQuestion] = {}
-        self._last: tuple[tuple[int, ...], StudyPlan] | None = None
+        self._last: tuple[tuple[int, ...], dict[str, PublicShape], StudyPlan] | None = None
 
     @property
     def questions(self) -> Mapping[str, StudyQuestion]:
@@ -187,13 +188,16 @@ class Study:
     def _planned(self, items: Sequence[StudyQuestion], shapes: dict[str, PublicShape]) -> StudyPlan:
         """The plan; the last one again where nothing has changed."""
         known, asked = self._last, tuple(map(id, items))  # items are held as long as the study
-        if known is None or known[0] != asked or known[1].shapes != shapes:
+        if known is None or known[:2] != (asked, shapes):
+            ready = self._prepared(items)
+            typed = {
+                item.name: replace(shapes[item.name], declared=declared_of(item.question))
+                for item in ready
+            }
             table = isinstance(self.source, Table)
-            made = StudyPlan.of(
-                self._prepared(items), shapes, self._said.budget, looking=table, name=self.name
-            )
-            known = self._last = asked, made
-        return known[1]
+            made = StudyPlan.of(ready, typed, self._said.budget, looking=table, name=self.name)
+            known = self._last = asked, shapes, made
+        return known[2]
 
     def people(self, items: Sequence[StudyQuestion] | None = None) -> dict[str, PersonTable]:
         """One row a person for every question; equal summaries are reduced once. Private."""
@@ -243,8 +247,6 @@ class Study:
 
     def _prepared(self, items: Sequence[StudyQuestion]) -> tuple[StudyQuestion, ...]:
         """With the public facts that questions take from the table."""
-        from dataclasses import replace
-
         table = self.source if isinstance(self.source, Table) else None
         return tuple(
             replace(item, question=item.question.with_public_facts(table)) for item in items
@@ -258,7 +260,7 @@ class Study:
 def _reduced(source: Table, item: StudyQuestion) -> PersonTable:
     """One row a person for a question, which an error names."""
     try:
-        return to_person_table(source, item.question)
+        return to_person_table(source, awaited_keys(source, item.question))
     except ArgumentError as refused:
         name = f"{item.name}.{refused.argument}"
         raise ArgumentError(name, refused.value, refused.problem, refused.remedy) from None

@@ -20,6 +20,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.canonical_json import digest
 from privmean.privacy.guarantee import Guarantee, privacy_text
 from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.formatting import assumed_of
 from privmean.study.allocate_budget import allot
 from privmean.study.budget_shares import (
     SUMS,
@@ -308,7 +309,10 @@ class StudyPlan(HasOutput):
             columns=("budget", "error*", "sampling*", "noise*", "error* at 2x weight", "minimum n"),
             rows=tuple(rows),
             notes=tuple(notes),
-            paragraphs=(("Privacy", privacy_text(self.guarantee)),),
+            paragraphs=(
+                ("Privacy", privacy_text(self.guarantee)),
+                *assumed_of([said for shape in self.shapes.values() for said in shape.declared]),
+            ),
         )
 
     def _least_error(self, found: tuple[PlanRow, ...]) -> float:

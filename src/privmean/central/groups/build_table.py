@@ -7,7 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.central.groups.decode_cells import BetweenGroups, DecodedCells, Flags, between_groups
+from privmean.central.groups.decode_cells import (
+    TINY,
+    BetweenGroups,
+    DecodedCells,
+    Flags,
+    between_groups,
+)
 from privmean.central.groups.group_settings import (
     ALLOWED,
     CARRIES,
@@ -40,6 +46,7 @@ LONG = 5.0  # deviations of people inside groups beyond which limits are those o
 # the others, or only no less, may go on beyond it
 SPILLS, NO_LESS = 1.5, 1.0
 TURNS = 5  # after each, less than half of what is missing of the place of a group is left
+SHRINK = 4.0  # people by which a share is drawn to one half for its variance (Agresti and Coull)
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 
 
@@ -177,11 +184,12 @@ def table_within(
     flagged = {SUPPRESSED: few, AT_BOUND: low | high, LOW_PRECISION: precise < PRECISE}
     status = _worst(settings.groups, flagged)
     none = np.zeros(settings.groups)
+    variance = _variance(final, between) if settings.given else _variance_of_type(final)
     shrunk = _translated(between, final.mean, between.variance(final.noise, found.weight))
     table = GroupTable(
         tuple(keys),
         np.where(few, np.nan, final.mean),
-        np.sqrt(_variance(final, between) / final.divisor),
+        np.sqrt(variance / final.divisor),
         np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
         final.noise if found.gaussian else none,
         none,
@@ -304,6 +312,22 @@ def _variance(final: DecodedCells, between: BetweenGroups) -> Floats:
     """Of people inside each group: never below its own noisy value, and drawn to the pooled one
     from below as far as its noise asks."""
     found: Floats = np.maximum(final.within, _drawn(final, between))
+    return found
+
+
+def _variance_of_type(final: DecodedCells) -> Floats:
+    """Of people inside each group within bounds of a type: that of values at the bounds with this
+    mean, less the part that values between them take off. That part is the pooled one, as far as
+    the group's own cells allow it (docs/proofs/groups.md, section 15)."""
+    n, noise = final.divisor, CLEAR * 6**0.5 * final.scale
+    most = np.maximum(1 - final.share**2, TINY)
+    inside = n * (1 - final.within / final.radius**2 - final.share**2)
+    seen = np.where(final.seen(SEEN), 1.0, 0.0)
+    pooled = float(seen @ inside) - noise * float(seen.sum()) ** 0.5
+    pooled = max(pooled, 0.0) / max(float(seen @ (n * most)), TINY)
+    part = np.clip(pooled, (inside - noise) / (n * most), (inside + noise) / (n * most))
+    share = final.share * n / (n + SHRINK)
+    found: Floats = final.radius**2 * (1 - share**2) * (1 - np.clip(part, 0.0, 1.0))
     return found
 
 

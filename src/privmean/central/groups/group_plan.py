@@ -163,7 +163,9 @@ class GroupPlan(PlanBase):
         """What the other stages of one value cost. epsilon: of which prices are parts."""
         s, relation = self.settings, self.relation
         bill: list[PrivacyEvent] = []
-        known = s.public_keys and s.bounds_of(column) is not None
+        bounds = s.bounds_of(column)
+        known = bounds is not None
+        steps = USUAL_STEPS if bounds is None else steps_within(bounds, max(s.groups, 1))
         if (
             self.locates and not known
         ):  # the usual share; what is spent more on looking is spent less on the end
@@ -177,8 +179,6 @@ class GroupPlan(PlanBase):
             part = price(ROUGH, epsilon) if name != FINAL else purse.left
             if self.gaussian and name == FINAL:
                 mu = strength(part, bill)
-                bounds = s.bounds_of(column)
-                steps = USUAL_STEPS if bounds is None else steps_within(bounds, s.groups)
                 last = GaussianCells(
                     name, relation, (steps,), s.weights.parts, s.most, s.affected, mu
                 )
@@ -189,7 +189,7 @@ class GroupPlan(PlanBase):
                 bill.append(Laplace(name, Fraction(1), cost, joint=True, neighbors=relation))
                 continue
             keyed = KeyCells(
-                name, relation, purse.spend(part), delta, (), USUAL_STEPS, s.weights.parts, s.most,
+                name, relation, purse.spend(part), delta, (), steps, s.weights.parts, s.most,
                 s.weights.kept,
             )  # fmt: skip
             bill += keyed.events
@@ -230,13 +230,15 @@ class GroupPlan(PlanBase):
     @property
     def deltas(self) -> tuple[float, float]:
         """What the thresholds of private keys may cost, in the rough and in the last cells."""
-        part = 0.0 if self.settings.public_keys else self.budget.delta / 2
-        return part, part
+        delta = 0.0 if self.settings.public_keys else self.budget.delta
+        return (0.0, delta) if self.settings.bounds_of(0) is not None else (delta / 2, delta / 2)
 
     def final_epsilon(self, persons: int) -> float:
         """What the last stage gets where groups keep pooled limits and none is heavy."""
         s, whole = self.settings, float(self.epsilon)
         left = whole * (1 - COUNTS * s.public_keys - TOTAL * (s.total or not s.public_keys))
+        if s.bounds_of(0) is not None:
+            return left
         return self.value_epsilon(left, persons) - ROUGH * (whole - left)
 
     def value_epsilon(self, left: float, persons: int) -> float:

@@ -91,7 +91,7 @@ def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, 
     if found.reading is None:
         return "", ""
     if found.place is None:
-        inside = "values lie within the bounds of their type"
+        inside = ""
         if settings.given and settings.bounds[0] is not None:
             inside = values_within(*settings.bounds[0])
         brief = joined((INDEPENDENT, inside)) if settings.unit != "group" else ""

@@ -97,7 +97,7 @@ def _line(plan: HasForecast, key: str, weight: float, sd: float, persons: int) -
     noise, sampling = noise_of(plan, sd, weight, persons), sd / math.sqrt(weight)
     signal = weight * s.strength(plan.epsilon) / s.most
     scale = s.most * s.moves / plan.final_epsilon(persons)
-    found = persons * s.strength(plan.epsilon) >= LEAST
+    found = persons * s.strength(plan.epsilon) >= LEAST or s.bounds_of(0) is not None
     status = OK if signal >= PRECISE else LOW_PRECISION
     if weight < s.few * 6**0.5 * scale or not found:
         status = SUPPRESSED
@@ -107,7 +107,9 @@ def _line(plan: HasForecast, key: str, weight: float, sd: float, persons: int) -
 
 def noise_of(plan: HasForecast, sd: float, weight: float, persons: int) -> float:
     """Predicted deviation of the noise of a group's mean, for values that are about normal."""
-    s = plan.settings
+    s, bounds = plan.settings, plan.settings.bounds_of(0)
     signal = max(weight * s.strength(plan.epsilon) / s.most, 2.0)
-    span = min(max(SPAN * math.log10(signal), LEAST_SPAN), MOST_SPAN)
-    return span * sd * s.most * s.moves / (plan.final_epsilon(persons) * weight)
+    width = min(max(SPAN * math.log10(signal), LEAST_SPAN), MOST_SPAN) * sd
+    if bounds is not None:
+        width = bounds[1] - bounds[0]
+    return width * s.most * s.moves / (plan.final_epsilon(persons) * weight)

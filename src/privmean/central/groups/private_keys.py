@@ -56,6 +56,9 @@ def run_private(
     spender = asking.spender
     persons, doubt = asking.members(price(TOTAL, epsilon))
     spender.label_next("count of people")
+    bounds = settings.bounds_of(0)
+    if bounds is not None:
+        return _run_within(curator, settings, spender, bounds, persons, sum(deltas))
     if persons * settings.strength(epsilon) < LEAST:
         return ShownKeys(GroupEstimates(persons, shares=spender.spent_by_label()))
     place = point_mass_share(asking.location(persons, doubt, 0.0))
@@ -124,6 +127,31 @@ def run_private(
         shares=spender.shares, path=path, hidden=last.threshold,
     )  # fmt: skip
     return ShownKeys(found, keys)
+
+
+def _run_within(
+    curator: Curator,
+    settings: GroupSettings,
+    spender: PureBudgetSpender,
+    bounds: tuple[float, float],
+    persons: float,
+    delta: float,
+) -> ShownKeys:
+    """One release of every touched key within public bounds: nothing is located."""
+    people, (low, high) = pairs_of(curator.people), bounds
+    usual = GroupBounds(np.array([low]), np.array([high]))
+    last = _ask(curator, people, settings, FINAL, spender.left, spender, delta, {}, usual)
+    spender.label_next(FINAL)
+    keys = tuple(last.cells)
+    found = GroupEstimates(persons, shares=spender.shares, hidden=last.threshold)
+    if not keys:
+        return ShownKeys(found)
+    final = last.reading(boxes_of(usual) * len(keys))
+    limits = GroupBounds(np.full(len(keys), low), np.full(len(keys), high))
+    sd = 6**0.5 * final.scale
+    return ShownKeys(
+        replace(found, reading=final, limits=limits, weight=final.weight, weight_sd=sd), keys
+    )
 
 
 @dataclass(frozen=True)
