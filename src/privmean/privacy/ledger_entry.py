@@ -55,8 +55,20 @@ class LedgerAmount:
 
 
 @dataclass(frozen=True)
+class Settlement:
+    """What a run that ended has cost, in place of its charge. number, digest: of its own line."""
+
+    amount: LedgerAmount
+    when: str
+    number: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True)
 class LedgerEntry:
     """One charge: what it was for, what it cost, and the accounting it was made for (if given).
+
+    amount: what was charged before any noise. settlement: of a run that asked for less.
 
     about: who asked and what, as far as it was said: "analyst", "questions", "table" (its name and
     person column, never values), "plan" (its digest), "run".
@@ -74,6 +86,24 @@ class LedgerEntry:
     number: int = 0
     digest: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
+    settlement: Settlement | None = None
+
+    @property
+    def counted(self) -> LedgerAmount:
+        """What all sums count: the charge, or what the run was settled at."""
+        return self.amount if self.settlement is None else self.settlement.amount
+
+    @property
+    def returned(self) -> LedgerAmount:
+        """What came back."""
+        return self.amount - self.counted
+
+    def describe(self) -> str:
+        """What was charged, and what it was settled at."""
+        said = self.amount.describe()
+        if self.settlement is None:
+            return said
+        return f"reserved {said}, settled {self.counted.describe()}"
 
     @property
     def analyst(self) -> str:

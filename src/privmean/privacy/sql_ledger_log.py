@@ -221,28 +221,28 @@ class SqlSession(Charges):
             before = self.digests[-1] if number else START
             try:
                 item, digest = taken(line.encode(), before, number)
+                if number:
+                    self.keep(item, number, digest)
+                else:
+                    self.first = item
             except Broken:
                 raise ArgumentError(
                     "ledger", home.path, f"is damaged or was changed in row {number}",
                     "put an undamaged newest backup back",
                 ) from None  # fmt: skip
             self.digests.append(digest)
-            if number:
-                self.keep(LedgerEntry.from_dict(item), number + 1, digest)
-            else:
-                self.first = item
 
     @property
     def last(self) -> Seen:
         return Seen(len(self.digests), self.digests[-1])
 
-    def append(self, charge: LedgerEntry) -> LedgerEntry:
-        """Add one charge; it counts when the session ends."""
+    def append(self, line: dict[str, Any]) -> LedgerEntry:
+        """Add one line; it counts when the session ends."""
         number = len(self.digests)
-        line, digest = line_of(self.digests[-1], number, charge.to_dict())
-        self._home.add(self._connection, number, line)
+        text, digest = line_of(self.digests[-1], number, line)
+        self._home.add(self._connection, number, text)
         self.digests.append(digest)
-        return self.keep(charge, number + 1, digest)
+        return self.keep(line, number, digest)
 
 
 def _no_pool() -> type[Pool]:
