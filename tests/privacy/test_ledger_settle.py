@@ -250,7 +250,6 @@ def test_a_mean_without_values_costs_its_first_question_and_says_so(book):
     assert ledger.spent().epsilon == asked
     assert math.isclose(float(asked), 0.02, rel_tol=1e-9)
     assert "Charged: epsilon=1, of which epsilon=0.98 came back." in str(release)
-    assert "charged" not in str(release).lower().replace("charged: epsilon=1", "")
     assert pm.verify(release, ledger=ledger)
     assert pm.verify(pm.Release.from_dict(release.to_dict()), ledger=ledger)
 

@@ -132,7 +132,7 @@ STATUSES = (
     Status(
         FAILED,
         "no estimate",
-        "No estimate was found.",
+        "No estimate was found; the budget was charged.",
         "Read the advice before asking again.",
         False,
         "no",
