@@ -1,5 +1,5 @@
 """Every outcome says whether it follows from noisy answers alone, since only then a part of its
-charge comes back to a ledger; and every error that is caught is known not to lead to another one."""
+charge comes back to a ledger; every error that is caught is known not to lead to another one."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ CAUGHT = {
     "inference/contrasts.py:shown_contrasts": WORDS,
     "models/constant_terms.py:constant": BEFORE,
     "models/panel.py:first_reading.again": SAID,
+    "pipeline.py:settled": "the whole charge stays",
     "published/person_level.py:PureCover.plan": BEFORE,
     "questions/bin_edges.py:_date": BEFORE,
     "questions/curve.py:_levels": BEFORE,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from privmean.privacy.ledger import OLDER, SCHEMA, Ledger
 from privmean.privacy.ledger_entry import LedgerAmount
 from privmean.privacy.ledger_price import spent_of
 from privmean.privacy.privacy_events import Gaussian, Pure
+from privmean.storage.entry_chain import Broken
 from privmean.streams.charge_stream import charge_stream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
@@ -192,13 +194,8 @@ def test_an_older_version_reads_the_line_as_one_of_a_charge():
     """So that it gets as far as the schema, which it does not know."""
     ledger = Ledger(epsilon=1.0)
     entry = charge(ledger, Budget(0.9), run="r", analyst="ann")
-    lines = []
-    with ledger._home.locked() as turn:
-        lines.append(turn.entries[0].to_dict())
-    keep = ledger._home._charges.keep
-    ledger._home._charges.keep = lambda line, *more: (lines.append(line), keep(line, *more))[1]
-    ledger.settle(entry, LINES)
-    charged, settled = lines
+    made = ledger.settle(entry, LINES)
+    charged, settled = made.to_dict(), made.settlement.to_dict()
     assert set(settled) - set(charged) == {"settles"}
     assert settled["about"] == {"run": "r", "analyst": "ann"}
     assert settled["spent"] == {"epsilon": "3/10", "delta": "0"}
@@ -208,8 +205,8 @@ def test_a_line_that_settles_no_charge_is_damage(tmp_path):
     for home in (tmp_path / "ledger", f"sqlite:///{tmp_path}/team.db"):
         ledger = Ledger(home, epsilon=1.0)
         entry = charge(ledger, Budget(0.9))
-        line = {**entry.to_dict(), "settles": 7, "spent": {"epsilon": "0", "delta": "0"}}
-        with pytest.raises(Exception), ledger._home.locked() as turn:  # noqa: B017, PT011
+        line = replace(entry, settles=7, amount=LedgerAmount())
+        with pytest.raises(Broken), ledger._home.locked() as turn:
             turn.append(line)
 
 

@@ -206,7 +206,7 @@ class Ledger:
             for policy in self._policies:
                 policy.require(entries, entry)
             _told_of_another_table(entries, entry)
-            return turn.append(entry.to_dict())
+            return turn.append(entry)
 
     def settle(self, entry: LedgerEntry, asked: Sequence[PrivacyEvent]) -> LedgerEntry:
         """Give back what a run that has ended did not ask; its entry as it counts from now on.
@@ -221,6 +221,9 @@ class Ledger:
 
         Raises ArgumentError for a charge that is not in this ledger, or was settled at another sum.
         """
+        most = spent_of(self._total, entry, asked, alone=True)
+        if entry.settlement is None and most in (None, entry.amount):
+            return entry
         with self._open() as turn:
             place = entry.number, entry.digest
             held = [item for item in turn.entries if (item.number, item.digest) == place]
@@ -238,8 +241,8 @@ class Ledger:
                     "entry", entry.number, "was settled at another sum", "begin a new run"
                 )
             # an older version reads the line like any other, and then refuses the schema
-            line = replace(before, amount=spent, when=now(), mechanisms=()).to_dict()
-            return turn.append({**line, "settles": before.number})
+            line = replace(before, amount=spent, when=now(), mechanisms=(), settles=before.number)
+            return turn.append(line)
 
     def price(self, guarantee: Guarantee) -> LedgerAmount:
         """What this ledger charges for a guarantee; ArgumentError if it holds no such guarantee."""

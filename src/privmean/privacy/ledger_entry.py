@@ -55,20 +55,11 @@ class LedgerAmount:
 
 
 @dataclass(frozen=True)
-class Settlement:
-    """What a run that ended has cost, in place of its charge. number, digest: of its own line."""
-
-    amount: LedgerAmount
-    when: str
-    number: int = 0
-    digest: str = ""
-
-
-@dataclass(frozen=True)
 class LedgerEntry:
     """One charge: what it was for, what it cost, and the accounting it was made for (if given).
 
-    amount: what was charged before any noise. settlement: of a run that asked for less.
+    amount: what was charged before any noise. settlement: of a run that asked for less, a line of
+    its own, with what the run has cost. settles: in such a line, the number of the charge.
 
     about: who asked and what, as far as it was said: "analyst", "questions", "table" (its name and
     person column, never values), "plan" (its digest), "run".
@@ -86,7 +77,8 @@ class LedgerEntry:
     number: int = 0
     digest: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
-    settlement: Settlement | None = None
+    settles: int = 0
+    settlement: LedgerEntry | None = None
 
     @property
     def counted(self) -> LedgerAmount:
@@ -111,7 +103,9 @@ class LedgerEntry:
         return self.about.get("analyst", "")
 
     def to_dict(self) -> dict[str, Any]:
-        told = {"about": dict(self.about)} if self.about else {}
+        told: dict[str, Any] = {"about": dict(self.about)} if self.about else {}
+        if self.settles:
+            told["settles"] = self.settles
         return {
             **told,
             "label": self.label,
@@ -132,4 +126,5 @@ class LedgerEntry:
             values["when"],
             tuple(loss_from_dict(item) for item in values["mechanisms"]),
             about=values.get("about", {}),
+            settles=values.get("settles", 0),
         )

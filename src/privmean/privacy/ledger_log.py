@@ -1,9 +1,8 @@
 """Where a ledger's charges are kept: in memory, or in a durable log that several processes share.
 
-Entry 1 holds the facts of the ledger: schema, total and policies. Each further entry is a line,
-whose number is therefore one less: a charge, or what settles a charge. A line is on the disk before
-`append` returns (`privmean.storage.durable_log`); what waits for it has not happened when it is
-missing.
+Entry 1 holds the facts of the ledger: schema, total and policies. Each further entry is a charge or
+what settles one; its number is therefore one less. It is on the disk before `append` returns
+(`privmean.storage.durable_log`); what waits for it has not happened when it is missing.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 
 from privmean.errors import ArgumentError
 from privmean.privacy.canonical_json import canonical
-from privmean.privacy.ledger_entry import LedgerAmount, LedgerEntry, Settlement
+from privmean.privacy.ledger_entry import LedgerEntry
 from privmean.storage.durable_log import DurableLog, LogExists
 from privmean.storage.entry_chain import Broken, Entry, chained
 from privmean.storage.file_io import no_file, os_error_text
@@ -29,12 +28,11 @@ KIND = "ledger"
 
 
 class Turn(NamedTuple):
-    """A ledger that is held: its facts, its charges, and what writes one more line. append: gives
-    the charge that the line makes or settles."""
+    """A ledger that is held: its facts, its charges, and what writes one more, or settles one."""
 
     first: dict[str, Any]
     entries: list[LedgerEntry]
-    append: Callable[[dict[str, Any]], LedgerEntry]
+    append: Callable[[LedgerEntry], LedgerEntry]
 
 
 class Charges:
@@ -50,27 +48,28 @@ class Charges:
         if entry.number == 1:
             self.first = item
         else:  # a charge of 0.2 keeps its digest, which releases state
-            self.keep(item, entry.number - 1, item.get("digest", entry.digest))
+            digest = item.get("digest", entry.digest)
+            self.keep(LedgerEntry.from_dict(item), entry.number, digest)
 
-    def keep(self, line: dict[str, Any], number: int, digest: str) -> LedgerEntry:
-        """One more line; the charge that it makes or settles. Broken where it settles none."""
-        if "settles" not in line:
-            self.entries.append(replace(LedgerEntry.from_dict(line), number=number, digest=digest))
-            return self.entries[-1]
-        for at, charge in enumerate(self.entries):
-            if charge.number == line["settles"] and charge.settlement is None:
-                amount = LedgerAmount.from_dict(line["spent"])
-                made = Settlement(amount, line["when"], number, digest)
-                self.entries[at] = replace(charge, settlement=made)
+    def keep(self, charge: LedgerEntry, number: int, digest: str) -> LedgerEntry:
+        """One more charge, or the one that this settles; Broken where there is none. number: of its
+        entry."""
+        made = replace(charge, number=number - 1, digest=digest)
+        if not made.settles:
+            self.entries.append(made)
+            return made
+        for at, before in enumerate(self.entries):
+            if before.number == made.settles and before.settlement is None:
+                self.entries[at] = replace(before, settlement=made)
                 return self.entries[at]
         raise Broken
 
     def turn(self, add: Callable[[bytes], Entry]) -> Turn:
         """add: writes an entry. It is kept nowhere, so that a log ends with its ledger."""
 
-        def append(line: dict[str, Any]) -> LedgerEntry:
-            made = add(canonical(line).encode())
-            return self.keep(line, made.number - 1, made.digest)
+        def append(charge: LedgerEntry) -> LedgerEntry:
+            made = add(canonical(charge.to_dict()).encode())
+            return self.keep(charge, made.number, made.digest)
 
         return Turn(self.first, self.entries, append)
 

@@ -222,7 +222,7 @@ class SqlSession(Charges):
             try:
                 item, digest = taken(line.encode(), before, number)
                 if number:
-                    self.keep(item, number, digest)
+                    self.keep(LedgerEntry.from_dict(item), number + 1, digest)
                 else:
                     self.first = item
             except Broken:
@@ -236,13 +236,13 @@ class SqlSession(Charges):
     def last(self) -> Seen:
         return Seen(len(self.digests), self.digests[-1])
 
-    def append(self, line: dict[str, Any]) -> LedgerEntry:
-        """Add one line; it counts when the session ends."""
+    def append(self, charge: LedgerEntry) -> LedgerEntry:
+        """Add one charge; it counts when the session ends."""
         number = len(self.digests)
-        text, digest = line_of(self.digests[-1], number, line)
-        self._home.add(self._connection, number, text)
+        line, digest = line_of(self.digests[-1], number, charge.to_dict())
+        self._home.add(self._connection, number, line)
         self.digests.append(digest)
-        return self.keep(line, number, digest)
+        return self.keep(charge, number + 1, digest)
 
 
 def _no_pool() -> type[Pool]:

@@ -124,8 +124,9 @@ def run(
             if made is None:
                 answer, own = _unplaced(item, part), True
             else:
-                promise_of_one = replace(made.release.guarantee, note=note[0], parent_run=note[1])
-                release = replace(made.release, guarantee=promise_of_one)
+                words, parent = note
+                own_part = replace(made.release.guarantee, note=words, parent_run=parent)
+                release = replace(made.release, guarantee=own_part)
                 answer = Answer(item, part, item.question.to_release(release))
                 asked, own = [*asked, *made.asked], made.follows_from_answers
         follows &= own
