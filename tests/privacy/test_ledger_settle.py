@@ -116,7 +116,7 @@ def test_a_run_is_settled_once(book):
     for other in (LINES[:1], [*LINES, Pure("c", "1/10")]):
         with pytest.raises(ArgumentError, match="settled at another sum"):
             ledger.settle(made, other)
-    with pytest.raises(ArgumentError, match="is no charge of this ledger"):
+    with pytest.raises(ArgumentError, match="is not an entry of this ledger"):
         ledger.settle(charge(Ledger(epsilon=1.0), Budget(0.5)), LINES)
     assert ledger.spent().epsilon == Fraction(3, 10)
 

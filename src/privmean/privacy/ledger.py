@@ -229,7 +229,7 @@ class Ledger:
             held = [item for item in turn.entries if (item.number, item.digest) == place]
             if not held:
                 raise ArgumentError(
-                    "entry", entry.number, "is no charge of this ledger", "give that of `charge`"
+                    "entry", entry.number, "is not an entry of this ledger", "give that of `charge`"
                 )
             (before,) = held
             alone = turn.entries[-1].number == before.number
