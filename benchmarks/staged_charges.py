@@ -101,7 +101,7 @@ class Book:
         self.runs: list[Run] = []
         limit = {name: 0.75 * value for name, value in TOTALS[kind].items()}
         self.policies = [pm.Policy(**limit, analyst="*")] if rng.random() < 0.5 else []
-        pm.Ledger(self.path, **TOTALS[kind], policies=self.policies).close()
+        self.ledger = pm.Ledger(self.path, **TOTALS[kind], policies=self.policies)
 
     # --- what runs do --------------------------------------------------------------------------
     def begin(self) -> None:
@@ -111,7 +111,7 @@ class Book:
         else:
             delta = self.rng.choice([0.0, 1e-5]) if self.kind != "epsilon" else 0.0
             promise = Budget(share, delta)
-        reserve = pm.Ledger.open(self.path).price_of(promise)
+        reserve = self.ledger.price_of(promise)
         nothing = LedgerAmount(rho=Fraction(0)) if self.kind == "rho" else LedgerAmount()
         name = f"run {len(self.runs)}"
         run = Run(name, promise, self.rng.choice(ANALYSTS), reserve, sums=nothing)
@@ -120,11 +120,8 @@ class Book:
 
     def charge(self, run: Run, *, replay: bool = False) -> LedgerEntry:
         about = {"run": run.name, "analyst": run.analyst}
-        book = pm.Ledger.open(self.path)
-        act = book.charge
-        return self.written(
-            book, lambda: act(run.promise, "replace-one", about=about, replay=replay)
-        )
+        act = self.ledger.charge
+        return self.written(lambda: act(run.promise, "replace-one", about=about, replay=replay))
 
     def draw(self, run: Run) -> None:
         """One line, not above the promise; a crash before it, or after it was drawn."""
@@ -157,14 +154,13 @@ class Book:
 
     def end(self, run: Run, tally: Tally) -> None:
         """Settle; sometimes with a bill above the reserve, which must settle nothing."""
-        entry = self.charge(run)
-        book = pm.Ledger.open(self.path)
+        entry, book = self.charge(run), self.ledger
         if self.rng.random() < 0.05:
             big = Pure("too much", 50)
             assert book.settle(entry, [*run.asked, big]).settlement is None
             tally.refused["bill above the reserve"] += 1
         run.ended = True
-        made = self.written(book, lambda: book.settle(entry, run.asked))
+        made = self.written(lambda: book.settle(entry, run.asked))
         tally.settled += made.settlement is not None
         if made.settlement is not None:
             assert book.settle(made, run.asked) == made  # the same line again
@@ -182,7 +178,7 @@ class Book:
         raise AssertionError("a run that was settled was gone on with")
 
     # --- crashes -------------------------------------------------------------------------------
-    def written(self, book: pm.Ledger, act: Callable[[], LedgerEntry]) -> LedgerEntry:
+    def written(self, act: Callable[[], LedgerEntry]) -> LedgerEntry:
         """A line, if no crash comes between."""
         if self.rng.random() >= CRASHES:
             return act()
@@ -193,13 +189,17 @@ class Book:
             with unwritten(), contextlib.suppress(Crash):
                 act()
         else:
-            torn(self.file, self.rng, book, act)
-        book.close()
+            torn(self.file, self.rng, self.ledger, act)
         raise Crash(way)
+
+    def anew(self) -> None:
+        """Another process goes on, with what is on the disk."""
+        self.ledger.close()
+        self.ledger = pm.Ledger.open(self.path)
 
     # --- what must hold ------------------------------------------------------------------------
     def check(self, tally: Tally) -> None:
-        book = pm.Ledger.open(self.path)
+        book = self.ledger
         counted, total = book.spent(), book.spent() + book.left()
         nothing = LedgerAmount(rho=Fraction(0)) if self.kind == "rho" else LedgerAmount()
         drawn = sum((run.drawn() for run in self.runs), nothing)
@@ -281,6 +281,7 @@ def one(book: Book, tally: Tally) -> None:
             tally.refused["no budget"] += 1
         except Crash as crash:
             tally.crashes[str(crash)] += 1
+            book.anew()
         book.check(tally)
 
 
