@@ -16,8 +16,8 @@ import time
 import numpy as np
 
 from privmean.published.continual import BandedInverse, best_decaying
-from privmean.streams.fit_front_loaded import fit_loaded
-from privmean.streams.participation_sensitivity import Participation
+from privmean.streams.fit_strategies import fit_loaded
+from privmean.streams.toeplitz_matrices import Participation
 from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
 from report import TRIAL, publish, table
 

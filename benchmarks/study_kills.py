@@ -3,8 +3,8 @@
 Every run is a fork of this process that charges a ledger, asks a study and writes its folder. It is
 killed at a random moment of the time that a whole run takes, or as something is made durable;
 another process goes on, and may be killed too. Looked for: a place with two noises, a number that
-was drawn or shown before its charge, a second charge, a result that is not that of the kept
-answers.
+was drawn or shown before its charge, a second charge, a charge that counts less than was drawn, a
+result that is not that of the kept answers.
 
 PYTHONPATH=src python benchmarks/study_kills.py --kills 150
 """
@@ -34,6 +34,7 @@ import privmean as pm
 import report
 from privmean.errors import PrivmeanError
 from privmean.mechanisms.curator import AnswerStore
+from privmean.privacy.ledger_entry import LedgerAmount
 from privmean.storage.durable_log import DurableLog
 from privmean.storage.entry_chain import Chain
 from privmean.storage.witness import Witness
@@ -60,6 +61,7 @@ class Found:
     at: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     answers: int = 0
+    settled: int = 0
 
 
 def study() -> Study:
@@ -138,7 +140,8 @@ def state(out: Path) -> str:
     if (out / RESULT).exists():
         return "done"
     if kept_in(out):
-        return "answers drawn"
+        settled = any(entry.settlement for entry in pm.Ledger.open(out.parent / "ledger").entries)
+        return "settled" if settled else "answers drawn"
     if (out / RECEIPT).exists():
         return "charged"
     return "folder claimed" if (out / LOG).exists() else "reading, planning"
@@ -149,14 +152,16 @@ def one(place: Path, length: float, steps: int, found: Found, most: int) -> None
     out, book = place / "out", place / "ledger"
     pm.Ledger(book, epsilon=4.0)
     seen: dict[str, str] = {}
+    counted: list[tuple[LedgerAmount, int]] = []
     found.runs += 1
 
     def act() -> None:
         run_in(study(), out, ledger=pm.Ledger.open(book))
 
     def look() -> None:
-        entries = len(pm.Ledger.open(book).entries)
-        kept = kept_in(out)
+        charges = pm.Ledger.open(book).entries
+        entries, kept = len(charges), kept_in(out)
+        counted.extend((entry.counted, len(kept)) for entry in charges)
         found.wrong["charged twice"] += entries > 1
         found.wrong["drawn or shown before its charge"] += not entries and (
             bool(kept) or (out / RESULT).exists()
@@ -182,7 +187,13 @@ def one(place: Path, length: float, steps: int, found: Found, most: int) -> None
     stored = json.loads((out / RESULT).read_text())
     found.answers += len(seen)
     found.wrong["does not verify"] += not pm.verify(stored, ledger=pm.Ledger.open(book))
-    found.wrong["not one charge"] += len(pm.Ledger.open(book).entries) != 1
+    charges = pm.Ledger.open(book).entries
+    found.wrong["not one charge"] += len(charges) != 1
+    found.settled += charges[0].settlement is not None
+    ends = {(charges[0].counted, len(seen))}
+    found.wrong["neither whole nor what was drawn"] += any(
+        item[0] != charges[0].amount and item not in ends for item in counted
+    )
     try:  # the result is that of the kept answers, and needs no other
         again = run(study(), draws=_kept_only(out), run_id=stored["run"]).to_dict()
     except PrivmeanError:
@@ -241,7 +252,7 @@ def main() -> None:
     text += (
         f"\n\n{found.kills} kills (SIGKILL; half at random moments, half as something was made "
         f"durable) of {found.runs} runs, which drew {found.answers} answers; every run went on to "
-        "its end."
+        f"its end, and {found.settled} were settled below their charge."
     )
     command = f"python benchmarks/study_kills.py --kills {given.kills}"
     report.publish("study-kills", "Studies that are killed", text, command=command)

@@ -241,7 +241,10 @@ def test_engines_and_charges_are_stated(tmp_path):
                  ledger=ledger),
     ), 1):  # fmt: skip
         entry = ledger.entries[number - 1]
-        assert made.to_dict()[NAME]["ledger"] == {"number": number, "digest": entry.digest}
+        charged = made.to_dict()[NAME]["ledger"]
+        assert (charged["number"], charged["digest"]) == (entry.number, entry.digest)
+        assert charged["charged"] == entry.amount.describe()
+        assert charged.get("returned") == (entry.settlement and entry.returned.describe())
         found = verify(made, ledger=path)
         assert found, found.describe()
         assert f"line {number} of the ledger is its charge" in found.describe()

@@ -1,4 +1,4 @@
-"""The last part of the road: charge, run the plan before a curator, make the release.
+"""The last part of the road: charge, run the plan before a curator, make the release, settle.
 
 Nothing else charges a ledger, draws noise or makes a release. What a plan is for is checked here,
 before the charge; what a release says of itself (accounting, guarantee, noise) is written here.
@@ -6,11 +6,13 @@ before the charge; what a release says of itself (accounting, guarantee, noise) 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from privmean.data.person_table import PersonTable
-from privmean.errors import ArgumentError, PrivmeanError
+from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
 from privmean.mechanisms.curator import AnswerStore, Curator, TrustedCurator
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
@@ -27,6 +29,7 @@ from privmean.release.release import Release
 if TYPE_CHECKING:
     from privmean.data.public_shape import PublicShape
     from privmean.privacy.ledger import Ledger
+    from privmean.privacy.ledger_entry import LedgerEntry
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -154,17 +157,41 @@ def execute(
     label: str | None = None,
     about: Mapping[str, str] | None = None,
     level: float = 0.95,
+) -> Release:
+    """Charge, run, release and settle. noise None means exact noise from the system's entropy."""
+    _check(plan, people)
+    if ledger is None:
+        return perform(plan, people, noise=noise, level=level).release
+    worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.events, unit=plan.unit)
+    entry = ledger.charge(worst, label=label or plan.estimator, about=about)
+    made = perform(plan, people, noise=noise, level=level)
+    entry = settled(ledger, entry, made.asked, follows=made.follows_from_answers)
+    return replace(made.release, provenance=made.release.provenance.charged_to(entry))
+
+
+@dataclass(frozen=True)
+class Performed:
+    """A release; the lines that were asked for it, without those paid before; and whether it
+    follows from noisy answers alone."""
+
+    release: Release
+    asked: tuple[PrivacyEvent, ...]
+    follows_from_answers: bool
+
+
+def perform(
+    plan: Plan,
+    people: PersonTable,
+    *,
+    noise: Noise | None = None,
+    level: float = 0.95,
     draws: AnswerStore | None = None,
     paid: Sequence[PrivacyEvent] = (),
-) -> Release:
-    """Charge, run and release. noise None means exact noise from the system's entropy. draws: where
-    noisy answers are kept before they are seen, if a run that was stopped is to go on. paid: lines
-    of steps taken before (`taken`) from which the plan works."""
+) -> Performed:
+    """Run and release what was charged. draws: where noisy answers are kept before they are seen,
+    if a run that was stopped is to go on. paid: lines of steps taken before (`run_step`) from which
+    the plan works."""
     _check(plan, people)
-    entry = None
-    if ledger is not None:
-        worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.events, unit=plan.unit)
-        entry = ledger.charge(worst, label=label or plan.estimator, about=about)
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws, paid)
     outcome = plan.run(curator)
     promise = Guarantee.of(
@@ -173,7 +200,7 @@ def execute(
     )  # fmt: skip
     found = outcome.findings()
     found["assumptions"] = (*outcome.assumptions, *plan.shape.declared)
-    return Release(
+    release = Release(
         estimate=outcome.shown,
         columns=tuple(people.columns),
         estimator=plan.estimator,
@@ -182,9 +209,26 @@ def execute(
         plan=plan,
         secure=curator.secure,
         level=level,
-        provenance=Provenance().made_by(getattr(people, "engine", None), entry),
+        provenance=Provenance().made_by(getattr(people, "engine", None)),
         **found,
     )
+    asked = curator.events[len(paid) :]
+    return Performed(release, asked, outcome.follows_from_answers)
+
+
+def settled(
+    ledger: Ledger, entry: LedgerEntry, asked: Sequence[PrivacyEvent], *, follows: bool
+) -> LedgerEntry:
+    """The entry of a run that has ended, after what it did not ask came back. Nothing does where
+    the run does not follow from noisy answers alone, or where the ledger cannot be written."""
+    if not follows:
+        return entry
+    try:
+        return ledger.settle(entry, asked)
+    except PrivmeanError as error:  # the release is owed all the same
+        text = f"the whole charge stays, since the ledger could not be settled. {error}"
+        warnings.warn(text, PrivmeanWarning, stacklevel=5)
+        return entry
 
 
 class SharedStep(Protocol[T_co]):

@@ -131,7 +131,11 @@ def test_an_estimate_of_a_failed_column_is_masked_whatever_an_estimator_says():
     """The last wall: what an outcome shows is NaN where its status is a failure."""
     from privmean.release.outcome import Outcome
 
-    outcome = Outcome(np.array([1.0, 2.0]), None, statuses=("ok", FAILED))
+    outcome = Outcome(
+        np.array([1.0, 2.0]), None, follows_from_answers=True, statuses=("ok", FAILED)
+    )
     assert outcome.shown[0] == 1.0
     assert math.isnan(outcome.shown[1])
-    assert np.isnan(Outcome(np.array([1.0]), None, status=FAILED).shown).all()
+    assert np.isnan(
+        Outcome(np.array([1.0]), None, follows_from_answers=True, status=FAILED).shown
+    ).all()

@@ -18,7 +18,7 @@ from privmean.errors import InfeasibleError
 from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
-from privmean.pipeline import execute, run_step
+from privmean.pipeline import perform, run_step
 from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.compose import all_dominated, dominates
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Selection
@@ -103,9 +103,10 @@ def test_the_lines_of_a_located_mean_cover_any_run(name):
         place = run_step(look, people, noise=SimulatedNoise(seed))
         inner = RegionMean().plan(Budget(0.5), PublicShape(("y",), N))
         plan = SharedLocationPlan(Budget(3.0), Budget(0.5), inner, (look,)).after({"y": place})
-        found = execute(plan, people, noise=SimulatedNoise(seed + 50), paid=plan.paid)
+        made = perform(plan, people, noise=SimulatedNoise(seed + 50), paid=plan.paid)
+        found = made.release
         bill = found.guarantee.mechanisms
-        assert bill[: len(plan.paid)] == plan.paid
+        assert bill == (*plan.paid, *made.asked)
         assert all_dominated(bill[len(plan.paid) :], inner.events)
         assert sum(line.pure for line in inner.events) <= Fraction(1, 2)
         assert math.isnan(found.estimate[0]) == (found.status == "failed")

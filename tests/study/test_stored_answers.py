@@ -51,7 +51,7 @@ class Watched:
 @pytest.mark.parametrize("entry", REGISTRY, ids=lambda entry: entry.name)
 def test_answers_of_every_estimator_come_back(entry):
     from privmean.data.public_shape import shape_of
-    from privmean.pipeline import execute
+    from privmean.pipeline import perform
 
     d = entry.dimensions[-1]
     values = np.random.default_rng(5).normal(3, 1, (600, d))
@@ -61,7 +61,7 @@ def test_answers_of_every_estimator_come_back(entry):
         budget = replace(entry.budgets[0], neighbors=relation)
         guess = 600 if relation == ADD_REMOVE else None
         plan = entry.make(1.0).plan(budget, shape_of(people, relation, guess))
-        execute(plan, people, noise=SimulatedNoise(1), draws=watched)
+        perform(plan, people, noise=SimulatedNoise(1), draws=watched)
     assert watched.kinds
 
 
@@ -82,7 +82,7 @@ def test_answers_of_every_estimator_come_back(entry):
 def test_answers_of_every_question_come_back(question):
     from privmean.api.run_question import make_plan
     from privmean.data.public_shape import shape_of
-    from privmean.pipeline import execute
+    from privmean.pipeline import perform
 
     rng = np.random.default_rng(2)
     who = np.repeat(np.arange(1200), 3)
@@ -100,7 +100,7 @@ def test_answers_of_every_question_come_back(question):
         question.with_public_facts(table), shape_of(people, budget.neighbors, guess), budget
     )
     watched = Watched()
-    execute(plan, people, noise=SimulatedNoise(3), draws=watched)
+    perform(plan, people, noise=SimulatedNoise(3), draws=watched)
     assert watched.kinds
 
 

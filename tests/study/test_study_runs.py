@@ -89,15 +89,17 @@ def kept_in(out):
 
 def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(place, monkeypatch):
     """Killed before and after everything that makes something durable, then run to its end. What an
-    estimator saw at a place is the same ever after."""
+    estimator saw at a place is the same ever after; the charge is whole, or settled at what was
+    asked once all of that is kept."""
     from study_kills import child
 
-    people = pm.read(np.random.default_rng(3).normal(5, 1, 900))
+    who, y = np.arange(900), np.random.default_rng(3).normal(5, 1, 900)
+    people = pm.Table({"who": who, "y": y, "empty": y * np.nan}, person="who")
 
     def study():
-        made = pm.Study(people, epsilon=1.0, delta=1e-6, name="killed")
-        made.add("wider", pm.Mean(assume=(0.0, 20.0)))
-        made.add("limited", pm.Mean(assume=(0.0, 10.0)))
+        made = pm.Study(people, epsilon=2.0, name="killed")
+        made.add("limited", pm.Mean("y", assume=(0.0, 10.0)))
+        made.add("empty", pm.Mean("empty"))
         return made
 
     answer, seen = AnswerLog.answer, place / "seen"
@@ -110,25 +112,34 @@ def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(plac
         return found
 
     monkeypatch.setattr(AnswerLog, "answer", watched)
-    moment = 0
+    moment, left = 0, []
     while True:
         out, book = place / f"out{moment}", place / f"ledger{moment}"
-        pm.Ledger(book, epsilon=1.0, delta=1e-6)
+        pm.Ledger(book, epsilon=2.0)
         seen.write_text("")
         run = functools.partial(run_in, study(), out, ledger=pm.Ledger.open(book))
         if not child(run, moment):
             break
+        entries = pm.Ledger.open(book).entries
+        left.append((entries[0].counted if entries else None, len(kept_in(out)), len(entries)))
         stored = run()
         known = {}
         for line in seen.read_text().splitlines():
             at, text = json.loads(line)
             assert known.setdefault(at, text) == text, "two noises at one place"
         assert {at: text for at, (_, text) in kept_in(out).items()} == known
-        assert len(pm.Ledger.open(book).entries) == 1
+        (entry,) = pm.Ledger.open(book).entries
+        assert entry.settlement is not None
         assert pm.verify(stored, ledger=pm.Ledger.open(book))
         assert run() == stored == json.loads((out / RESULT).read_text())
         moment += 1
     assert moment >= 60
+    for counted, answers, _ in left:
+        if counted is None:
+            assert not answers
+        elif counted != entry.amount:
+            assert (counted, answers) == (entry.counted, len(known))
+    assert {counted for counted, _, _ in left} == {None, entry.amount, entry.counted}
 
 
 def test_a_run_killed_for_good_goes_on_in_another_process(place):

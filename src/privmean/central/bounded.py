@@ -231,6 +231,7 @@ class BoundedMeanPlan(PlanBase):
             assumptions=tuple(notes),
             shares={"mean and square": 1.0},
             diagnostics={"people with a value": present},
+            follows_from_answers=True,
         )
 
     def _said(self) -> Sequence[Any]:

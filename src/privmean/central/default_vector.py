@@ -212,6 +212,7 @@ class DefaultVectorPlan(DefaultPlan):
                 "last sums (of mu^2)": last_part,
             },
             diagnostics=diagnostics,
+            follows_from_answers=True,
         )
 
     def _column(self, last: LastSums, k: int, seen: OctaveSummary) -> tuple[ColumnIntervals, float]:

@@ -144,6 +144,7 @@ class RegionMeanPlan(SingleRegionPlan):
             shares=made.shares,
             diagnostics=made.diagnostics,
             estimand=estimand_of(curator.people.max_records),
+            follows_from_answers=True,
         )
 
     @property

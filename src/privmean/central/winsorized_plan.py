@@ -159,6 +159,7 @@ class WinsorizedPlan(PlanBase):
             shares=dict(self.stages.shares),
             diagnostics=diagnostics,
             estimand=estimand_of(people.max_records),
+            follows_from_answers=True,
         )
 
     # --- words ------------------------------------------------------------------------------------

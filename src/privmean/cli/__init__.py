@@ -2,7 +2,7 @@
 
 Exit status: 0 for a release, 1 for an unexpected error (its words are withheld, they may quote
 records), 130 after Ctrl-C, 2 for wrong arguments (nothing was spent), 3 when nothing that was asked
-has an estimate (the budget is spent; the message says what to change). `verify` exits with 1 where
+has an estimate (the message says what was charged and what to change). `verify` exits with 1 where
 something is wrong, `ledger plan` with 3 where a budget would not fit.
 """
 

@@ -96,7 +96,8 @@ def show(ledger: Place, as_json: opt.Json = False) -> None:
                     "number": entry.number,
                     "digest": entry.digest,
                     "label": entry.label,
-                    "spent": entry.amount.to_dict(),
+                    "reserved": entry.amount.to_dict(),
+                    "settled": None if entry.settlement is None else entry.counted.to_dict(),
                     "relation": entry.relation,
                     "unit": entry.unit,
                     "when": entry.when,
@@ -115,7 +116,7 @@ def show(ledger: Place, as_json: opt.Json = False) -> None:
             entry.label,
             *(f"{name} {text}" for name, text in entry.about.items() if _shown(name)),
         ]
-        typer.echo(f"{entry.number:>5}  {entry.when}  {entry.amount.describe()}  {'; '.join(said)}")
+        typer.echo(f"{entry.number:>5}  {entry.when}  {entry.describe()}  {'; '.join(said)}")
 
 
 def _shown(name: str) -> bool:
@@ -129,7 +130,11 @@ def check(ledger: Place) -> None:
 
     book = Ledger.open(ledger)
     entries = book.entries
-    last = entries[-1].digest if entries else "none"
+    lines = [(item.number, item.digest) for item in entries]
+    lines += [
+        (item.settlement.number, item.settlement.digest) for item in entries if item.settlement
+    ]
+    _, last = max(lines, default=(0, "none"))
     typer.echo(
         f"{len(entries)} charges, each chained to the one before; {book.left().describe()} "
         f"of {book.total.describe()} is left\nlast digest: {last}\n"

@@ -99,6 +99,7 @@ def clipped_means(
         advice=TOO_FEW if FAILED in intervals.statuses else "",
         assumptions=(INDEPENDENT, words),
         diagnostics={"weight": [item.present for item in means]},
+        follows_from_answers=True,
     )
 
 

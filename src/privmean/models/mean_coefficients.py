@@ -179,7 +179,7 @@ class MeanCoefficientsPlan(WrapperPlan):
         seen = number >= CLEAR * self._present.scale
         products = people.again(units)
         if products is None:
-            return self._nothing(FAILED, AGAIN)
+            return replace(self._nothing(FAILED, AGAIN), follows_from_answers=False)
         if not (reached and seen):
             return self._nothing(NOT_IDENTIFIED, NO_VARIATION if reached else RANGE)
         rows = fit_persons(
@@ -201,7 +201,7 @@ class MeanCoefficientsPlan(WrapperPlan):
         statuses = (status,) * number
         return Outcome(
             np.full(number, math.nan), NoFit(number), status=release_status(statuses),
-            statuses=statuses, advice=why,
+            statuses=statuses, advice=why, follows_from_answers=True,
         )  # fmt: skip
 
 

@@ -179,6 +179,7 @@ class MomentVariancePlan(ColumnPlan):
             diagnostics={"center": place.center, "limits": [place.lower, place.upper],
                          "weight": [made.n]},
             estimand="variance between people",
+            follows_from_answers=True,
         )  # fmt: skip
 
 

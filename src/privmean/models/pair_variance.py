@@ -136,6 +136,7 @@ class PairVariancePlan(ColumnPlan):
             shares={METHOD: 1.0},
             diagnostics={"sd": scale if found else math.nan},
             estimand="variance between people",
+            follows_from_answers=True,
         )
 
 

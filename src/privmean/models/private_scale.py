@@ -357,4 +357,5 @@ class PrivateScalePlan(ColumnPlan):
                 "weight": [item.joint.present for item in means],
                 "people beyond the limits": [item.beyond for item in means],
             },
+            follows_from_answers=True,
         )

@@ -231,4 +231,5 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             diagnostics={"center": center, "spread": spread,
                          "weight": [law.n]},
             estimand="quantiles of person means",
+            follows_from_answers=True,
         )  # fmt: skip

@@ -73,6 +73,7 @@ class ResponsePlan(PlanBase):
             assumptions=("responses are independent", "times are public and fixed"),
             shares={share: 1.0},
             estimand="mean response by time",
+            follows_from_answers=True,
         )
 
     def release(  # type: ignore[override]

@@ -7,7 +7,7 @@ told, what is left of the budget stays unspent.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class PooledRun:
         assert self.people.again is not None
         products = self.people.again(units)
         if products is None:
-            return self._nothing(FAILED, AGAIN)
+            return replace(self._nothing(FAILED, AGAIN), follows_from_answers=False)
         if not reached:
             return self._nothing(NOT_IDENTIFIED, RANGE)
         hidden = self.hidden(unseen)
@@ -336,6 +336,7 @@ class PooledRun:
             shares=dict(zip(("scales", "moments", "scores"), map(float, plan.shares), strict=True)),
             diagnostics=made.diagnostics,
             estimand="pooled regression",
+            follows_from_answers=True,
         )
 
 

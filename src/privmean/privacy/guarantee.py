@@ -175,8 +175,8 @@ class Guarantee:
     def spent(self) -> float:
         """The loss composed from the events: epsilon at the stated delta, or rho.
 
-        The loss of a run that stopped early (a private failure) can be below the stated one;
-        the difference cannot be used again.
+        The loss of a run that stopped early (a private failure) can be below the stated one; a
+        ledger gets the difference back (`Ledger.settle`).
         """
         if self.rho is not None:
             return total_rho(self.mechanisms)

@@ -20,14 +20,17 @@ from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger_entry import NOTHING, LedgerAmount, LedgerEntry
 from privmean.privacy.ledger_log import LedgerFile, LedgerMemory, Turn
-from privmean.privacy.ledger_price import agree, amount_of, entry_of
+from privmean.privacy.ledger_price import agree, amount_of, entry_of, now, spent_of
 from privmean.privacy.policies import Policy
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.privacy.sql_ledger_log import SqlLedger, is_database
 
-SCHEMA = "privmean-ledger-2"
-WITH_POLICIES = "privmean-ledger-3"
-OLDER = ("privmean-ledger-1",)  # lines without their lengths, entries without neighbors
+SCHEMA = "privmean-ledger-4"
+OLDER = (  # their charges are never settled: the versions that made them would not know of it
+    "privmean-ledger-1",  # lines without their lengths, entries without neighbors
+    "privmean-ledger-2",
+    "privmean-ledger-3",  # with policies
+)
 
 
 class Ledger:
@@ -54,7 +57,8 @@ class Ledger:
     -------
     All charged releases together are (epsilon, delta)-DP, or rho-zCDP, also if each budget is
     chosen after earlier answers. Every release about these people must be charged here. Charges are
-    made before any noise is drawn and are never returned. An older copy forgets charges. It is
+    made before any noise is drawn; what a run did not ask comes back when it has ended (`settle`).
+    An older copy forgets charges. It is
     refused by a witness in `$XDG_STATE_HOME/privmean`, outside of the file's folder. Not noticed
     are a snapshot of the whole machine, and an older copy that a user or machine without a witness
     opens first. The first charge fixes the neighbors and the privacy unit.
@@ -133,7 +137,7 @@ class Ledger:
         self._home.close()
 
     def _known(self, first: dict[str, Any]) -> Budget:
-        if first.get("schema") not in (SCHEMA, WITH_POLICIES, *OLDER):
+        if first.get("schema") not in (SCHEMA, *OLDER):
             raise ArgumentError(
                 "ledger", str(self._home.path), "is of a newer version", "update privmean"
             )
@@ -156,7 +160,7 @@ class Ledger:
             return tuple(turn.entries)
 
     def spent(self) -> LedgerAmount:
-        """The sum of all charges."""
+        """The sum of all charges, of settled runs what they have cost."""
         return self._sum(self.entries)
 
     def left(self) -> LedgerAmount:
@@ -171,6 +175,7 @@ class Ledger:
         label: str = "",
         unit: str | None = None,
         about: Mapping[str, str] | None = None,
+        replay: bool = False,
     ) -> LedgerEntry:
         """Charge `cost` or raise; call it before any noise is drawn.
 
@@ -178,8 +183,8 @@ class Ledger:
         a budget, or events. With events `neighbors` is required, and parts with Gaussian noise need
         a guarantee or a rho ledger. unit: default that of the guarantee, or "person". about:
         analyst, label and run (see `LedgerEntry`). A run that was charged before, at the same price
-        and plan, gets its entry back and is not charged again. The entry is on disk when the call
-        returns.
+        and plan, gets its entry back and is not charged again; one that was settled is refused but
+        for replay, by who draws no noise any more. The entry is on disk when the call returns.
 
         Raises BudgetExceededError if the budget left is too small, and ArgumentError if neighbors,
         unit or kind of budget do not fit this ledger; then nothing is charged. PrivmeanError if the
@@ -191,7 +196,7 @@ class Ledger:
             entries = turn.entries
             for before in entries:
                 if entry.about.get("run") and before.about.get("run") == entry.about["run"]:
-                    return _same(before, entry)
+                    return _same(before, entry, replay=replay)
             if entries:
                 agree("neighbors", entry.relation, entries[0].relation)
                 agree("unit", entry.unit, entries[0].unit)
@@ -202,6 +207,42 @@ class Ledger:
                 policy.require(entries, entry)
             _told_of_another_table(entries, entry)
             return turn.append(entry)
+
+    def settle(self, entry: LedgerEntry, asked: Sequence[PrivacyEvent]) -> LedgerEntry:
+        """Give back what a run that has ended did not ask; its entry as it counts from now on.
+
+        entry: of its charge. asked: every mechanism call of the run. In a ledger of epsilon or rho
+        the run counts with the sum of its calls. In one with delta it does so only if all are pure
+        and no other run was charged since, and its delta stays charged. Else nothing comes back;
+        nor does it in a ledger that an older version made.
+
+        Owed by the caller: the run draws no more noise, and which calls it asked follows from noisy
+        answers alone, never from an error, a time or a record.
+
+        Raises ArgumentError for a charge that is not in this ledger, or was settled at another sum.
+        """
+        most = spent_of(self._total, entry, asked, alone=True)
+        if entry.settlement is None and most in (None, entry.amount):
+            return entry
+        with self._open() as turn:
+            place = entry.number, entry.digest
+            held = [item for item in turn.entries if (item.number, item.digest) == place]
+            if not held:
+                raise ArgumentError(
+                    "entry", entry.number, "is not an entry of this ledger", "give that of `charge`"
+                )
+            (before,) = held
+            alone = turn.entries[-1].number == before.number
+            spent = spent_of(self._total, before, asked, alone=alone)
+            if spent is None or spent == before.counted or turn.first["schema"] != SCHEMA:
+                return before
+            if before.settlement is not None:
+                raise ArgumentError(
+                    "entry", entry.number, "was settled at another sum", "begin a new run"
+                )
+            # an older version reads the line like any other, and then refuses the schema
+            line = replace(before, amount=spent, when=now(), mechanisms=(), settles=before.number)
+            return turn.append(line)
 
     def price(self, guarantee: Guarantee) -> LedgerAmount:
         """What this ledger charges for a guarantee; ArgumentError if it holds no such guarantee."""
@@ -224,7 +265,7 @@ class Ledger:
 
     def _sum(self, entries: Sequence[LedgerEntry]) -> LedgerAmount:
         nothing = LedgerAmount(rho=NOTHING) if self._total.is_zcdp else LedgerAmount()
-        return sum((entry.amount for entry in entries), nothing)
+        return sum((entry.counted for entry in entries), nothing)
 
     @contextmanager
     def _open(self) -> Iterator[Turn]:
@@ -244,11 +285,8 @@ def home_of(path: str | os.PathLike[str]) -> LedgerFile | SqlLedger:
 
 
 def _first(total: Budget, policies: Sequence[Policy] = ()) -> dict[str, Any]:
-    if not policies:
-        return {"schema": SCHEMA, "total": total.to_dict()}
-    # older versions would not keep the policies, and do not know this schema
-    limits = [policy.to_dict() for policy in policies]
-    return {"schema": WITH_POLICIES, "total": total.to_dict(), "policies": limits}
+    limits = {"policies": [policy.to_dict() for policy in policies]} if policies else {}
+    return {"schema": SCHEMA, "total": total.to_dict(), **limits}
 
 
 def _fits(policies: Sequence[Policy], total: Budget) -> None:
@@ -275,10 +313,14 @@ def _told_of_another_table(entries: Sequence[LedgerEntry], entry: LedgerEntry) -
         )
 
 
-def _same(before: LedgerEntry, entry: LedgerEntry) -> LedgerEntry:
-    """The charge of a run that was charged before."""
+def _same(before: LedgerEntry, entry: LedgerEntry, *, replay: bool) -> LedgerEntry:
+    """The charge of a run that was charged before, at the amount that was reserved for it."""
     if before.amount != entry.amount or before.about.get("plan") != entry.about.get("plan"):
         raise ArgumentError(
             "run", entry.about["run"], "was charged for another plan", "begin a new run"
+        )
+    if before.settlement is not None and not replay:
+        raise ArgumentError(
+            "run", entry.about["run"], "has ended: what it did not ask came back", "begin a new run"
         )
     return before

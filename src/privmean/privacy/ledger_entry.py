@@ -58,6 +58,9 @@ class LedgerAmount:
 class LedgerEntry:
     """One charge: what it was for, what it cost, and the accounting it was made for (if given).
 
+    amount: what was charged before any noise. settlement: of a run that asked for less, a line of
+    its own, with what the run has cost. settles: in such a line, the number of the charge.
+
     about: who asked and what, as far as it was said: "analyst", "questions", "table" (its name and
     person column, never values), "plan" (its digest), "run".
 
@@ -74,6 +77,25 @@ class LedgerEntry:
     number: int = 0
     digest: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
+    settles: int = 0
+    settlement: LedgerEntry | None = None
+
+    @property
+    def counted(self) -> LedgerAmount:
+        """What all sums count: the charge, or what the run was settled at."""
+        return self.amount if self.settlement is None else self.settlement.amount
+
+    @property
+    def returned(self) -> LedgerAmount:
+        """What came back."""
+        return self.amount - self.counted
+
+    def describe(self) -> str:
+        """What was charged, and what it was settled at."""
+        said = self.amount.describe()
+        if self.settlement is None:
+            return said
+        return f"reserved {said}, settled {self.counted.describe()}"
 
     @property
     def analyst(self) -> str:
@@ -81,7 +103,9 @@ class LedgerEntry:
         return self.about.get("analyst", "")
 
     def to_dict(self) -> dict[str, Any]:
-        told = {"about": dict(self.about)} if self.about else {}
+        told: dict[str, Any] = {"about": dict(self.about)} if self.about else {}
+        if self.settles:
+            told["settles"] = self.settles
         return {
             **told,
             "label": self.label,
@@ -102,4 +126,5 @@ class LedgerEntry:
             values["when"],
             tuple(loss_from_dict(item) for item in values["mechanisms"]),
             about=values.get("about", {}),
+            settles=values.get("settles", 0),
         )

@@ -1,7 +1,7 @@
 """Where a ledger's charges are kept: in memory, or in a durable log that several processes share.
 
-Entry 1 holds the facts of the ledger: schema, total and policies. Each further entry is a charge,
-whose number is therefore one less. A charge is on the disk before `append` returns
+Entry 1 holds the facts of the ledger: schema, total and policies. Each further entry is a charge or
+what settles one; its number is therefore one less. It is on the disk before `append` returns
 (`privmean.storage.durable_log`); what waits for it has not happened when it is missing.
 """
 
@@ -20,7 +20,7 @@ from privmean.errors import ArgumentError
 from privmean.privacy.canonical_json import canonical
 from privmean.privacy.ledger_entry import LedgerEntry
 from privmean.storage.durable_log import DurableLog, LogExists
-from privmean.storage.entry_chain import Entry, chained
+from privmean.storage.entry_chain import Broken, Entry, chained
 from privmean.storage.file_io import no_file, os_error_text
 from privmean.storage.witness import Seen
 
@@ -28,7 +28,7 @@ KIND = "ledger"
 
 
 class Turn(NamedTuple):
-    """A ledger that is held: its facts, its charges, and what writes one more."""
+    """A ledger that is held: its facts, its charges, and what writes one more, or settles one."""
 
     first: dict[str, Any]
     entries: list[LedgerEntry]
@@ -52,9 +52,17 @@ class Charges:
             self.keep(LedgerEntry.from_dict(item), entry.number, digest)
 
     def keep(self, charge: LedgerEntry, number: int, digest: str) -> LedgerEntry:
-        """One more charge. number: of its entry."""
-        self.entries.append(replace(charge, number=number - 1, digest=digest))
-        return self.entries[-1]
+        """One more charge, or the one that this settles; Broken where there is none. number: of its
+        entry."""
+        made = replace(charge, number=number - 1, digest=digest)
+        if not made.settles:
+            self.entries.append(made)
+            return made
+        for at, before in enumerate(self.entries):
+            if before.number == made.settles and before.settlement is None:
+                self.entries[at] = replace(before, settlement=made)
+                return self.entries[at]
+        raise Broken
 
     def turn(self, add: Callable[[bytes], Entry]) -> Turn:
         """add: writes an entry. It is kept nowhere, so that a log ends with its ledger."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from privmean.errors import UNCHARGED, ArgumentError
 from privmean.privacy.budget import Budget, exact_fraction, relation_of
-from privmean.privacy.compose import total_rho
+from privmean.privacy.compose import pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger_entry import NOTHING, LedgerAmount, LedgerEntry
 from privmean.privacy.neighbor_relations import holds_under, stated
@@ -57,10 +57,14 @@ def entry_of(
             )
         mechanisms = stated(mechanisms, relation)  # the caller has just said so
         unit = "person" if unit is None else unit
-    when = datetime.now(UTC).isoformat(timespec="seconds")
     return LedgerEntry(
-        str(label), amount_of(total, cost, mechanisms), relation, unit, when, mechanisms
+        str(label), amount_of(total, cost, mechanisms), relation, unit, now(), mechanisms
     )
+
+
+def now() -> str:
+    """The time of a line, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def amount_of(
@@ -93,6 +97,26 @@ def amount_of(
         raise _unfit(total, "requires a delta for Gaussian noise", "epsilon and delta")
     epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
     return LedgerAmount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))
+
+
+def spent_of(
+    total: Budget, entry: LedgerEntry, asked: Sequence[PrivacyEvent], *, alone: bool
+) -> LedgerAmount | None:
+    """What a run that asked these lines has cost; None where it counts as it was charged.
+
+    Sums alone, as for charges: of rho; of epsilons in a ledger without delta; and in one with a
+    delta, of a run that stopped after pure lines, whose delta stays charged. alone: whether no
+    other run was charged since. docs/proofs/composition.md, section 5.
+    """
+    if not asked or not (alone or total.is_zcdp or not total.delta):
+        return None
+    if total.is_zcdp:
+        rho = total_rho(asked)
+        spent = None if math.isinf(rho) else amount_of(total, asked, tuple(asked))
+    else:
+        pure = pure_epsilon(asked)
+        spent = None if pure is None else LedgerAmount(pure, entry.amount.delta)
+    return spent if spent is not None and entry.amount.covers(spent) else None
 
 
 def _unfit(total: Budget, problem: str, remedy: str) -> ArgumentError:

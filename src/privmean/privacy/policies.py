@@ -73,7 +73,7 @@ class Policy:
         """
         letters = PERIODS[self.period]
         spent = [
-            entry.amount
+            entry.counted
             for entry in entries
             if entry.when[:letters] >= when[:letters] and self._counts(entry.analyst, analyst)
         ]

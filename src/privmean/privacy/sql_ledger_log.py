@@ -221,16 +221,16 @@ class SqlSession(Charges):
             before = self.digests[-1] if number else START
             try:
                 item, digest = taken(line.encode(), before, number)
+                if number:
+                    self.keep(LedgerEntry.from_dict(item), number + 1, digest)
+                else:
+                    self.first = item
             except Broken:
                 raise ArgumentError(
                     "ledger", home.path, f"is damaged or was changed in row {number}",
                     "put an undamaged newest backup back",
                 ) from None  # fmt: skip
             self.digests.append(digest)
-            if number:
-                self.keep(LedgerEntry.from_dict(item), number + 1, digest)
-            else:
-                self.first = item
 
     @property
     def last(self) -> Seen:

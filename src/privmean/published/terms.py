@@ -129,4 +129,5 @@ class PublishedPlan(PlanBase):
             advice=NOT_FOUND if FAILED in statuses else "",
             estimand=estimand,
             diagnostics=diagnostics,
+            follows_from_answers=True,
         )

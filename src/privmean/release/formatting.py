@@ -21,6 +21,7 @@ from privmean.output import MISSING, Output, TableRow, count, decimals, number, 
 from privmean.plurals import plural
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, privacy_text
 from privmean.release.charts import svg
+from privmean.release.provenance import Provenance
 from privmean.release.result_numbers import Plan, ResultNumbers
 from privmean.release.result_rows import Row
 
@@ -38,7 +39,10 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
     rows = release.rows()
     alarm = "" if release.secure else warning
     last = (("Method", f"{release.estimator}. Full record: release.details()"),)
-    privacy = (("Privacy", privacy_text(release.guarantee)),)
+    privacy = (
+        ("Privacy", privacy_text(release.guarantee)),
+        *charged(release.provenance, failed=bool(release.failed)),
+    )
     if release.failed and all(math.isnan(row.estimate) for row in rows):
         why = capital(release.advice or find_status(FAILED).remedy).rstrip(".")
         failed = ((FAILED, f"{find_status(FAILED).message} {why}."),)
@@ -61,6 +65,15 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
         warning=alarm,
         picture=svg(rows[:DRAWN], release.level),
     )
+
+
+def charged(made: Provenance, *, failed: bool = False) -> tuple[tuple[str, str], ...]:
+    """What was charged to a ledger and what came back, where something did or all failed."""
+    entry = made.entry or {}
+    back = f", of which {entry['returned']} came back" if "returned" in entry else ""
+    if "charged" not in entry or not (back or failed):
+        return ()
+    return (("Charged", f"{entry['charged']}{back or ', of which nothing came back'}."),)
 
 
 def title(release: ResultNumbers) -> str:
@@ -194,6 +207,7 @@ def study_output(
     kind: str,
     closing: Sequence[str],
     warning: str,
+    made_by: Provenance,
 ) -> Output:
     """What is printed of the releases of a study: their rows in one table. parts: of each question
     its name, its release, its status. kind: of the intervals."""
@@ -224,7 +238,7 @@ def study_output(
         rows=tuple(made),
         notes=notes(letters, " or ".join(dict.fromkeys(targets))),
         lines=tuple(closing),
-        paragraphs=(("Privacy", privacy_text(promise)),),
+        paragraphs=(("Privacy", privacy_text(promise)), *charged(made_by)),
         warning=warning,
     )
 

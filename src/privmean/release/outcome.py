@@ -44,11 +44,14 @@ class ResultNotes:
 class Outcome(ResultNotes):
     """The private outcome of one plan; the road makes a release of it.
 
-    estimate: shape (d,), NaN where the private outcome was a failure.
+    estimate: shape (d,), NaN where the private outcome was a failure. follows_from_answers: whether
+    public facts and noisy answers alone led here. False where an error was caught, or a source was
+    found changed: then what was not asked never comes back to a ledger.
     """
 
     estimate: Floats
     intervals: IntervalMaker
+    follows_from_answers: bool = field(kw_only=True)
 
     @property
     def shown(self) -> Floats:

@@ -48,7 +48,8 @@ def _now() -> str:
 class Provenance:
     """time: UTC, when the release was made. versions: of privmean, of OpenDP (the noise) and of the
     libraries that compute. engine, engine_version: what read the records ("not stated" where a plan
-    was run by hand). entry: the line of the ledger that it was charged to, as {"number", "digest"}.
+    was run by hand). entry: the line of the ledger that it was charged to, as {"number", "digest",
+    "charged"}, and "returned" if something came back.
     """
 
     time: str = field(default_factory=_now)
@@ -57,11 +58,18 @@ class Provenance:
     engine_version: str | None = None
     entry: Mapping[str, Any] | None = None
 
-    def made_by(self, engine: str | None, entry: LedgerEntry | None) -> Provenance:
-        """The same with the engine that read the people, and the charge."""
-        charged = None if entry is None else {"number": entry.number, "digest": entry.digest}
+    def made_by(self, engine: str | None) -> Provenance:
+        """The same with the engine that read the people."""
         named = engine or self.engine
-        return replace(self, engine=named, engine_version=_version(named), entry=charged)
+        return replace(self, engine=named, engine_version=_version(named))
+
+    def charged_to(self, entry: LedgerEntry) -> Provenance:
+        """The same with the charge."""
+        facts = {"number": entry.number, "digest": entry.digest}
+        amounts = {"charged": entry.amount.describe()}
+        if entry.settlement is not None:
+            amounts["returned"] = entry.returned.describe()
+        return replace(self, entry=facts | amounts)
 
     def to_dict(self) -> dict[str, Any]:
         return {

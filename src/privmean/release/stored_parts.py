@@ -104,7 +104,7 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
             "diagnostics": dict(values["diagnostics"]),
             "secure": values["secure"] is True,
             "level": population.level,
-            "provenance": _provenance(values.get(NAME) or {}),
+            "provenance": provenance_of(values.get(NAME) or {}),
             "stored": dict(stored),
             "found": tuple(_row(item) for item in values["rows"]),
         }
@@ -117,7 +117,8 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
         ) from None
 
 
-def _provenance(found: Mapping[str, Any]) -> Provenance:
+def provenance_of(found: Mapping[str, Any]) -> Provenance:
+    """When and by what a stored release was made."""
     engine = found.get("engine") or {}
     stated = {name: value for name, value in found.items() if name not in NOT_COVERED}
     return Provenance(

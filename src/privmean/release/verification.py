@@ -15,9 +15,11 @@ from privmean.privacy import older_names
 from privmean.privacy.calibrate import delta_within
 from privmean.privacy.compose import pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.ledger_price import spent_of
 from privmean.release.provenance import NAME, digest_of
 from privmean.release.verify_numbers import NumberChecks, check_numbers, tried
 from privmean.release.verify_study import KIND as STUDY
+from privmean.release.verify_study import asked_events
 from privmean.release.verify_study import problems_of as study_problems
 from privmean.strict_json import parsed
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from privmean.privacy.ledger import Ledger
+    from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.privacy.privacy_events import PrivacyEvent
     from privmean.release.release import Release
 
 CANNOT = (
@@ -180,7 +184,7 @@ def verify(
     _made(provenance, look)
     _signature(provenance, own, public, look)
     if book is not None:
-        _charge(provenance, guarantee, book, look)
+        _charge(stored, provenance, guarantee, book, look)
     return Verification(
         _printable(look.found),
         _printable(look.problems),
@@ -394,9 +398,14 @@ def _ledger(ledger: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
 
 
 def _charge(
-    provenance: Mapping[str, object], guarantee: Guarantee | None, book: Ledger, look: NumberChecks
+    stored: Mapping[str, Any],
+    provenance: Mapping[str, object],
+    guarantee: Guarantee | None,
+    book: Ledger,
+    look: NumberChecks,
 ) -> None:
-    """Whether the charge that a release names is in the ledger, and covers it."""
+    """Whether the charge that a release names is in the ledger, and covers it; and what it was
+    settled at, the mechanism calls that were asked."""
     charge = provenance.get("ledger")
     if not _line(charge):
         look.wrong("it names no charge, though a ledger was given")
@@ -414,8 +423,25 @@ def _charge(
         look.wrong("it was charged for other neighbors or another unit")
     elif not entry.amount.covers(book.price(guarantee)):
         look.wrong(f"it was charged at {entry.amount.describe()}, less than its guarantee")
+    elif entry.settlement is not None and not _covers_asked(stored, guarantee, entry, book):
+        look.wrong(f"it was settled at {entry.counted.describe()}, less than what was asked")
     else:
         look.right(
-            f"line {entry.number} of the ledger is its charge ({entry.amount.describe()}, "
+            f"line {entry.number} of the ledger is its charge ({entry.describe()}, "
             f"{entry.label!r}, {entry.when})"
         )
+
+
+def _covers_asked(
+    stored: Mapping[str, Any], guarantee: Guarantee, entry: LedgerEntry, book: Ledger
+) -> bool:
+    """Whether a settled charge covers the calls of its release."""
+    asked: Sequence[PrivacyEvent] = guarantee.mechanisms
+    if stored.get("kind") == STUDY:
+        try:
+            asked = asked_events(stored, guarantee)
+        except (PrivmeanError, KeyError, TypeError, IndexError, AttributeError):
+            return False  # said above
+    # other charges may have followed since
+    spent = spent_of(book.total, entry, asked, alone=True)
+    return spent is not None and entry.counted.covers(spent)

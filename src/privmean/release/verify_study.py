@@ -18,6 +18,7 @@ from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEv
 
 KIND = "study"
 LOOK = "look"
+UNPLACED = "The shared location query found no limits"  # how a question says that it asked nothing
 SCHEMA, READ = 2, (1, 2)
 ROUNDED = Fraction(2, 10**12)  # a guarantee counts its looks, rounded up to 12 decimals
 Problems = Callable[[Mapping[str, Any]], Sequence[str]]
@@ -78,6 +79,26 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
         found.append(
             "the accounting is not parted among the questions: a line has no question, or two"
         )
+    return found
+
+
+def asked_events(stored: Mapping[str, Any], promise: Guarantee) -> list[PrivacyEvent]:
+    """What a study that is in order has asked at least: its looks, and of each question what its
+    release adds to them. A question without a release is taken to have asked all of its lines,
+    unless it says that its looks found nothing."""
+    lines = promise.mechanisms
+    looks = {item["column"]: item["lines"] for item in stored.get("shared_locations", [])}
+    found = [lines[at] for own in looks.values() for at in own]
+    for question in stored["questions"]:
+        release = question["release"]
+        if release is not None:
+            own = Guarantee.from_dict(release["guarantee"]).mechanisms
+            paid = [
+                lines[at] for name in question.get("shared_locations", []) for at in looks[name]
+            ]
+            found += unpaid_events(own, paid) or ()
+        elif not str(question["advice"]).startswith(UNPLACED):
+            found += [lines[at] for at in question["lines"]]
     return found
 
 

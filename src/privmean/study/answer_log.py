@@ -9,10 +9,10 @@ drawn again. docs/proofs/study.md, section 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from privmean.errors import PrivmeanError
-from privmean.mechanisms.curator import Mechanism
+from privmean.mechanisms.curator import AnswerStore, Mechanism
 from privmean.privacy.canonical_json import digest
 from privmean.study.stored_answers import NoAnswer, read, written
 
@@ -22,7 +22,7 @@ PURPOSE = "privmean draw"
 
 
 class CannotResume(PrivmeanError):
-    """A run that cannot go on: its budget is spent, and why."""
+    """A run that cannot go on, and why; what was charged for it stays charged."""
 
 
 class AnswerLog:
@@ -53,15 +53,15 @@ class AnswerLog:
             if before != what:
                 raise CannotResume(
                     f"{question}: the answer kept for step {number + 1} is that of another "
-                    "mechanism; the budget is gone, because a different version of privmean or "
+                    "mechanism; the charge stays, because a different version of privmean or "
                     "another study would have to draw anew"
                 )
             try:
                 found: Noisy = read(text)
             except NoAnswer:
                 raise CannotResume(
-                    f"{question}: what is kept for step {number + 1} is no answer; the budget is "
-                    "gone, because the file was changed"
+                    f"{question}: what is kept for step {number + 1} is no answer; the charge "
+                    "stays, because the file was changed"
                 ) from None
             return found
         noisy = draw()
@@ -81,6 +81,27 @@ class Question:
     def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
         """The answer kept for this place, or the one that `draw` gives, kept first."""
         return self._draws.answer(self._name, mechanism, draw)
+
+
+def kept_only(draws: Callable[[str], AnswerStore]) -> Callable[[str], AnswerStore]:
+    """The answers of a run that was settled: those that are kept, and no other."""
+
+    class Kept:
+        def __init__(self, name: str) -> None:
+            self._answers = draws(name)
+
+        def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
+            """The answer kept for this place; nothing is drawn."""
+            return self._answers.answer(mechanism, _ended)
+
+    return Kept
+
+
+def _ended() -> NoReturn:
+    raise CannotResume(
+        "The run has ended, and what it did not ask came back to the ledger: nothing more is drawn "
+        "for it. Put back the newest copy of its folder, or begin a new study in another"
+    )
 
 
 def _what(mechanism: Mechanism[Any, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A study run: charge, then one question after the other, each within its part."""
+"""A study run: charge, then one question after the other, each within its part; settle."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import AnswerStore
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
-from privmean.pipeline import execute, run_step
+from privmean.pipeline import Performed, perform, run_step, settled
 from privmean.privacy.guarantee import warn_of_delta
 from privmean.release.provenance import Provenance
-from privmean.study.answer_log import CannotResume
+from privmean.release.verify_study import UNPLACED
+from privmean.study.answer_log import CannotResume, kept_only
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan
 from privmean.study.study_release import Answer, StudyRelease
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from privmean.privacy.ledger import Ledger
     from privmean.privacy.ledger_entry import LedgerEntry
     from privmean.privacy.privacy_events import PrivacyEvent
-    from privmean.release.release import Release
     from privmean.study.question_share import QuestionShare
     from privmean.study.study_plan import StudyPlan
     from privmean.study.study_question import StudyQuestion
@@ -93,16 +93,24 @@ def run(
             "run": run,
         }
         told = {name: text for name, text in about.items() if text}
-        entry = ledger.charge(promise, label=label or study.name, about=told)
+        entry = ledger.charge(
+            promise, label=label or study.name, about=told, replay=draws is not None
+        )
+        if draws is not None and entry.settlement is not None:
+            draws = kept_only(draws)
     if charged is not None:
         charged(entry)
     places: dict[str, ClippingRegion] = {}
+    asked: list[PrivacyEvent] = []
+    follows = True  # from noisy answers alone: not if anything was lost to an error
     for look in plan.shared_locations:
         kept = None if draws is None else draws(f"{PREFIX}{look.column}")
         with _losing_all_but(
             CannotResume
         ):  # a look that is lost leaves its questions without an answer
             places[look.column] = run_step(look, looked[look.column], noise=noise, draws=kept)
+            asked += look.events
+        follows &= look.column in places
     note = (
         f"part of the study {study.name!r}, charged with it: {promise.describe()} in all",
         f"study {study.name!r}, run {run}",
@@ -110,15 +118,25 @@ def run(
     answers = []
     for item, part in zip(plan.items, plan.parts, strict=True):
         kept = None if draws is None else draws(item.name)
-        answer = Answer(item, part, None, FAILED, LOST)
-        with _losing_all_but(
-            CannotResume
-        ):  # what was charged is spent: the other questions are owed
-            made = _asked(item, part, places, people[item.name], said.level, noise, kept, note)
-            answer = Answer(item, part, made) if made is not None else _unplaced(item, part)
+        answer, own = Answer(item, part, None, FAILED, LOST), False
+        with _losing_all_but(CannotResume):  # the study was charged: the other questions are owed
+            made = _asked(item, part, places, people[item.name], said.level, noise, kept)
+            if made is None:
+                answer, own = _unplaced(item, part), True
+            else:
+                words, parent = note
+                own_part = replace(made.release.guarantee, note=words, parent_run=parent)
+                release = replace(made.release, guarantee=own_part)
+                answer = Answer(item, part, item.question.to_release(release))
+                asked, own = [*asked, *made.asked], made.follows_from_answers
+        follows &= own
         answers.append(answer)
     secure = (ExactNoise() if noise is None else noise).secure
     engine = next((getattr(item, "engine", None) for item in people.values()), None)
+    provenance = Provenance().made_by(engine)
+    if ledger is not None and entry is not None:
+        entry = settled(ledger, entry, asked, follows=follows)
+        provenance = provenance.charged_to(entry)
     found = StudyRelease(
         name=study.name,
         answers=tuple(answers),
@@ -129,7 +147,7 @@ def run(
         secure=secure,
         run_id=run,
         card=study.card,
-        provenance=Provenance().made_by(engine, entry),
+        provenance=provenance,
     )
     return found.with_simultaneous() if study.simultaneous else found
 
@@ -142,8 +160,7 @@ def _asked(
     level: float,
     noise: Noise | None,
     draws: AnswerStore | None,
-    note: tuple[str, str],
-) -> Release | None:
+) -> Performed | None:
     """The release of one question; None where the looks that it works from found nothing."""
     plan: Plan = part.plan
     paid: tuple[PrivacyEvent, ...] = ()
@@ -152,17 +169,14 @@ def _asked(
         if found is None:
             return None
         plan = found
-    made = execute(plan, people, noise=noise, level=level, draws=draws, paid=paid)
-    words, study = note
-    promise = replace(made.guarantee, note=words, parent_run=study)
-    return item.question.to_release(replace(made, guarantee=promise))
+    return perform(plan, people, noise=noise, level=level, draws=draws, paid=paid)
 
 
 def _unplaced(item: StudyQuestion, part: QuestionShare) -> Answer:
     columns = ", ".join(look.column for look in part.looks)
     return Answer(
         item, part, None, FAILED,
-        f"The shared location query found no limits ({columns}). Give bounds, raise epsilon or add "
+        f"{UNPLACED} ({columns}). Give bounds, raise epsilon or add "
         "people.",
     )  # fmt: skip
 

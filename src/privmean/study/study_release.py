@@ -225,6 +225,7 @@ class StudyRelease(HasOutput):
             level + ("simultaneous" if self.simultaneous else "pointwise"),
             ["One question: study[name]. As a frame: study.to_frame()."],
             "" if self.secure else UNSAFE,
+            self.provenance,
         )
 
     def __repr__(self) -> str:

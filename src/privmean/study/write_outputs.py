@@ -39,8 +39,7 @@ def run_in(
     moved: the caller's word that the folder, moved from another machine, is the newest copy.
 
     Returns what release.json holds. Raises ArgumentError, InfeasibleError or BudgetExceededError
-    before anything is spent; CannotResume where a run was begun that cannot go on, saying why: its
-    budget is spent then.
+    before anything is charged; CannotResume where a run was begun that cannot go on, saying why.
     """
     with held(out, moved=moved) as folder:
         folder.bind(declared(study, noise))

@@ -227,6 +227,7 @@ class KnownPlan(PlanBase):
             n=self.n if self.n is not None else round(n),
             assumptions=(TAILS,),
             shares=self._shares(),
+            follows_from_answers=True,
         )
 
     def _failure(self) -> Outcome:
@@ -243,6 +244,7 @@ class KnownPlan(PlanBase):
             ),
             assumptions=(TAILS,),
             shares=self._shares(),
+            follows_from_answers=True,
         )
 
     def _shares(self) -> dict[str, float]:

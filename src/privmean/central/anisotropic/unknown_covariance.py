@@ -294,6 +294,7 @@ class UnknownPlan(PlanBase):
                 "columns with a scale": [columns[i] for i in scales.top],
                 "scales": (scales.deviations * scales.unit).tolist(),
             },
+            follows_from_answers=True,
         )
 
     def _outcome(

@@ -352,6 +352,7 @@ class GroupPlan(PlanBase):
             shares=found.shares,
             diagnostics=_facts(found, shrunk),
             estimand=self._estimand(),
+            follows_from_answers=True,
         )
 
     def _left_out(self, found: GroupEstimates) -> tuple[str, ...]:

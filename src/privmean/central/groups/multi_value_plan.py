@@ -118,4 +118,5 @@ class ValuesPlan(GroupPlan):
                 for name, item in zip(curator.people.columns, made, strict=True)
             },
             estimand=made[0].estimand,
+            follows_from_answers=True,
         )

@@ -88,6 +88,7 @@ class HeavyTailedNumbers:
             advice=advice,
             assumptions=(self.moment.describe(),),
             shares=shares,
+            follows_from_answers=True,
         )
 
 

@@ -211,6 +211,7 @@ class ThreadedPlan(ClippingPlan):
             estimand=PERSONS
             if self.weights is None
             else "mean, people weighted by a public function of their records",
+            follows_from_answers=True,
         )
 
     def _totals(

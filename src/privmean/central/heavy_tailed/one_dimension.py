@@ -115,6 +115,7 @@ class OneDimensionPlan(ClippingPlan):
             assumptions=(self.common.moment.describe(),),
             shares=self.shares,
             diagnostics=diagnostics,
+            follows_from_answers=True,
         )
 
     def _divisor(self, sums: ColumnSums) -> float:

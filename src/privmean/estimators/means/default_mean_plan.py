@@ -248,6 +248,7 @@ class DefaultMeanPlan(DefaultPlan):
             if one
             else {curator.people.columns[j]: item.diagnostics for j, item in enumerate(results)},
             estimand=estimand_of(curator.people.max_records),
+            follows_from_answers=True,
         )
 
 
