@@ -17,8 +17,8 @@ import numpy as np
 
 from privmean.published.continual import BandedInverse, best_decaying
 from privmean.streams.fit_strategies import fit_loaded
-from privmean.streams.toeplitz_matrices import Participation
 from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
+from privmean.streams.toeplitz_matrices import Participation
 from report import TRIAL, publish, table
 
 
