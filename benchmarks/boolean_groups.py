@@ -24,13 +24,11 @@ RECORDS = (5, 20)
 Rows = list[tuple[float, float, float, float]]  # lower, upper, sampling deviation, truth
 
 
-def made(share: float, rng: np.random.Generator, records: int = 1) -> tuple[pl.DataFrame, float]:
-    """A table of people with so many records of equal chance, and the deviation of a person."""
-    group = np.repeat(np.arange(len(SIZES)), SIZES)
-    who = np.arange(len(group)).repeat(records)
-    yes = rng.random(len(who)) < share
-    frame = pl.DataFrame({"who": who, "group": group.repeat(records), "yes": yes})
-    return frame, float(np.sqrt(share * (1 - share) / records))
+def made(shares: np.ndarray, rng: np.random.Generator, records: int = 1) -> pl.DataFrame:
+    """A table of people with so many records of equal chance, by the share of their group."""
+    group = np.repeat(np.arange(len(SIZES)), SIZES).repeat(records)
+    who = np.arange(SIZES.sum()).repeat(records)
+    return pl.DataFrame({"who": who, "group": group, "yes": rng.random(len(who)) < shares[group]})
 
 
 def rows_of(frame: pl.DataFrame, keys: list[str], seed: int) -> list[tuple[float, float]]:
@@ -55,17 +53,20 @@ def summary(found: Rows) -> list[object]:
     ]  # fmt: skip
 
 
-def on_shares(share: float, records: int, runs: int, first: int) -> list[object]:
-    """One row of the first table."""
+def on_shares(
+    share: float, records: int, runs: int, first: int, smallest: float | None = None
+) -> list[object]:
+    """One row of a made table. smallest: the share of the smallest group, which alone is told."""
     found: Rows = []
     keys = [str(j) for j in range(len(SIZES))]
+    shares = np.full(len(SIZES), share)
+    if smallest is not None:
+        shares[0] = smallest
+    told = len(SIZES) if smallest is None else 1
+    sd = np.sqrt(shares * (1 - shares) / records / SIZES)
     for seed in range(first, first + runs):
-        frame, sd = made(share, np.random.default_rng(seed), records)
-        ends = rows_of(frame, keys, seed)
-        found += [
-            (low, high, sd / np.sqrt(size), share)
-            for (low, high), size in zip(ends, SIZES.tolist(), strict=True)
-        ]
+        ends = rows_of(made(shares, np.random.default_rng(seed), records), keys, seed)
+        found += [(*ends[j], sd[j], shares[j]) for j in range(told)]
     return summary(found)
 
 
@@ -129,6 +130,10 @@ def main() -> None:
     made_rows: list[list[object]] = [
         [f"{share}, {records} a person", *on_shares(share, records, runs, first)]
         for share, records in cases
+    ]
+    made_rows += [
+        [f"{own} of 80 people, {share} elsewhere", *on_shares(share, 1, 5 * runs, first, own)]
+        for own, share in ((0.02, 0.5), (0.5, 0.02))
     ]
     real: list[list[object]] = [[name, *on_real(name, few(runs // 2))] for name in REAL]
     publish(
