@@ -20,12 +20,11 @@ from privmean.output import MISSING, Output, TableRow, count, decimals, number, 
 from privmean.plurals import plural
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 from privmean.privacy.guarantee_text import privacy_text
-from privmean.release.charts import svg
+from privmean.release.charts import pictures
 from privmean.release.result_numbers import Plan, ResultNumbers
-from privmean.release.result_rows import Row
+from privmean.release.result_rows import Row, is_comparison
 
 MOST = 3  # columns that are named in a title, and rows in `repr`
-DRAWN = 60  # rows that a notebook draws
 COLUMNS = ("estimate", "std err", "CI lower", "CI upper")
 NOISE = ("noise lo", "noise hi")
 RULE = "Each person counts in "  # how the rule of a release by group begins
@@ -59,7 +58,7 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
         lines=(*(note for note in release.assumptions if note.startswith(RULE)), *release.footer()),
         paragraphs=(*privacy, ("Assumes", assumption_text(release)), *last),
         warning=alarm,
-        picture=svg(rows[:DRAWN], release.level),
+        picture="".join(pictures(release)),
     )
 
 
@@ -154,7 +153,7 @@ def _part(row: Row, own: set[str]) -> tuple[str, bool]:
     """The value of a row by group, and whether the row is a group, not a comparison."""
     if not row.group:
         return "", True
-    return row.term, bool({row.group, f"{row.term}: {row.group}"} & own)
+    return row.term, not is_comparison(row, own)
 
 
 def _kind(row: Row) -> str:
