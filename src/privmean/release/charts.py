@@ -17,7 +17,7 @@ from privmean.release.result_rows import Row, is_comparison
 if TYPE_CHECKING:
     from privmean.release.result_numbers import ResultNumbers
 
-LETTER = 0.55  # width of a letter, in sizes of the font
+LETTER = 0.6  # width of a letter, in sizes of the font
 WIDEST = 0.4  # of a picture that its labels may take
 
 
@@ -51,32 +51,25 @@ def pictures(release: ResultNumbers, size: Size | None = None) -> tuple[str, ...
         drawn = (over_time(rows, times, release.level, size),)
         return drawn if drawn[0] else ()
     named = tuple(zip(release.labels(), rows, strict=True))
-    parts = _axes(named, set(release.columns))
     made, room = [], size.most
-    for part in parts:
-        shown, room = part[:room], max(room - len(part), 0)
-        made.append(
-            svg([row for _, row in shown], release.level, size, [name for name, _ in shown])
-        )
-    return tuple(filter(None, made))
+    for part in reversed(_axes(named, set(release.columns))):  # comparisons before their groups
+        shown = part[: max(room, 1)]
+        room -= len(shown)
+        drawn, words = [row for _, row in shown], [name for name, _ in shown]
+        made.append(svg(drawn, release.level, size, words))
+    return tuple(filter(None, reversed(made)))
 
 
 Named = tuple[str, Row]
 
 
 def _axes(rows: Sequence[Named], columns: set[str]) -> list[list[Named]]:
-    """What is drawn on one axis: groups and their comparisons apart, an intercept and a variance by
-    themselves."""
-    if any(row.group for _, row in rows):
-        apart = [is_comparison(row, columns) for _, row in rows]
-    else:
-        first = rows[0][1].term in ("Intercept", "variance") if rows else False
-        apart = [first and j > 0 for j in range(len(rows))]
-    parts = [[x for x, other in zip(rows, apart, strict=True) if other is side] for side in SIDES]
-    return [part for part in parts if part]
-
-
-SIDES = (False, True)
+    """What is drawn on one axis: groups and their comparisons apart, a standard deviation without
+    its square, coefficients without their intercept."""
+    if len(rows) > 1 and rows[0][1].term in ("Intercept", "variance"):
+        return [list(rows[1:])]
+    apart = [item for item in rows if is_comparison(item[1], columns)]
+    return [part for part in ([item for item in rows if item not in apart], apart) if part]
 
 
 def svg(
@@ -97,7 +90,7 @@ def svg(
         return left + plot * (min(max(value, low), high) - low) / (high - low)
 
     parts = [_line(left, left + plot, floor, floor, 1, 0.5)]
-    for tick in ticks(low, high, max(2, int(plot / (9 * letter)))):
+    for tick in ticks(low, high, max(3, int(plot / (9 * letter)))):
         at = x(tick)
         parts.append(_line(at, at, top, floor + 4, 1, 0.15))
         parts.append(_text(at, floor + 5 + size.font, f"{tick:.6g}"))
@@ -122,7 +115,7 @@ def over_time(rows: Sequence[Row], times: Sequence[float], level: float, size: S
         return ""
     low, high = _reach(drawn)
     letter = LETTER * size.font
-    marks = ticks(low, high, max(3, int(size.height / (4 * size.font))))
+    marks = ticks(low, high, max(4, int(size.height / (4 * size.font))))
     left = 10 + letter * max(len(f"{mark:.6g}") for mark in marks)
     top, floor, right = 8, size.height - size.font - 10, size.width - 14
     edge = min(letter * max(len(row.term) for row in rows) / 2, (right - left) / 4)

@@ -22,7 +22,7 @@ from privmean.release.formatting import capital, code, is_public, title
 from privmean.release.result_numbers import ResultNumbers
 from privmean.release.result_rows import Row, is_comparison
 
-FEW = 3  # estimates that one sentence tells
+FEW = 2  # estimates that one sentence tells
 DIGITS = 3
 MOST_DECIMALS = 6
 LARGEST = 1e12
