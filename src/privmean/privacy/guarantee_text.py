@@ -92,7 +92,8 @@ def loss_text(promise: Guarantee) -> str:
 def privacy_text(promise: Guarantee) -> str:
     """The whole guarantee: its numbers, unit and relation, and what they mean for a guess."""
     risk = risk_sentence(promise)
-    return f"{loss_text(promise)}, {promise.unit} level, {promise.neighbors}. {risk[0].upper()}{risk[1:]}."
+    loss = f"{loss_text(promise)}, {promise.unit} level, {promise.neighbors}"
+    return f"{loss}. {risk[0].upper()}{risk[1:]}."
 
 
 def warn_of_delta(promise: Guarantee, persons: int | None) -> None:

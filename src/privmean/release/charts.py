@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -17,7 +17,8 @@ from privmean.release.result_rows import Row, is_comparison
 if TYPE_CHECKING:
     from privmean.release.result_numbers import ResultNumbers
 
-LETTER = 0.6  # width of a letter, in sizes of the font
+LETTER = 0.64  # width of a letter, in sizes of the font
+INTERVALS = "Estimates with {} intervals"
 WIDEST = 0.4  # of a picture that its labels may take
 
 
@@ -105,7 +106,7 @@ def svg(
         for a, b, thick, opacity in _strokes(row):
             parts.append(_line(x(a), x(b), y, y, thick, opacity))
         parts.append(_dot(x(row.estimate), y))
-    return _framed(parts, level, size, floor + size.font + 10)
+    return _framed(parts, INTERVALS.format(percent(level)), size, floor + size.font + 10)
 
 
 def over_time(rows: Sequence[Row], times: Sequence[float], level: float, size: Size) -> str:
@@ -152,7 +153,7 @@ def over_time(rows: Sequence[Row], times: Sequence[float], level: float, size: S
                 for a, b, thick, opacity in _strokes(row)
             ]
             parts.append(_dot(*point))
-    return _framed(parts, level, size, size.height)
+    return _framed(parts, INTERVALS.format(percent(level)), size, size.height)
 
 
 def _strokes(row: Row) -> list[tuple[float, float, float, float]]:
@@ -161,12 +162,55 @@ def _strokes(row: Row) -> list[tuple[float, float, float, float]]:
     return [item for item in found if not (math.isnan(item[0]) or math.isnan(item[1]))]
 
 
-def _framed(parts: Sequence[str], level: float, size: Size, height: float) -> str:
+def error_lines(
+    places: Sequence[float],
+    errors: Mapping[str, Sequence[float]],
+    name: str,
+    size: Size | None = None,
+) -> str:
+    """Errors against a budget or a number of people, on an axis of equal ratios. errors: by cause;
+    the first is drawn thickest. name: of the axis."""
+    size = size or Size()
+    known = [value for line in errors.values() for value in line if math.isfinite(value)]
+    if len(places) < 2 or not known:
+        return ""
+    high = max(known) * 1.05
+    letter = LETTER * size.font
+    marks = ticks(0.0, high, 4)
+    left = 10 + letter * max(len(f"{mark:.6g}") for mark in marks)
+    top, floor, right = 8, size.height - 2 * size.font - 14, size.width - 90
+    span = math.log(places[-1] / places[0])
+
+    def x(place: float) -> float:
+        return left + letter * 2 + (right - left - letter * 4) * math.log(place / places[0]) / span
+
+    def y(value: float) -> float:
+        return floor - (floor - top) * value / high
+
+    parts = [_line(left, right, y(mark), y(mark), 1, 0.15 if mark else 0.5) for mark in marks]
+    parts += [_text(left - 6, y(m) + size.font / 3, f"{m:.6g}", "end") for m in marks]
+    parts += [_text(x(place), floor + 4 + size.font, f"{place:.6g}") for place in places]
+    parts.append(_text((left + right) / 2, floor + 8 + 2 * size.font, name))
+    named: list[float] = []
+    for j, (cause, line) in enumerate(errors.items()):
+        points = [(x(a), y(b)) for a, b in zip(places, line, strict=True) if math.isfinite(b)]
+        for one, two in pairwise(points):
+            parts.append(_line(one[0], two[0], one[1], two[1], 2.4 - 0.8 * j, 1 - 0.25 * j))
+        if points:
+            height = points[-1][1] + 4
+            while any(abs(height - other) < size.font for other in named):
+                height -= size.font
+            named.append(height)
+            parts.append(_text(points[-1][0] + 6, height, cause, "start"))
+    return _framed(parts, f"Predicted errors against {name}", size, size.height)
+
+
+def _framed(parts: Sequence[str], title: str, size: Size, height: float) -> str:
     return "".join((
         f'<svg class="intervals" role="img" viewBox="0 0 {size.width} {height:.0f}" '
         f'width="{size.width}" height="{height:.0f}" style="max-width:100%;height:auto" '
         f'font-family="sans-serif" font-size="{size.font}" fill="currentColor" '
-        f'stroke="currentColor"><title>Estimates with {percent(level)} intervals</title>',
+        f'stroke="currentColor"><title>{escape(title)}</title>',
         *parts, "</svg>",
     ))  # fmt: skip
 

@@ -228,7 +228,8 @@ def study_output(
     )
 
 
-ERRORS = {"rmse": "error", "privacy_noise": "noise"}  # names of predicted errors in prints
+# names of predicted errors in prints, in the order of their columns
+ERRORS = {"rmse": "error", "sampling": "sampling", "noise": "noise", "privacy_noise": "noise"}
 
 
 def plan_output(
@@ -243,6 +244,7 @@ def plan_output(
     """What is printed of a plan. predicted: errors by name, of every row by its label. counts: n of
     every row; statuses: what is expected of it."""
     heads = list(dict.fromkeys(name for found in predicted.values() for name in found))
+    heads.sort(key=[*ERRORS, *heads].index)
     letters = letters_of(map(read_status, statuses))
     rows = []
     for place, (label, found) in enumerate(predicted.items()):

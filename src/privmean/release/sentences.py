@@ -35,7 +35,7 @@ def sentence(release: ResultNumbers, label: str = "", unit: str = "") -> str:
     """See `Release.sentence`."""
     said = _Wording(release, label, unit)
     if not release.answered:
-        return f"There is no estimate of the {said.quantity}: the privacy noise hides it."
+        return f"There is no estimate of the {said.quantity}."
     return capital(_SENTENCES[release.question_kind](said))
 
 

@@ -203,7 +203,7 @@ def _question(
     }
     if release is None:
         return found | {
-            "sentence": "There is no estimate: the privacy noise hides it.",
+            "sentence": "There is no estimate.",
             "title": "", "people": "", "pictures": (), "undrawn": 0, "rows": (), "more": 0,
             "assumed": [], "method": "", "own": "", "full": (), "heads": (),
             "full_heads": (),
