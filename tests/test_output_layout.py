@@ -123,6 +123,9 @@ trend   50.8%  0.0164     0.0146  0.0075               0.0159      1,183
    guess_sd for the column's units.
 Accounting: basic composition.
 
+Shares:
+  level: weight 1; noise is 27% of the sampling error
+  trend: weight 1; noise is 51% of the sampling error
 Privacy: epsilon = 2 (pure DP), person level, replace-one. A guess about one
   person that is right 50% of the time without this release is right at most 88%
   of the time with it.

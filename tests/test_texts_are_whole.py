@@ -15,7 +15,7 @@ from privmean.output import WIDTH
 from privmean.release.charts import svg
 from privmean.release.formatting import assumption_text
 from privmean.release.result_rows import Row
-from privmean.study.study_report import page
+from privmean.study.study_report import pages
 
 CUT = re.compile(r"…|(?<![\w(])\.\.\.|\.\.\.$", re.MULTILINE)
 LONG = "a_value_whose_name_is_longer_than_a_label_of_a_picture"
@@ -87,7 +87,7 @@ def test_a_study_and_its_report_are_whole():
     for name, question in questions.items():
         study.add(name, question)
     release = study.release()
-    for text in (str(release), page(release.to_dict())):
+    for text in (str(release), *pages(release.to_dict()).values()):
         assert not CUT.search(text), CUT.findall(text)
     assert f">{LONG}<" in svg([Row(LONG, "", 1.0, 0.1, 0.8, 1.2, 0.9, 1.1)], 0.95)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from privmean.api.functions import regress as regress
     from privmean.api.functions import variance as variance
     from privmean.api.plan_functions import plan as plan
+    from privmean.api.plan_functions import predict_errors as predict_errors
     from privmean.api.plan_functions import required_epsilon as required_epsilon
     from privmean.api.plan_functions import required_n as required_n
     from privmean.auditing.audit import AuditReport as AuditReport
@@ -97,7 +98,7 @@ else:
         data.table                   Table Resources
         data.groups                  group_sizes
         api.functions               ask mean regress curve variance quantile compare
-        api.plan_functions                plan required_n required_epsilon
+        api.plan_functions                plan predict_errors required_n required_epsilon
         questions.mean                 Mean
         questions.regression           Regression
         questions.curve                Curve

@@ -149,21 +149,21 @@ class Output:
         """A pipe table with what stands around it."""
         noted = any(row.note for row in self.rows)
         width = len(self.columns) + noted
-        lines = [f"**{_marked(self.warning)}**", ""] if self.warning else []
-        lines += [f"**{_marked(self.title)}**", ""]
-        lines += [_marked(self.sample), ""] if self.sample else []
+        lines = [f"**{marked(self.warning)}**", ""] if self.warning else []
+        lines += [f"**{marked(self.title)}**", ""]
+        lines += [marked(self.sample), ""] if self.sample else []
         if self.rows:
             heads = [*self.columns, *([""] if noted else [])]
-            lines.append(f"| | {' | '.join(map(_marked, heads))} |")
+            lines.append(f"| | {' | '.join(map(marked, heads))} |")
             lines.append(f"|---|{'---:|' * width}")
             for row in self.rows:
                 cells = [*row.cells, *([row.note] if noted else [])] if row.cells else [""] * width
-                lines.append(f"| {_marked(printable(row.label))} | {' | '.join(cells)} |")
+                lines.append(f"| {marked(printable(row.label))} | {' | '.join(cells)} |")
             lines.append("")
         for item in [f"{mark} {text}".strip() for mark, text in self.notes] + list(self.lines):
-            lines += [_marked(item), ""]
+            lines += [marked(item), ""]
         for name, text in self.paragraphs:
-            lines += [f"**{name}**: {_marked(text)}".replace("\n", "  \n"), ""]
+            lines += [f"**{name}**: {marked(text)}".replace("\n", "  \n"), ""]
         return "\n".join(lines).strip()
 
     def latex(self) -> str:
@@ -297,7 +297,8 @@ def wrapped(text: str, indent: str = GAP) -> list[str]:
     return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _marked(text: str) -> str:
+def marked(text: str) -> str:
+    """A text as Markdown that stays as it is."""
     return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
 
 

@@ -406,8 +406,8 @@ def test_no_seed_and_no_raw_noise_is_in_any_file(place):
     run_in(read_study(place / "study.toml"), place / "out")
     names = {path.name for path in (place / "out").iterdir()}
     assert names == {
-        "run.log", "receipt.json", "release.json", "report.html", "level.csv", "trend.csv",
-        "slope.csv",
+        "run.log", "receipt.json", "release.json", "report.html", "report.md", "accounting.html",
+        "level.csv", "trend.csv", "slope.csv",
     }  # fmt: skip
     for name in names - {"run.log"}:
         assert "seed" not in (place / "out" / name).read_text()

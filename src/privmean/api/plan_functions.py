@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Unpack
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Unpack
 
+from privmean import validate
 from privmean.api.call_options import CallOptions, check_options, require_question, spelled_out
-from privmean.api.predict_error import forecast, smallest_n
+from privmean.api.predict_error import enough, predicted, smallest_epsilon, smallest_n
 from privmean.api.run_question import make_plan
 from privmean.data.public_shape import PublicShape
+from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE
 
 if TYPE_CHECKING:
+    from privmean.api.error_forecast import ErrorForecast
     from privmean.pipeline import Plan
     from privmean.questions.base import Question
 
@@ -100,42 +104,51 @@ def required_n(
     assert pm.required_n(question, target_error=0.02, guess_sd=0.5, epsilon=1.0) < 2000
     """
     said = check_options(terms, required_n, require_question(question).default_neighbors)
+    validate.positive("guess_sd", guess_sd)
 
-    def predicted(n: int) -> float:
+    def error(n: int) -> float:
         shape = shape_for(question, n, columns, said.budget.neighbors)
-        return forecast(make_plan(question, shape, said.budget), guess_sd)["rmse"]
+        return predicted(question, make_plan(question, shape, said.budget), guess_sd)["rmse"]
 
-    return smallest_n(predicted, target_error, guess_sd)
+    return smallest_n(error, target_error)
 
 
 @spelled_out
 def required_epsilon(
     question: Question,
     *,
-    group_sizes: Mapping[str, float] | Sequence[float] | float,
     target_error: float,
     guess_sd: float,
+    n: int | None = None,
+    group_sizes: Mapping[str, float] | Sequence[float] | float | None = None,
+    columns: int | None = None,
     **terms: Unpack[CallOptions],
 ) -> float:
-    """Return the smallest epsilon that reaches a target error in every group.
+    """Return the smallest epsilon whose predicted root mean square error is at most `target_error`.
 
     Parameters
     ----------
-    question : Mean
-        A mean by group with public keys.
-    group_sizes : dict, list of float or float
-        Public guesses of n of each group, by key or in the order of the keys.
+    question : Mean, Regression, Curve, Variance, Quantile or Compare
+        What is to be asked.
     target_error : float
-        Target root mean square error of the smallest group, in the unit of the value.
+        Target root mean square error, in the unit of the value: of the mean, of the difference of
+        two arms, or of the group where it is largest.
     guess_sd : float
-        Public guess of the standard deviation between people inside a group.
+        Public guess of the standard deviation between people, in the unit of the value.
+    n : int, optional
+        Public n, or a public guess of it under add-remove. Required unless `group_sizes` is given.
+    group_sizes : dict, list of float or float, optional
+        Public guesses of n of each group, by key or in the order of the keys, for a question by
+        group with public keys. Without them a group of usual size is planned for.
+    columns : int, optional
+        Number of columns, if the question does not name them.
     epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
-        Budget and terms of the call; see `ask`.
+        Budget and terms of the call; see `ask`. The epsilon is searched for.
 
     Returns
     -------
     float
-        The required epsilon, to three digits.
+        The required epsilon, to three digits. An infeasible epsilon counts as too small.
 
     Raises
     ------
@@ -148,42 +161,121 @@ def required_epsilon(
 
     Examples
     --------
+    assert pm.required_epsilon(pm.Mean("wage"), n=4000, target_error=0.01, guess_sd=0.5) < 1
     sizes = {"north": 2500, "south": 1400, "islands": 100}
     question = pm.Mean("wage", by=("region",), keys=tuple(sizes))
     assert pm.required_epsilon(question, target_error=0.1, guess_sd=0.5, group_sizes=sizes) < 1
     """
-    from privmean import validate
-    from privmean.central.groups.group_plan import GroupPlan
-    from privmean.errors import ArgumentError
-    from privmean.privacy.budget import LARGEST_EPSILON
-
     wanted = validate.positive("target_error", target_error)
+    if n is None and group_sizes is None:
+        raise ArgumentError("n", None, "is required", "give a public n, or a guess of it")
+    known = people_of(group_sizes) if n is None else n
 
-    def worst(epsilon: float) -> float:
-        known = terms.copy()
-        known["epsilon"] = epsilon
-        made = plan(question, n=2, **known)
-        if not isinstance(made, GroupPlan):
-            raise ArgumentError(
-                "question", question.kind, "is not a question by group", "give by and keys"
-            )
-        return max(item.rmse for item in made.forecast(group_sizes, guess_sd))
+    def error(epsilon: float) -> float:
+        made = plan(question, n=known, columns=columns, **with_epsilon(terms, epsilon))
+        return predicted(question, made, guess_sd, group_sizes)["rmse"]
 
-    low, high = 2.0**-9, LARGEST_EPSILON
-    if worst(high) > wanted:
+    found = smallest_epsilon(enough(error, wanted))
+    if found is None:
         raise ArgumentError(
             "target_error", target_error, "is not reached at any epsilon", "give a larger error"
         )
-    while high / low > 1.001:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if worst(middle) > wanted else (low, middle)
-    return float(f"{high:.3g}") if worst(float(f"{high:.3g}")) <= wanted else high
+    return found
+
+
+@spelled_out
+def predict_errors(
+    question: Question,
+    *,
+    n: int,
+    guess_sd: float,
+    against: Literal["epsilon", "n"] = "epsilon",
+    values: Sequence[float] | None = None,
+    group_sizes: Mapping[str, float] | Sequence[float] | float | None = None,
+    columns: int | None = None,
+    **terms: Unpack[CallOptions],
+) -> ErrorForecast:
+    """Predict the error of a question at several values of epsilon, or of n.
+
+    Parameters
+    ----------
+    question : Mean, Regression, Curve, Variance, Quantile or Compare
+        What is to be asked.
+    n : int
+        Public n, or a public guess of it under add-remove.
+    guess_sd : float
+        Public guess of the standard deviation between people, in the unit of the value.
+    against : {"epsilon", "n"}, default "epsilon"
+        What is varied.
+    values : list of float, optional
+        Its values. Default: from a tenth to ten times the epsilon (or n) that is given.
+    group_sizes : dict, list of float or float, optional
+        Public guesses of n of each group; the largest error of all groups is predicted.
+    columns : int, optional
+        Number of columns, if the question does not name them.
+    epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
+        Budget and terms of the call; see `ask`.
+
+    Returns
+    -------
+    ErrorForecast
+        A table that prints; `to_frame` gives a frame and `plot` a figure.
+
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
+
+    Privacy
+    -------
+    Reads no data and charges nothing.
+
+    Examples
+    --------
+    forecast = pm.predict_errors(pm.Mean("wage"), n=4000, epsilon=1.0, guess_sd=0.5)
+    print(forecast)
+    forecast.to_frame()
+    """
+    from privmean.api.error_forecast import ErrorForecast, places_of
+
+    said = check_options(terms, predict_errors, require_question(question).default_neighbors)
+    validate.choice("against", against, ["epsilon", "n"])
+    by_epsilon = against == "epsilon"
+    if by_epsilon and said.budget.epsilon is None:
+        raise ArgumentError(
+            "rho", said.budget.rho, "has no epsilon", "give epsilon, or against='n'"
+        )
+    if not by_epsilon and group_sizes is not None:
+        raise ArgumentError(
+            "group_sizes", group_sizes, "cannot be combined with against='n'", "remove it"
+        )
+    places = places_of(values, said.budget.epsilon if by_epsilon else n, whole=not by_epsilon)
+
+    def errors(place: float) -> dict[str, float]:
+        chosen = with_epsilon(terms, place) if by_epsilon else terms
+        made = plan(question, n=n if by_epsilon else int(place), columns=columns, **chosen)
+        return predicted(question, made, guess_sd, group_sizes)
+
+    return ErrorForecast.of(question.kind, against, places, errors, n, said.budget, guess_sd)
+
+
+def with_epsilon(terms: CallOptions, epsilon: float) -> CallOptions:
+    """The same terms at another epsilon."""
+    known = terms.copy()
+    known["epsilon"] = epsilon
+    return known
+
+
+def people_of(sizes: object) -> int:
+    """All people of groups of guessed sizes; what is no size is refused by the forecast."""
+    given = sizes.values() if isinstance(sizes, Mapping) else sizes
+    listed = list(given) if isinstance(given, Iterable) else [given]
+    known = [x for x in listed if isinstance(x, int | float) and 0 < x < math.inf]
+    return max(2, round(math.fsum(known)))
 
 
 def shape_for(question: Question, n: int, columns: int | None, relation: str) -> PublicShape:
     """The shape of a plan that is made without people."""
-    from privmean import validate
-
     count = validate.whole("n", n, least=1)
     known = question.summary.names
     if known is None or columns is not None:

@@ -24,7 +24,8 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.means.default_mean_plan import DefaultMeanPlan
 from privmean.mechanisms.curator import Curator
 from privmean.noise.noise_source import Noise
-from privmean.pipeline import execute
+from privmean.output import HasOutput, Output
+from privmean.pipeline import PlanBase, execute
 from privmean.privacy.budget import Budget
 from privmean.release.outcome import Outcome
 from privmean.release.release import Release
@@ -47,7 +48,7 @@ def total(name: str, predicted: dict[str, float], dimension: int) -> float:
 
 
 @dataclass(frozen=True)
-class ChosenPlan:
+class ChosenPlan(HasOutput):
     """The cheapest plan, and what the others were predicted to cost.
 
     predicted: l2 error of every feasible method over the sampling error of the plain mean.
@@ -85,6 +86,10 @@ class ChosenPlan:
     def predict(self, guess_sd: float) -> dict[str, float]:
         found: dict[str, float] = self.inner.predict(guess_sd)
         return found
+
+    def output(self) -> Output:
+        """What `print` shows: as of every plan."""
+        return PlanBase.output(self)
 
     def describe(self) -> dict[str, Any]:
         return {**self.inner.describe(), "predicted by method": dict(self.predicted)}

@@ -23,7 +23,8 @@ class Guessed:
 
     n: Annotated[int, "Give the public n, or a guess of it."]
     columns: Annotated[int, "Set the number of columns."] = 1
-    target_error: Annotated[float | None, "Set the target error; print the required n."] = None
+    target_error: Annotated[float | None, "Set the target error; print n and epsilon."] = None
+    against: Annotated[str | None, "Show the error at values of 'epsilon' or 'n'."] = None
     guess_sd: Annotated[float, "Guess the standard deviation between people."] = 1.0
     group_sizes: Annotated[str | None, "Guess n of each group, with commas."] = None
 
@@ -74,7 +75,7 @@ def plan(
     arms: Arms,
     as_json: opt.Json = False,
 ) -> None:
-    """Predict the error of a mean, or the required n, without any data."""
+    """Predict the error of a mean, or the required n or epsilon, without any data."""
     if arms.arms is not None:
         chosen, found, shown = _of_arms(arms, guessed, budget)
     elif groups.by:
@@ -82,16 +83,50 @@ def plan(
     else:
         chosen, found, shown = _of_all(estimating, guessed, budget)
     if as_json:
+        if "forecast" in found:
+            found["forecast"] = found["forecast"].describe()
         head = {"estimator": chosen.estimator, "rationale": chosen.rationale, "n": guessed.n}
         told = {**head, "guess_sd": guessed.guess_sd, **found, "plan": chosen.describe()}
         typer.echo(json.dumps(told, allow_nan=False))
         return
     typer.echo(shown.text())
+    if "forecast" in found:
+        typer.echo(f"\n{found['forecast']}")
+
+
+def _wanted(
+    question: Any, guessed: Guessed, terms: dict[str, Any], sizes: Any = None
+) -> tuple[dict[str, Any], list[str]]:
+    """What a wanted error needs, and the errors at other values, as plain data and as lines."""
+    from privmean.api.plan_functions import predict_errors, required_epsilon, required_n
+
+    found: dict[str, Any] = {}
+    lines: list[str] = []
+    error, sd = guessed.target_error, guessed.guess_sd
+    free = {name: value for name, value in terms.items() if name not in ("epsilon", "rho")}
+    if error is not None:
+        found["wanted_error"] = error
+        if sizes is None:
+            found["required_n"] = required_n(question, target_error=error, guess_sd=sd, **terms)
+            lines.append(f"An error of {error:g} needs n = {found['required_n']:,}.")
+        if terms.get("rho") is None:
+            found["required_epsilon"] = required_epsilon(
+                question, n=guessed.n, group_sizes=sizes, target_error=error, guess_sd=sd, **free
+            )
+            where = "" if sizes is None else " in every group"
+            lines.append(
+                f"An error of {error:g}{where} needs epsilon = {found['required_epsilon']:.3g}."
+            )
+    if guessed.against is not None:
+        found["forecast"] = predict_errors(
+            question, n=guessed.n, guess_sd=sd, against=guessed.against, group_sizes=sizes, **terms
+        )
+    return found, lines
 
 
 def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.NeighborOptions) -> Told:
-    """The predicted error of a mean, and the people needed for a wanted one."""
-    from privmean.api.plan_functions import plan, required_n
+    """The predicted error of a mean, and the people or epsilon needed for a wanted one."""
+    from privmean.api.plan_functions import plan
     from privmean.release.formatting import plan_output
 
     question = question_of("mean", estimating.words(), "--{}")
@@ -100,12 +135,8 @@ def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.Neighbor
     terms["neighbors"] = budget.neighbors or "replace-one"
     chosen = plan(question, n=guessed.n, **terms)
     predicted = chosen.predict(sd)
-    lines = []
-    found: dict[str, Any] = {"columns": guessed.columns, "predicted": predicted}
-    if guessed.target_error is not None:
-        needed = required_n(question, target_error=guessed.target_error, guess_sd=sd, **terms)
-        found |= {"wanted_error": guessed.target_error, "required_n": needed}
-        lines.append(f"An error of {guessed.target_error:g} needs n = {needed:,}.")
+    wanted, lines = _wanted(question, guessed, terms)
+    found: dict[str, Any] = {"columns": guessed.columns, "predicted": predicted, **wanted}
     said = guessed.text(f", {guessed.columns} columns" if guessed.columns > 1 else "")
     return chosen, found, plan_output(chosen, said, {"mean": predicted}, lines=lines)
 
@@ -123,8 +154,8 @@ def _of_arms(said: Arms, guessed: Guessed, budget: words.NeighborOptions) -> Tol
     sizes: Any = each
     if isinstance(each, list) and len(each) == 2:
         sizes = dict(zip(question.keys, each, strict=True))
-    found: dict[str, Any] = {"predicted": chosen.difference(guessed.guess_sd, sizes)}
-    lines = []
+    wanted, lines = _wanted(question, guessed, known, sizes if isinstance(sizes, dict) else None)
+    found: dict[str, Any] = {"predicted": chosen.difference(guessed.guess_sd, sizes), **wanted}
     if said.effect is not None:
         power = chosen.power(said.effect, sizes, guessed.guess_sd)
         found |= {"effect": said.effect, "power": power}
@@ -134,8 +165,8 @@ def _of_arms(said: Arms, guessed: Guessed, budget: words.NeighborOptions) -> Tol
 
 
 def _by_group(said: Grouped, guessed: Guessed, budget: words.NeighborOptions) -> Told:
-    """A line a group, and the least epsilon for a wanted error in the smallest one."""
-    from privmean.api.plan_functions import plan, required_epsilon
+    """A line a group, and the least epsilon for a wanted error in every one."""
+    from privmean.api.plan_functions import plan
     from privmean.release.formatting import plan_output
 
     asked = {"by": said.by, "keys": said.beside(said.keys), "max_groups": said.max_groups}
@@ -150,17 +181,9 @@ def _by_group(said: Grouped, guessed: Guessed, budget: words.NeighborOptions) ->
         strength["rho"] = budget.rho
     chosen: Any = plan(question, n=guessed.n, **known, **strength)
     forecast = chosen.forecast(sizes, sd, guessed.n)
-    found: dict[str, Any] = {"groups": [vars(item) for item in forecast]}
-    lines = []
-    if guessed.target_error is not None:
-        least = required_epsilon(
-            question, group_sizes=sizes, target_error=guessed.target_error, guess_sd=sd, **known
-        )
-        found |= {"wanted_error": guessed.target_error, "required_epsilon": least}
-        lines.append(
-            f"An error of {guessed.target_error:g} in the smallest group needs epsilon = "
-            f"{least:.3g}."
-        )
+    said_sizes = None if guessed.group_sizes is None else sizes
+    wanted, lines = _wanted(question, guessed, {**known, **strength}, said_sizes)
+    found: dict[str, Any] = {"groups": [vars(item) for item in forecast], **wanted}
     predicted = {
         str(item.key): {"rmse": item.rmse, "sampling": item.sampling, "noise": item.privacy_noise}
         for item in forecast

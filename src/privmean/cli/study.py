@@ -61,7 +61,7 @@ def plan(
 @grouped
 def run(
     study: StudyFile,
-    out: Annotated[Path, "Write release.json, report.html and CSVs to this folder."],
+    out: Annotated[Path, "Write release.json, the report and CSVs to this folder."],
     ledger: opt.Ledger = None,
     label: Annotated[str | None, "Label the charge."] = None,
     analyst: Annotated[str, "Name the analyst in the ledger and the report."] = "",
@@ -136,7 +136,7 @@ def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
         parts,
         Guarantee.from_dict(stored["guarantee"]),
         f"{percent(stored['level'])} confidence intervals, {joint}",
-        [f"{how} {out}: release.json, report.html, one CSV per question."],
+        [f"{how} {out}: release.json, the report (report.html), one CSV per question."],
         stored.get("warning", ""),
         provenance_of(stored["provenance"]),
     ).text()

@@ -53,6 +53,14 @@ class CurveRelease(Release):
 
     at: tuple[float, ...] = ()
 
+    @property
+    def question_kind(self) -> str:
+        return "curve"
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        return self.at
+
     def table(self, level: float | None = None) -> CurveTable:
         """Estimates with pointwise intervals and simultaneous bands."""
         confidence = validate.level("level", self.level if level is None else level)

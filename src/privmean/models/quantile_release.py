@@ -33,6 +33,10 @@ class QuantileRelease(Release):
     q: tuple[float, ...] = ()
 
     @property
+    def question_kind(self) -> str:
+        return "quantile"
+
+    @property
     def _law(self) -> Distribution:
         made = self.intervals
         assert isinstance(made, Distribution)

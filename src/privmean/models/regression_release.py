@@ -92,6 +92,10 @@ class RegressionRelease(Release):
     fixed_effects: bool = False
     effect: str = "per_person"
 
+    @property
+    def question_kind(self) -> str:
+        return "regression"
+
     def table(self, level: float | None = None) -> list[Coefficient]:
         """Term, estimate, standard error, its parts, and interval of every coefficient."""
         at, made = self._level(level), self.intervals

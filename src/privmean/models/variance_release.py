@@ -27,6 +27,10 @@ class VarianceRelease(Release):
     """
 
     @property
+    def question_kind(self) -> str:
+        return "variance"
+
+    @property
     def deviation(self) -> float:
         """The standard deviation between people; NaN where no variance was found."""
         return _root(float(self.estimate[0]))

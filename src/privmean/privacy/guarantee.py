@@ -363,16 +363,20 @@ def risk_sentence(promise: Guarantee) -> str:
     return f"{sentence}; a guess about a {unit}'s values, {percent(guess_right_of_values(promise))}"
 
 
+def loss_text(promise: Guarantee) -> str:
+    """The allowed loss in numbers, with its name."""
+    if promise.rho is not None:
+        return f"rho = {promise.rho:g} (zCDP)"
+    if promise.delta:
+        return f"epsilon = {promise.epsilon:g}, delta = {promise.delta:g} (approximate DP)"
+    return f"epsilon = {promise.epsilon:g} (pure DP)"
+
+
 def privacy_text(promise: Guarantee) -> str:
     """The whole guarantee: its numbers, unit and relation, and what they mean for a guess."""
-    if promise.rho is not None:
-        loss = f"rho = {promise.rho:g} (zCDP)"
-    elif promise.delta:
-        loss = f"epsilon = {promise.epsilon:g}, delta = {promise.delta:g} (approximate DP)"
-    else:
-        loss = f"epsilon = {promise.epsilon:g} (pure DP)"
     risk = risk_sentence(promise)
-    return f"{loss}, {promise.unit} level, {promise.neighbors}. {risk[0].upper()}{risk[1:]}."
+    loss = f"{loss_text(promise)}, {promise.unit} level, {promise.neighbors}"
+    return f"{loss}. {risk[0].upper()}{risk[1:]}."
 
 
 def warn_of_delta(promise: Guarantee, persons: int | None) -> None:

@@ -20,13 +20,12 @@ from privmean.inference.status import (
 from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent
 from privmean.plurals import plural
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, privacy_text
-from privmean.release.charts import svg
+from privmean.release.charts import pictures
 from privmean.release.provenance import Provenance
 from privmean.release.result_numbers import Plan, ResultNumbers
-from privmean.release.result_rows import Row
+from privmean.release.result_rows import Row, is_comparison
 
 MOST = 3  # columns that are named in a title, and rows in `repr`
-DRAWN = 60  # rows that a notebook draws
 COLUMNS = ("estimate", "std err", "CI lower", "CI upper")
 NOISE = ("noise lo", "noise hi")
 RULE = "Each person counts in "  # how the rule of a release by group begins
@@ -63,7 +62,7 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
         lines=(*(note for note in release.assumptions if note.startswith(RULE)), *release.footer()),
         paragraphs=(*privacy, ("Assumes", assumption_text(release)), *last),
         warning=alarm,
-        picture=svg(rows[:DRAWN], release.level),
+        picture="".join(pictures(release)),
     )
 
 
@@ -167,7 +166,7 @@ def _part(row: Row, own: set[str]) -> tuple[str, bool]:
     """The value of a row by group, and whether the row is a group, not a comparison."""
     if not row.group:
         return "", True
-    return row.term, bool({row.group, f"{row.term}: {row.group}"} & own)
+    return row.term, not is_comparison(row, own)
 
 
 def _kind(row: Row) -> str:
@@ -243,7 +242,8 @@ def study_output(
     )
 
 
-ERRORS = {"rmse": "error", "privacy_noise": "noise"}  # names of predicted errors in prints
+# names of predicted errors in prints, in the order of their columns
+ERRORS = {"rmse": "error", "sampling": "sampling", "noise": "noise", "privacy_noise": "noise"}
 
 
 def plan_output(
@@ -259,6 +259,7 @@ def plan_output(
     """What is printed of a plan. predicted: errors by name, of every row by its label. counts: n of
     every row; statuses: what is expected of it; declared: what is owed to types."""
     heads = list(dict.fromkeys(name for found in predicted.values() for name in found))
+    heads.sort(key=[*ERRORS, *heads].index)
     letters = letters_of(map(read_status, statuses))
     rows = []
     for place, (label, found) in enumerate(predicted.items()):

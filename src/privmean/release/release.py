@@ -189,6 +189,18 @@ class Release(HasOutput, ResultNumbers):
         """
         return self.output(noise).text()
 
+    def sentence(self, label: str = "", unit: str = "") -> str:
+        """The answer in words, for readers who are no analysts, with three significant digits.
+
+        label: what the values are, such as "log wage"; unit: theirs, such as "dollars".
+
+        Example:
+            release.sentence("log wage")
+        """
+        from privmean.release.sentences import sentence
+
+        return sentence(self, label, unit)
+
     def details(self) -> str:
         """The release in full: every assumption, bound, share of the budget and mechanism call."""
         from privmean.release.formatting import details
@@ -214,6 +226,21 @@ class StoredRelease(Release):
         return self.found
 
     @property
+    def question_kind(self) -> str:
+        if "p_value" in self.stored:
+            return "compare" if "groups" in self.stored else "effect"
+        return next((kind for key, kind in STORED_KINDS.items() if key in self.stored), "mean")
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        return tuple((self.stored.get("curve") or {}).get("at") or ())
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        stored = (self.stored.get("values") or (self.stored,))[0]
+        return tuple(stored.get("by") or ())
+
+    @property
     def answered(self) -> bool:
         """The effect of a comparison is its last row."""
         if "p_value" in self.stored:
@@ -221,19 +248,20 @@ class StoredRelease(Release):
         return super().answered
 
     def labels(self) -> tuple[str, ...]:
-        if "q" in self.stored:
+        if self.question_kind == "quantile":
             return quantile_labels(self.stored["q"])
-        return VARIANCE_LABELS if "deviation" in self.stored else super().labels()
+        return VARIANCE_LABELS if self.question_kind == "variance" else super().labels()
 
     def unit_of(self, row: Row, place: int) -> object:
-        shared = "q" in self.stored or "curve" in self.stored
+        shared = self.question_kind in ("quantile", "curve")
         return "" if shared else super().unit_of(row, place)
 
     def joint_text(self) -> str:
-        return "" if "deviation" in self.stored else super().joint_text()
+        return "" if self.question_kind == "variance" else super().joint_text()
 
     def fitted_text(self) -> str:
-        return fitted_text(self.diagnostics) if "formula" in self.stored else ""
+        regression = self.question_kind == "regression"
+        return fitted_text(self.diagnostics) if regression else ""
 
     def joint_interval(self, level: float | None = None) -> Interval | None:
         """Of groups the ends of each alone are stored."""
@@ -250,6 +278,10 @@ class StoredRelease(Release):
         return dict(self.stored)
 
 
+STORED_KINDS = {  # keys that only one kind of release stores
+    "q": "quantile", "deviation": "variance", "curve": "curve", "formula": "regression",
+    "groups": "groups", "values": "groups",
+}  # fmt: skip
 VARIANCE_LABELS = ("variance", "std deviation")
 
 

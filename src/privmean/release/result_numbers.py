@@ -184,6 +184,22 @@ class ResultNumbers(ResultNotes):
         )
 
     # --- what is printed of it --------------------------------------------------------------------
+    @property
+    def question_kind(self) -> str:
+        """What was asked, which its sentence depends on: "mean", "groups", "compare", "effect",
+        "curve", "quantile", "variance" or "regression"."""
+        return "mean"
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """The times of the rows of a curve; empty for other releases."""
+        return ()
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        """The group columns; empty for other releases."""
+        return ()
+
     def labels(self) -> tuple[str, ...]:
         """The name of every row in a print."""
         return tuple(row.group or row.term for row in self.rows())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -41,6 +41,11 @@ class Row:
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in found.items()
         }
+
+
+def is_comparison(row: Row, columns: Collection[str]) -> bool:
+    """Whether a row of groups compares some of them. columns: the names of the groups."""
+    return bool(row.group) and not {row.group, f"{row.term}: {row.group}"} & set(columns)
 
 
 NAMES = tuple(item.name for item in fields(Row))

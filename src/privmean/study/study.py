@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from privmean.study.study_release import StudyRelease
 
 
-CARD = {  # what a release card says
+CARD = {  # what a report says of its study
+    "purpose": "what the study is for",
     "data": "name of the data set",
+    "period": "the period that the data cover",
     "date": "the state of the data",
     "holder": "who holds the data",
     "audience": "who will see the outputs",
     "contact": "whom to ask",
-    "period": "the period that the budget is for",
 }
 
 
@@ -61,7 +62,7 @@ class Study:
     simultaneous : bool, default False
         Make the intervals of all rows hold jointly (Bonferroni).
     card : dict, optional
-        Texts of the report: data, date, holder, audience, contact, period.
+        Texts of the report: purpose, data, period, date, holder, audience, contact.
     terms : float or str
         Budget and terms of the whole study; see `ask`.
 
@@ -127,16 +128,21 @@ class Study:
         weight: float = 1.0,
         error: float | None = None,
         guess_sd: float | None = None,
+        label: str = "",
+        unit: str = "",
+        note: str = "",
     ) -> Study:
         """Add a question; returns the study.
 
         weight: of its error beside the others; 2 counts as two such questions.
         error: wanted root mean square error instead, with guess_sd, a public guess of the deviation
         between people (for planning only).
+        label, unit, note: for readers of the report: what the values are, such as "log wage", in
+        which unit, and a remark.
 
         Raises ArgumentError for a name that is taken or is none.
         """
-        item = StudyQuestion(name, question, weight, error, guess_sd)
+        item = StudyQuestion(name, question, weight, error, guess_sd, label, unit, note)
         if name in self._items:
             raise ArgumentError("name", name, "is already used", "give every question its own name")
         self._items[name] = item

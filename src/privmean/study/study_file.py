@@ -44,13 +44,16 @@ BUDGET = _words_of(ReleaseOptions)
 STUDY: dict[str, tuple[Any, str]] = {
     "name": (str, "Name of the study, in its report and on the ledger."),
     "simultaneous": (bool, "Whether intervals hold for all lines of the study together."),
-    **{name: (str, f"Release card: {text}.") for name, text in CARD.items()},
+    **{name: (str, f"Report: {text}.") for name, text in CARD.items()},
 }
 OWN: dict[str, tuple[Any, str]] = {
     "ask": (str, "Kind of question."),
     "weight": (float, "Weight of its squared error beside the others."),
     "error": (float, "Wanted root mean square error, instead of a weight."),
     "guess_sd": (float, "Public guess of the deviation between people, for planning only."),
+    "label": (str, "What the values are, for readers of the report."),
+    "unit": (str, "Unit of the values, for readers of the report."),
+    "note": (str, "Remark for readers of the report."),
 }
 PARTS = ("table", "budget", "questions", "study")
 NEEDED = ("table", "budget", "questions")
@@ -230,6 +233,7 @@ def first_file(source: str, person: str, columns: list[str], header: bool | None
         "",
         "[study]",
         'name = "study"              # in the report and on the ledger',
+        '# purpose = "what it is for" # in the report, as are data, period, date and contact',
         "# simultaneous = true      # intervals that hold for all lines together",
         "",
         "[table]",
@@ -252,6 +256,7 @@ def first_file(source: str, person: str, columns: list[str], header: bool | None
         f"values = [{_quoted(first)}]",
         "# weight = 2               # of its squared error beside the others",
         "# error = 0.02             # or a wanted error, with guess_sd, a public guess",
+        '# label = "log wage"        # for readers of the report, with unit and note',
         "",
     ]
     for kind in QUESTIONS:

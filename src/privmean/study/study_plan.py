@@ -35,6 +35,7 @@ from privmean.study.shared_locations import plan_of, shared_location_events
 from privmean.study.study_question import StudyQuestion
 
 PURPOSE = "privmean study plan"
+FEW = 0.1  # noise over sampling error that hardly matters
 
 
 @runtime_checkable
@@ -50,7 +51,8 @@ class PlanRow:
     """One question in the plan. share: of the budget; predicted, noise: error and its part from
     privacy noise, at the question's guess_sd (at 1 where there is none: then both are in units of
     the deviation between people); doubled: the predicted error with twice the weight; least: the
-    smallest number of people at which this plan works (None where none is planned for)."""
+    smallest number of people at which this plan works (None where none is planned for); reason: why
+    the question has this share."""
 
     name: str
     ask: str
@@ -63,6 +65,7 @@ class PlanRow:
     least: int | None
     method: str
     rationale: str
+    reason: str
 
     @property
     def errors(self) -> tuple[float, float, float]:
@@ -173,19 +176,35 @@ class StudyPlan(HasOutput):
 
     def _line(self, item: StudyQuestion, part: QuestionShare) -> PlanRow:
         guess = guess_of(item)
+        error, noise = part.plan.predict(guess)["rmse"], noise_of(part.plan, guess)
         return PlanRow(
             item.name,
             item.question.kind,
             part.budget.describe(),
             self._share(part.size, part.rho),
-            part.plan.predict(guess)["rmse"],
-            noise_of(part.plan, guess),
+            error,
+            noise,
             item.guess_sd is not None,
             self._doubled(item, guess),
             self._least(item, part),
             part.plan.estimator,
             part.plan.rationale,
+            self._reason(item, error, noise),
         )
+
+    def _reason(self, item: StudyQuestion, error: float, noise: float) -> str:
+        """Why a question has its share, in words."""
+        if item.error is not None:
+            return f"target error {item.error:g}"
+        if len(self.items) == 1:
+            return "the only question"
+        weight = f"weight {item.weight:g}"
+        sampling = math.sqrt(max(error**2 - noise**2, 0.0))
+        if not sampling:
+            return weight
+        ratio = noise / sampling
+        small = "; hardly any noise, so it needs little" if ratio < FEW else ""
+        return f"{weight}; noise is {ratio:.0%} of the sampling error{small}"
 
     def _share(self, size: float, rho: float) -> float:
         """The part of what all looks and questions cost: by epsilon where parts of epsilon add up,
@@ -281,10 +300,36 @@ class StudyPlan(HasOutput):
                     "least_persons": line.least,
                     "method": line.method,
                     "rationale": line.rationale,
+                    "reason": line.reason,
                 }
                 for line in self.lines()
             ],
         }
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per question: question, ask, share, budget, error, sampling, noise,
+        error_at_twice_the_weight, minimum_n, reason.
+
+        backend: "pandas", "polars" or "pyarrow"; None takes one that is imported or installed.
+
+        Example:
+            plan.to_frame("polars")
+        """
+        from privmean.data.to_frame import frame_of
+
+        found = self.lines()
+        columns: dict[str, list[Any]] = {
+            "question": [line.name for line in found],
+            "ask": [line.ask for line in found],
+            "share": [line.share for line in found],
+            "budget": [line.budget for line in found],
+        }
+        for place, cause in enumerate(("error", "sampling", "noise")):
+            columns[cause] = [line.errors[place] for line in found]
+        columns["error_at_twice_the_weight"] = [line.doubled for line in found]
+        columns["minimum_n"] = [line.least for line in found]
+        columns["reason"] = [line.reason for line in found]
+        return frame_of(columns, backend)
 
     def output(self) -> Output:
         """The plan as a table, from public numbers alone."""
@@ -310,6 +355,7 @@ class StudyPlan(HasOutput):
             rows=tuple(rows),
             notes=tuple(notes),
             paragraphs=(
+                ("Shares", "".join(f"\n{line.name}: {line.reason}" for line in found)),
                 ("Privacy", privacy_text(self.guarantee)),
                 *assumed_of([said for shape in self.shapes.values() for said in shape.declared]),
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -16,13 +16,17 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")
 class StudyQuestion:
     """name: what it is called in the study. weight: of its squared error beside the others. error:
     the wanted root mean square error, None for a share of what the others leave. guess_sd: public
-    guess of the deviation between people, for planning only."""
+    guess of the deviation between people, for planning only. label, unit, note: for readers of the
+    report; a study does not depend on them."""
 
     name: str
     question: Question
     weight: float = 1.0
     error: float | None = None
     guess_sd: float | None = None
+    label: str = field(default="", repr=False)
+    unit: str = field(default="", repr=False)
+    note: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
@@ -41,6 +45,9 @@ class StudyQuestion:
             raise ArgumentError(
                 "question", self.question, "is not a question", "use for example pm.Mean(...)"
             )
+        for word in ("label", "unit", "note"):
+            if not isinstance(getattr(self, word), str):
+                raise ArgumentError(word, getattr(self, word), "is not text", "give text")
         validate.positive("weight", self.weight)
         if self.guess_sd is not None:
             validate.positive("guess_sd", self.guess_sd)

@@ -197,6 +197,9 @@ class StudyRelease(HasOutput):
                     "name": answer.item.name,
                     "ask": answer.item.question.kind,
                     "options": repr(answer.item.question),
+                    "label": answer.item.label,
+                    "unit": answer.item.unit,
+                    "note": answer.item.note,
                     "weight": answer.item.weight,
                     "wanted_error": answer.item.error,
                     "budget": answer.part.budget.to_dict(),
@@ -210,7 +213,8 @@ class StudyRelease(HasOutput):
         return found
 
     def report(self, path: str, **facts: Any) -> None:
-        """Write the study as one HTML page that needs nothing else; facts: see `write_report`."""
+        """Write two pages for readers, with an appendix beside them, as HTML, or as Markdown where
+        `path` ends in .md; facts: see `write_report`."""
         from privmean.study.study_report import write_report
 
         write_report(self.to_dict(), path, **facts)

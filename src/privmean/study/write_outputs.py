@@ -1,4 +1,4 @@
-"""A study run in a folder: release.json, report.html, a CSV a question; goes on if stopped."""
+"""A study run in a folder: release.json, the report, a CSV a question; goes on if stopped."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from privmean.release.result_rows import NAMES
 from privmean.study.run_folder import RunFolder, held
 from privmean.study.run_study import run
 from privmean.study.study_release import stored_questions
-from privmean.study.study_report import page
+from privmean.study.study_report import pages
 
 if TYPE_CHECKING:
     from privmean.noise.noise_source import Noise
     from privmean.privacy.ledger import Ledger
     from privmean.study.study import Study
-
-REPORT = "report.html"
 
 
 def run_in(
@@ -92,7 +90,8 @@ def _run(
     for question in stored_questions(stored):
         folder.write(f"{question['name']}.csv", csv_of(question))
     facts = {"table": study.table_name, "analyst": analyst}
-    folder.write(REPORT, page(stored, **facts))
+    for name, text in pages(stored, **facts).items():
+        folder.write(name, text)
     folder.finish(json.dumps(stored, allow_nan=False) + "\n")
 
 

@@ -32,6 +32,10 @@ class CompareRelease(GroupRelease):
     """
 
     @property
+    def question_kind(self) -> str:
+        return "compare"
+
+    @property
     def effect(self) -> Row:
         """First arm less second, with its intervals."""
         return self.rows()[len(self.columns)]

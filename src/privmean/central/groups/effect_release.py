@@ -28,6 +28,10 @@ class EffectRelease(Release):
     """
 
     @property
+    def question_kind(self) -> str:
+        return "effect"
+
+    @property
     def effect(self) -> Row:
         """First less second, with its intervals."""
         return self.rows()[0]

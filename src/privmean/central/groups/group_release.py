@@ -75,6 +75,14 @@ class GroupRelease(Release):
     shrunk: Floats | None = field(default=None, repr=False)
     crossed: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
+    @property
+    def question_kind(self) -> str:
+        return "groups"
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        return self.by
+
     def _rows(self, level: float) -> tuple[Row, ...]:
         """One row a group, then one a comparison that was asked."""
         lines = self.groups.rows(level, clipped=self._clipped)

@@ -40,6 +40,14 @@ class MultiValueRelease(Release):
 
     tables: tuple[GroupRelease, ...] = field(default=(), repr=False)
 
+    @property
+    def question_kind(self) -> str:
+        return "groups"
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        return self.tables[0].by
+
     def __getitem__(self, value: str) -> GroupRelease:
         found = {item.term: item for item in self.tables}
         if value not in found:
