@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -142,12 +142,12 @@ class ErrorForecast(HasOutput):
         )
 
 
-def places_of(values: Sequence[float] | None, middle: float, *, whole: bool) -> list[float]:
+def places_of(values: object, middle: float, *, whole: bool) -> list[float]:
     """The values that are said, in order, or a range around the middle."""
     if values is None:
         given: list[Any] = [middle * step for step in STEPS]
         given = [max(2, round(x)) for x in given] if whole else given
-    elif isinstance(values, str) or not hasattr(values, "__iter__"):
+    elif isinstance(values, str) or not isinstance(values, Iterable):
         raise ArgumentError("values", values, "must be a list of numbers", "use values=[0.5, 1, 2]")
     else:
         given = list(values)

@@ -240,8 +240,8 @@ def predict_errors(
 
     said = check_options(terms, predict_errors, require_question(question).default_neighbors)
     validate.choice("against", against, ["epsilon", "n"])
-    by_epsilon = against == "epsilon"
-    if by_epsilon and said.budget.epsilon is None:
+    by_epsilon, epsilon = against == "epsilon", said.budget.epsilon
+    if by_epsilon and epsilon is None:
         raise ArgumentError(
             "rho", said.budget.rho, "has no epsilon", "give epsilon, or against='n'"
         )
@@ -249,7 +249,7 @@ def predict_errors(
         raise ArgumentError(
             "group_sizes", group_sizes, "cannot be combined with against='n'", "remove it"
         )
-    places = places_of(values, said.budget.epsilon if by_epsilon else n, whole=not by_epsilon)
+    places = places_of(values, epsilon if by_epsilon and epsilon else n, whole=not by_epsilon)
 
     def errors(place: float) -> dict[str, float]:
         chosen = with_epsilon(terms, place) if by_epsilon else terms

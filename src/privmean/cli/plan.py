@@ -103,6 +103,7 @@ def _wanted(
     found: dict[str, Any] = {}
     lines: list[str] = []
     error, sd = guessed.target_error, guessed.guess_sd
+    against: Any = guessed.against
     free = {name: value for name, value in terms.items() if name not in ("epsilon", "rho")}
     if error is not None:
         found["wanted_error"] = error
@@ -117,9 +118,9 @@ def _wanted(
             lines.append(
                 f"An error of {error:g}{where} needs epsilon = {found['required_epsilon']:.3g}."
             )
-    if guessed.against is not None:
+    if against is not None:
         found["forecast"] = predict_errors(
-            question, n=guessed.n, guess_sd=sd, against=guessed.against, group_sizes=sizes, **terms
+            question, n=guessed.n, guess_sd=sd, against=against, group_sizes=sizes, **terms
         )
     return found, lines
 

@@ -49,8 +49,7 @@ def pictures(release: ResultNumbers, size: Size | None = None) -> tuple[str, ...
     """A release as SVG: a curve over time, or intervals side by side, one picture per axis."""
     size, rows, times = size or Size(), release.rows(), release.times
     if len(times) == len(rows) > 1:
-        drawn = (over_time(rows, times, release.level, size),)
-        return drawn if drawn[0] else ()
+        return tuple(filter(None, [over_time(rows, times, release.level, size)]))
     named = tuple(zip(release.labels(), rows, strict=True))
     made, room = [], size.most
     for part in reversed(_axes(named, set(release.columns))):  # comparisons before their groups
