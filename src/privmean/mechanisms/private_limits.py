@@ -136,6 +136,12 @@ class PrivateLimits:
         )  # fmt: skip
         return (made,)
 
+    def most_demanded(self, limit: int) -> float:
+        """The people who are missing at a candidate limit that holds nobody; 0 at the center."""
+        if limit == 0:
+            return 0.0
+        return float(_demands(self.digit, self.scale, self.demand)[-1, limit - 1])
+
     def scores(self, sides: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
         """`side_scores` below and above, from `side_counts`."""
         below, above = (side_scores(side, self.digit, self.scale, self.demand) for side in sides)
