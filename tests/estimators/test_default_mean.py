@@ -379,6 +379,17 @@ def test_values_that_records_cannot_hold_are_no_answer(x):
     assert "Divide the column by a constant" in release.advice
 
 
+def test_the_advice_for_values_beyond_the_range_of_a_table_answers():
+    x = G.normal(1.7e12, 3e9, 4000)  # milliseconds
+    table, noise = pm.Table({"person": np.arange(4000), "t": x}, person="person"), SimulatedNoise(1)
+    failed = pm.mean(table, "t", epsilon=1.0, noise=noise)
+    assert failed.failed
+    assert "pm.Mean(..., resolution=2**-20)" in failed.advice
+    release = pm.ask(table, pm.Mean("t", resolution=2.0**-20), epsilon=1.0, noise=noise)
+    assert release.status == "ok"
+    assert abs(float(release) - x.mean()) < 2e8
+
+
 @pytest.mark.parametrize("center", [2.0**40, -(2.0**40), 0.1, -0.1])
 def test_limits_that_reach_the_end_of_the_range_hold_it(center):
     far = 0.0 if abs(center) > 1 else 2.0**40
