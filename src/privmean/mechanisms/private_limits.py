@@ -99,6 +99,14 @@ def _weights(digit: float) -> Integers:
     )
 
 
+@lru_cache(maxsize=8)
+def _pair_weights(digit: float) -> Floats:
+    """The public weight of each pair."""
+    weight = _weights(digit).astype(np.float64)
+    weights: Floats = np.multiply.outer(weight, weight).ravel()
+    return weights
+
+
 @dataclass(frozen=True)
 class PrivateLimits:
     """The choice of a pair of candidate limits (below, above), as indices of `edges`.
@@ -163,15 +171,14 @@ class PrivateLimits:
         return one, two
 
     def draw(self, exact: tuple[Integers, Integers], noise: Noise) -> tuple[int, int]:
-        pairs = _pairs(*self.scores(exact)).ravel()
-        weight = _weights(self.digit)
-        shown = np.multiply.outer(weight.astype(np.float64), weight.astype(np.float64)).ravel()
+        pairs, weight = _pairs(*self.scores(exact)).ravel(), _weights(self.digit)
+        pairs -= pairs.min()
 
         def exact_weight(i: int) -> Fraction:
             below, above = divmod(i, CANDIDATES)
             return Fraction(int(weight[below]) * int(weight[above]))
 
-        i = weighted_draw(pairs - pairs.min(), self.unit, shown, exact_weight, noise)
+        i = weighted_draw(pairs, self.unit, _pair_weights(self.digit), exact_weight, noise)
         below, above = divmod(i, CANDIDATES)
         return below, above
 
