@@ -24,8 +24,8 @@ MOST_LIMITS = Fraction(4, 10)  # but at most so much of what is left
 END = 2.0**40  # of the range on which records are read: values beyond it are read as it
 LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
 RANGE = (
-    "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, give "
-    "bounds, or read it on a coarser grid: pm.Mean(..., resolution=2**-20)."
+    "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, "
+    "give bounds, or read it on a coarser grid: pm.Mean(..., resolution=2**-20)."
 )
 POWERS = ShortNumbers(high=63, digits=1)  # candidates of a spread: powers of two
 
