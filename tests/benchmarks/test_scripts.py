@@ -42,6 +42,7 @@ SMALL = {
     "gee": "--runs 2 --panel {panel}",
     "groups_heaps": "--runs 2",
     "groups_speed": "--records 10000 --persons 1000 --groups 5 --runs 1",
+    "heavy_radius": "--runs 2 --sizes 1000",
     "larger_than_memory": "--quick --records 10000 --persons 1000 --memory-limit 1GB",
     "local_frequency": "--quick",
     "many_columns": "--runs 2",

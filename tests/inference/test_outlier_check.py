@@ -10,10 +10,9 @@ import pytest
 import statistics_kit
 from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
-from privmean.inference.outlier_check import (
-    OutlierCheck,
-    outlier_status,
-)
+from privmean.inference.hidden_people import HiddenPeople
+from privmean.inference.mean_interval import NoisySums
+from privmean.inference.outlier_check import CONVINCED, OutlierCheck, outlier_status
 from privmean.inference.status import MODIFIED_TARGET, OUTLIERS_CLIPPED, OUTLIERS_UNCHECKED
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -93,3 +92,60 @@ def test_a_group_beyond_the_limits_is_seen_and_nobody_is_not(relation):
     statistics_kit.assert_rate_at_least(sum(item != "ok" for item in seen), runs, 0.8)
     calm = [item.status for item in statuses(quiet, 1.0, runs, relation)]
     statistics_kit.assert_rate_at_most(sum(item != "ok" for item in calm), runs, 0.3)
+
+
+DEMANDED, CHOICE, COUNT, VALUE, SQUARE = 91.0, 7.6, 7.4, 4.2, 8.4  # 1000 people at epsilon 1
+
+
+def hidden_people(at, above, below, off, noise=(0.0, 0.0, 0.0)):
+    """Sums of people at z = 1 and -1 (from beyond the limits), at these z, and at the center."""
+    z = np.concatenate([np.ones(above), -np.ones(below), off])
+    others = 1000 - len(z)
+    value = z.sum() + others * at + noise[1]
+    square = (z**2).sum() + others * at**2 + noise[2]
+    sums = NoisySums(value, square, 1000.0, VALUE, SQUARE)
+    return HiddenPeople(sums, at, above + below + noise[0], COUNT, DEMANDED, CHOICE)
+
+
+@pytest.mark.parametrize("at", [-1.0, -0.3, 0.0, 1.0])
+@pytest.mark.parametrize(("above", "below"), [(0, 0), (60, 0), (30, 40), (0, 100)])
+def test_people_beyond_limits_that_hold_one_value_surprise_by_the_choice_alone(at, above, below):
+    if (above and at == 1.0) or (below and at == -1.0):
+        return  # a limit at the center holds people on its side
+    found = hidden_people(at, above, below, np.array([]))
+    choice = max(DEMANDED - above - below, 0.0) / CHOICE
+    assert found.surprise <= choice + 1e-9
+    assert found.surprise_of(above + below) == pytest.approx(choice)
+
+
+@pytest.mark.parametrize("at", [-1.0, 0.2])
+def test_the_surprise_is_the_least_over_all_numbers_of_people(at):
+    g = np.random.default_rng(5)
+    for _ in range(50):
+        noise = (g.laplace(-20, COUNT), g.laplace(0, VALUE), g.laplace(0, SQUARE))
+        found = hidden_people(at, 50, 0, g.uniform(-1, 1, 30), noise)
+        grid = [found.surprise_of(k) for k in np.arange(0, 400, 0.05)]
+        assert found.surprise <= min(grid) + 1e-9
+        assert found.surprise == pytest.approx(min(grid), abs=0.05)
+
+
+@pytest.mark.parametrize(("at", "above", "below"), [(-1.0, 60, 0), (-0.2, 30, 30), (0.0, 0, 45)])
+def test_such_limits_are_taken_for_others_as_rarely_as_the_page_says(at, above, below):
+    """Three Laplace noises in units of their scales are three exponential variables."""
+    draws, g = 20_000, np.random.default_rng(8)
+    noise = g.laplace(0, (COUNT, VALUE, SQUARE), (draws, 3)).tolist()
+    wrong = sum(
+        hidden_people(at, above, below, np.array([]), row).surprise >= CONVINCED for row in noise
+    )
+    left = CONVINCED - (DEMANDED - above - below) / CHOICE
+    bound = math.exp(-left) * (1 + left + left**2 / 2)
+    statistics_kit.assert_rate_at_most(wrong, draws, bound)
+
+
+def test_numbers_that_fit_people_far_beyond_are_not_ok():
+    check = OutlierCheck(5000, 10.0, 6.0, surprise=CONVINCED - 0.1)
+    assert check.status == OUTLIERS_UNCHECKED
+    assert "share one value" in outlier_status(check)[1]
+    assert outlier_status(check, clipped=True) == ("ok", "")
+    assert OutlierCheck(5000, 10.0, 6.0, surprise=CONVINCED).status == "ok"
+    assert OutlierCheck(5000, 18.1, 6.0, surprise=0.0).status == OUTLIERS_CLIPPED

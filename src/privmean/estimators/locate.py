@@ -5,6 +5,7 @@ docs/proofs/default-mean.md, section 1.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -23,8 +24,8 @@ MOST_LIMITS = Fraction(4, 10)  # but at most so much of what is left
 END = 2.0**40  # of the range on which records are read: values beyond it are read as it
 LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
 RANGE = (
-    "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, or "
-    "give bounds."
+    "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, "
+    "give bounds, or read it on a coarser grid: pm.Mean(..., resolution=2**-20)."
 )
 POWERS = ShortNumbers(high=63, digits=1)  # candidates of a spread: powers of two
 
@@ -55,11 +56,15 @@ class LocationPrices:
 
 @dataclass(frozen=True)
 class Place:
-    """The private outcome. below, above: distances of the limits from the center."""
+    """The private outcome. below, above: distances of the limits from the center. demanded: the
+    people that the choice missed if nobody within the limits is off the center (inf: not known);
+    choice_scale: how many people make a choice less likely by a factor e."""
 
     center: float
     below: float
     above: float
+    demanded: float = math.inf
+    choice_scale: float = 1.0
 
     @property
     def lower(self) -> float:
@@ -120,6 +125,13 @@ def find_place(
     counts = curator.people.column_counts(column)
     center, digit = curator.ask(center_step(prices.center, relation), counts)
     sides = side_counts(counts.half_octaves(center))
-    below, above = curator.ask(limits_step(prices.limits, relation, digit, demand), sides)
+    step = limits_step(prices.limits, relation, digit, demand)
+    below, above = curator.ask(step, sides)
     distances = edges()
-    return Place(center, float(distances[below]), float(distances[above]))
+    return Place(
+        center,
+        float(distances[below]),
+        float(distances[above]),
+        max(step.most_demanded(below), step.most_demanded(above)),
+        float(step.scale),
+    )

@@ -21,6 +21,7 @@ from privmean.plurals import count_noun
 THICKEST = 0.05  # noisy share of people beyond the limits above which no mean is shown
 SEEN = 3.0  # noise scales from which a count shows people for certain
 CERTAIN = 5.0  # noise scales from which the interval that was asked for is given up for them
+CONVINCED = 13.0  # nats of surprise from which people within the limits are surely off the center
 OVERLOOKED = 0.1  # chance at which a group counts as one that may be overlooked
 UNCHECKED_PART = 0.04  # such a group of more than this part of the people: not checked
 HIDDEN = SEEN + math.log(0.5 / OVERLOOKED)  # noise scales of the largest such group
@@ -33,8 +34,8 @@ class OutlierCheck:
     n: all people, public or a noisy count. unchecked_part: a group of more than this part of the
     people that may be overlooked is not checked. checked: whether an interval for the mean is given
     only where the count can see such a group, so that noise by itself need not say that a tail is
-    thick. With normal noise scales are
-    deviations, and false alarms are rarer than said here.
+    thick. With normal noise scales are deviations, and false alarms are rarer than said here.
+    surprise: of `HiddenPeople`.
     """
 
     n: float
@@ -42,6 +43,7 @@ class OutlierCheck:
     beyond_scale: float
     unchecked_part: float = UNCHECKED_PART
     checked: bool = False
+    surprise: float = math.inf
 
     @property
     def stands(self) -> bool:
@@ -72,11 +74,15 @@ class OutlierCheck:
             return MODIFIED_TARGET
         if self.beyond_seen:
             return OUTLIERS_CLIPPED
-        return self.planned
+        return OUTLIERS_UNCHECKED if self.surprise < CONVINCED else self.planned
 
     @property
     def advice(self) -> str:
         """The numbers behind the status; empty where there are none."""
+        if self.status == OUTLIERS_UNCHECKED and self.planned == OK:
+            return (
+                "All people within the clipping bounds may share one value, and others be beyond."
+            )
         if self.status == OUTLIERS_UNCHECKED:
             hidden = f"Up to about {count_noun(math.ceil(self.hidden), 'person')}"
             part = f"{min(self.hidden / self.n, 1):.1%} of all"

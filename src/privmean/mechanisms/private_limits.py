@@ -99,6 +99,14 @@ def _weights(digit: float) -> Integers:
     )
 
 
+@lru_cache(maxsize=8)
+def _pair_weights(digit: float) -> Floats:
+    """The public weight of each pair."""
+    weight = _weights(digit).astype(np.float64)
+    weights: Floats = np.multiply.outer(weight, weight).ravel()
+    return weights
+
+
 @dataclass(frozen=True)
 class PrivateLimits:
     """The choice of a pair of candidate limits (below, above), as indices of `edges`.
@@ -136,6 +144,12 @@ class PrivateLimits:
         )  # fmt: skip
         return (made,)
 
+    def most_demanded(self, limit: int) -> float:
+        """The people who are missing at a candidate limit that holds nobody; 0 at the center."""
+        if limit == 0:
+            return 0.0
+        return float(_demands(self.digit, self.scale, self.demand)[-1, limit - 1])
+
     def scores(self, sides: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
         """`side_scores` below and above, from `side_counts`."""
         below, above = (side_scores(side, self.digit, self.scale, self.demand) for side in sides)
@@ -157,15 +171,14 @@ class PrivateLimits:
         return one, two
 
     def draw(self, exact: tuple[Integers, Integers], noise: Noise) -> tuple[int, int]:
-        pairs = _pairs(*self.scores(exact)).ravel()
-        weight = _weights(self.digit)
-        shown = np.multiply.outer(weight.astype(np.float64), weight.astype(np.float64)).ravel()
+        pairs, weight = _pairs(*self.scores(exact)).ravel(), _weights(self.digit)
+        pairs -= pairs.min()
 
         def exact_weight(i: int) -> Fraction:
             below, above = divmod(i, CANDIDATES)
             return Fraction(int(weight[below]) * int(weight[above]))
 
-        i = weighted_draw(pairs - pairs.min(), self.unit, shown, exact_weight, noise)
+        i = weighted_draw(pairs, self.unit, _pair_weights(self.digit), exact_weight, noise)
         below, above = divmod(i, CANDIDATES)
         return below, above
 

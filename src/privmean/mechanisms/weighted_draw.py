@@ -18,6 +18,7 @@ from privmean.mechanisms.exponential import DOUBT, accept
 from privmean.noise.noise_source import Noise
 
 BITS = 60  # of all chances together
+FAINT = -600.0  # exponents below add nothing to a double; processors are slow where they underflow
 BATCH = 4  # proposals at a time: nearly every one is accepted
 
 
@@ -33,9 +34,15 @@ def weighted_draw(
     gaps: at least 0, with a 0 among them. weights: the exact weights as doubles, within a part of
     10^-12. Weights are positive where they are not exactly 0.
     """
-    shown = weights * np.exp(-gaps.astype(np.float64) * float(unit))
+    shown = gaps * -float(unit)  # then in place: pairs of limits are many items
+    np.maximum(shown, FAINT, out=shown)
+    np.exp(shown, out=shown)
+    shown *= weights
     scale = BITS - math.frexp(float(shown.sum()))[1]
-    chances = np.floor(np.ldexp(shown, scale) * (1 + DOUBT)).astype(np.int64)
+    np.ldexp(shown, scale, out=shown)
+    shown *= 1 + DOUBT
+    np.floor(shown, out=shown)
+    chances = shown.astype(np.int64)
     chances += weights > 0
     ends = np.cumsum(chances)
     while True:

@@ -31,6 +31,7 @@ from privmean.estimators.means.record_mean import RecordIntervals, record_sums, 
 from privmean.estimators.pure_budget import floor_epsilon, root_epsilon
 from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
+from privmean.inference.hidden_people import HiddenPeople
 from privmean.inference.interval import IntervalMaker
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.missing_count import MissingCount
@@ -421,7 +422,9 @@ class ColumnRun:
     ) -> ColumnRelease:
         plan, (reach, nearer), sums = self.plan, self._reaches(place), divided.sums
         unit = reach / box.radius
-        check = OutlierCheck(sums.n, *tail)
+        spot = (place.center - box.middle) / box.radius
+        hidden = HiddenPeople(sums, spot, *tail, place.demanded, place.choice_scale)
+        check = OutlierCheck(sums.n, *tail, surprise=hidden.surprise)
         clipped = plan.target == "clipped"
         region = place.lower, place.upper
         intervals = ColumnIntervals(
