@@ -45,9 +45,9 @@ from privmean.estimators.means.default_mean_plan import DefaultPlan
 from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
-from privmean.inference.outlier_check import OutlierCheck, outlier_status
+from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.ratio_with_missing import RatioWithMissing
-from privmean.inference.status import FAILED, OK, POINT_MASS, release_status
+from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.plurals import count_noun
@@ -171,10 +171,6 @@ class DefaultVectorPlan(DefaultPlan):
             ColumnIntervals(None, default=default, status=POINT_MASS if o == ATOM_ONLY else FAILED)
             for o in outcomes
         ]
-        statuses = [
-            OK if item == FOUND else POINT_MASS if item == ATOM_ONLY else FAILED
-            for item in outcomes
-        ]
         shown = [j for j, item in enumerate(outcomes) if item == FOUND]
         diagnostics: dict[str, Any] = {"outcomes": dict(zip(people.columns, outcomes, strict=True))}
         diagnostics["looks"] = looks.looks
@@ -184,7 +180,6 @@ class DefaultVectorPlan(DefaultPlan):
             last_part = (last.mechanism.mu / self.mu) ** 2
             for k, j in enumerate(shown):
                 makers[j], estimate[j] = self._column(last, k, looks.columns[j])
-                statuses[j] = outlier_status(makers[j].check)[0]
             names = [people.columns[j] for j in shown]
             diagnostics |= {
                 "rounds": last.rounds,
@@ -195,12 +190,13 @@ class DefaultVectorPlan(DefaultPlan):
             if last.noisy.tails:
                 diagnostics["clipped people"] = dict(zip(names, last.noisy.tails, strict=True))
                 diagnostics["noise of that number"] = last.noisy.tails_sd
+        intervals = BoxIntervals(makers)
         return Outcome(
             estimate,
-            BoxIntervals(makers),
-            statuses=tuple(statuses),
+            intervals,
+            statuses=intervals.statuses,
             n=self._persons,
-            status=release_status(statuses),
+            status=release_status(intervals.statuses),
             advice=self._advice(people, outcomes, makers),
             assumptions=(
                 "values are clipped by column, then rows in units of the columns' scales",
@@ -256,7 +252,7 @@ class DefaultVectorPlan(DefaultPlan):
             words.append(RANGE)
         leaning: dict[str, list[str]] = {}
         for name, maker in zip(people.columns, makers, strict=True):
-            if advice := outlier_status(maker.check)[1]:
+            if advice := maker.standing()[1]:
                 leaning.setdefault(advice, []).append(name)
         words += [f"{_some(names)}: {advice}" for advice, names in leaning.items()]
         return " ".join(words)

@@ -349,7 +349,7 @@ def _more(release: ResultNumbers) -> Iterator[tuple[str, str]]:
     yield "Assumes (accuracy only, not privacy)", _listed(sentences(_assumed(release)))
     parts = release.parts_text()
     if parts:
-        yield "Parts of the errors", _listed(parts)
+        yield release.parts_title, _listed(parts)
     if is_grouped(release) and release.assumptions:
         yield "Rows", _listed(release.assumptions)
     bounds = [f"[{a:.6g}, {b:.6g}]" for a, b in interval.clip_bounds]

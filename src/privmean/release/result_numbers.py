@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from privmean import validate
 from privmean.inference.interval import (
+    UNDETECTED,
     ByColumn,
     ByEach,
     Floats,
@@ -183,6 +184,8 @@ class ResultNumbers(ResultNotes):
             for row in self.rows()
         )
 
+    parts_title: ClassVar[str] = "Parts of the half-widths"
+
     # --- what is printed of it --------------------------------------------------------------------
     def labels(self) -> tuple[str, ...]:
         """The name of every row in a print."""
@@ -206,8 +209,15 @@ class ResultNumbers(ResultNotes):
         return ()
 
     def parts_text(self) -> tuple[str, ...]:
-        """One line per row: the parts of its errors, where they are told."""
-        return ()
+        """One line per row: the parts of its interval, where one is for undetected outliers."""
+        made = self.intervals
+        each = made.each(self.level) if isinstance(made, ByEach) else [self.interval()]
+        return tuple(
+            f"{name}: "
+            + ", ".join(f"{cause} {half[0]:.2g}" for cause, half in one.half_widths.items())
+            for name, one in zip(self.columns, each, strict=False)
+            if UNDETECTED in one.half_widths
+        )
 
 
 def _part(found: Interval, column: int) -> Interval:
