@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from plans import planned
-from privmean.central.choose_vector_method import Cheapest
+from privmean.central.choose_vector_method import ALONE, TOGETHER, Cheapest, predicted_half
 from privmean.data.array_table import ArrayPersonTable
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -72,7 +72,15 @@ def panel(data: Path, name: str) -> np.ndarray:
     return x[~np.isnan(x).any(axis=1)]
 
 
-def lines(x: np.ndarray, budget: Budget, runs: int) -> tuple[str, list[Line]]:
+def predicted(plan) -> str:
+    """The half-width that a plan states."""
+    name = getattr(plan, "name", "")
+    if name == ALONE:
+        return f"{predicted_half(plan.inner):.2f}"
+    return f"{plan.inner.predicted_half():.2f}" if name == TOGETHER else ""
+
+
+def lines(x: np.ndarray, budget: Budget, runs: int) -> tuple[list[str], list[Line]]:
     n, d = x.shape
     names = tuple(f"c{j}" for j in range(d))
     mean, se = x.mean(axis=0), x.std(axis=0) / math.sqrt(n)
@@ -99,23 +107,23 @@ def lines(x: np.ndarray, budget: Budget, runs: int) -> tuple[str, list[Line]]:
                     (release.estimate[j] - again[:, j].mean()) / se[j],
                 )
             )
-    return plan.estimator, found
+    return [plan.estimator.removeprefix("default "), predicted(plan)], found
 
 
 def row(job: tuple[str, Budget, int, Path]) -> list[object]:
     name, budget, runs, data = job
     x = panel(data, name)
     try:
-        method, found = lines(x, budget, runs)
+        said, found = lines(x, budget, runs)
     except Exception as error:
-        return [name, *_words(budget), str(error)[:60], *[""] * 8]
+        return [name, *_words(budget), str(error)[:60], *[""] * 9]
     ok = [item for item in found if item.ok]
     shown = [item for item in found if item.shown]
     parts = {}
     for key in dict.fromkeys(key for item in shown for key in item.parts):
         parts[key] = float(np.median([item.parts.get(key, 0.0) for item in shown]))
     return [
-        name, *_words(budget), method.removeprefix("default "),
+        name, *_words(budget), *said,
         f"{np.mean([item.agrees for item in found]):.2f}",
         f"{len(ok) / len(found):.2f}",
         f"{np.mean([item.covers for item in ok]):.3f}" if ok else "",
@@ -151,14 +159,14 @@ def main() -> None:
         for found in pool.map(row, jobs):
             rows.append(found)
             print(*found, sep=" | ", flush=True)
-    head = ["panel, columns", "budget", "relation", "method", "agree", "ok", "ok covers", "covers",
-            "names the mean", "half", "parts of it", "error"]  # fmt: skip
+    head = ["panel, columns", "budget", "relation", "method", "predicted", "agree", "ok",
+            "ok covers", "covers", "names the mean", "half", "parts of it", "error"]  # fmt: skip
     text = (
         f"95 % intervals of each column for itself, {runs} runs, people drawn again. Agree: the "
         "status of the column is that of its interval; ok covers: of the columns with status ok, "
-        "the intervals that hold the mean; half and its parts (medians) over the sampling half "
-        "width 1.96 se; error: root mean square of the estimate less the sample's mean, over "
-        "se.\n\n" + table(head, rows)
+        "the intervals that hold the mean; half and its parts (medians), and the predicted half "
+        "of the plan, over the sampling half width 1.96 se; error: root mean square of the "
+        "estimate less the sample's mean, over se.\n\n" + table(head, rows)
     )
     if a.label or a.only:
         print(text)

@@ -126,16 +126,19 @@ class Study:
         weight: float = 1.0,
         error: float | None = None,
         guess_sd: float | None = None,
+        scale: float | None = None,
     ) -> Study:
         """Add a question; returns the study.
 
         weight: of its error beside the others; 2 counts as two such questions.
         error: wanted root mean square error instead, with guess_sd, a public guess of the deviation
         between people (for planning only).
+        scale: public guess of its sampling error, in the unit of the printed noise, which the split
+        compares its noise with. Default: the predicted one.
 
         Raises ArgumentError for a name that is taken or is none.
         """
-        item = StudyQuestion(name, question, weight, error, guess_sd)
+        item = StudyQuestion(name, question, weight, error, guess_sd, scale)
         if name in self._items:
             raise ArgumentError("name", name, "is already used", "give every question its own name")
         self._items[name] = item

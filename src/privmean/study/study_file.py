@@ -51,6 +51,7 @@ OWN: dict[str, tuple[Any, str]] = {
     "weight": (float, "Weight of its squared error beside the others."),
     "error": (float, "Wanted root mean square error, instead of a weight."),
     "guess_sd": (float, "Public guess of the deviation between people, for planning only."),
+    "scale": (float, "Public guess of its sampling error, which the split compares noise with."),
 }
 PARTS = ("table", "budget", "questions", "study")
 NEEDED = ("table", "budget", "questions")

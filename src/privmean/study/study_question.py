@@ -16,13 +16,15 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")
 class StudyQuestion:
     """name: what it is called in the study. weight: of its squared error beside the others. error:
     the wanted root mean square error, None for a share of what the others leave. guess_sd: public
-    guess of the deviation between people, for planning only."""
+    guess of the deviation between people, for planning only. scale: public guess of the sampling
+    error, which the noise is compared with; None for the predicted one."""
 
     name: str
     question: Question
     weight: float = 1.0
     error: float | None = None
     guess_sd: float | None = None
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
@@ -44,13 +46,14 @@ class StudyQuestion:
         validate.positive("weight", self.weight)
         if self.guess_sd is not None:
             validate.positive("guess_sd", self.guess_sd)
+        if self.scale is not None:
+            validate.positive("scale", self.scale)
         if self.error is None:
             return
         validate.positive("error", self.error)
-        if self.weight != 1.0:
-            raise ArgumentError(
-                "weight", self.weight, "cannot be combined with error", "use one of them"
-            )
+        for name, value, unset in (("weight", self.weight, 1.0), ("scale", self.scale, None)):
+            if value != unset:
+                raise ArgumentError(name, value, "cannot be combined with error", "use one of them")
         if self.guess_sd is None:
             raise ArgumentError(
                 "guess_sd",
