@@ -210,6 +210,7 @@ class Cheapest:
         return self.settings.alone(budget, shape)
 
 
+@lru_cache(maxsize=256)
 def predicted_half(plan: DefaultMeanPlan, bounded: bool = False) -> float:
     """Half-width of the 95 % interval of one column, over that without privacy, if nobody is beyond
     limits `TYPICAL_WIDTH` deviations apart; of noisy counts of nobody the mean that is not
