@@ -194,13 +194,14 @@ def main() -> None:
     parser.add_argument("--sizes", type=float, nargs="*", default=SIZES)
     parser.add_argument("--relations", nargs="*", default=RELATIONS)
     parser.add_argument("--store", type=Path, help="rows as JSON lines, to be joined")
+    parser.add_argument("--every", type=int, default=2, help="of the columns that chose nothing")
     parser.add_argument("--data", type=Path, default=default_mean.DATA)
     parser.add_argument("--label", default="", help="print only")
     a = parser.parse_args()
     runs, default_mean.DATA = few(a.runs), a.data
     columns = {
         "development": person_means(a.data, COLUMNS | OTHER_COLUMNS),
-        "held out": dict(list(default_mean.held_out().items())[::2]),
+        "held out": dict(list(default_mean.held_out().items())[:: a.every]),
     }
     names, rows = a.only.split(","), []
     with ProcessPoolExecutor(2) as pool:

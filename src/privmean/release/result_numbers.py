@@ -20,7 +20,7 @@ from privmean.inference.interval import (
     Interval,
     IntervalMaker,
 )
-from privmean.inference.status import AT_BOUND, FAILED, OK
+from privmean.inference.status import AT_BOUND, FAILED
 from privmean.privacy.guarantee import Guarantee
 from privmean.release.outcome import ResultNotes
 from privmean.release.provenance import Provenance
@@ -111,10 +111,7 @@ class ResultNumbers(ResultNotes):
         for j, column in enumerate(self.columns):
             ends = each[j] if each else self.row_interval(j, level)
             noise = self.row_noise_interval(j, level)
-            own = isinstance(self.intervals, ByColumn) and not self.failed
-            status = ends.status if own or self.status == OK else self.status
-            if self.statuses and self.statuses[j] != OK:
-                status = self.statuses[j]
+            status = self.statuses[j] if self.statuses else self.status
             made.append(
                 Row(
                     column,
