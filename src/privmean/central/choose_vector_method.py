@@ -35,7 +35,7 @@ from privmean.release.release import Release
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
 KNOWN = "the covariance given"
-SKEW, NARROW = 1.15, 3  # up to three columns together must guarantee so much less, to be chosen
+SKEW, NARROW = 1.35, 3  # up to three columns together must guarantee so much less, to be chosen
 WORTH = 0.97  # of a predicted error: what is closer is called as good
 SUGGESTED_DELTA = 1e-6  # of which a plan says what it would give
 LEVEL = 0.95
@@ -46,7 +46,8 @@ Candidate = DefaultMeanPlan | DefaultVectorPlan | Any
 
 def total(name: str, predicted: dict[str, float], dimension: int) -> float:
     """l2 error over all columns: plans that treat columns one by one predict that of one. Rows in
-    one ball do less well where few columns are skewed, which no prediction knows: hence the margin.
+    one ball do less well where few columns are skewed, which no prediction knows, and their
+    intervals are for the clipped mean more often: hence the margin.
     """
     if name != TOGETHER:
         return predicted["rmse"] * math.sqrt(dimension)
