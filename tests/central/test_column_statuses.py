@@ -19,13 +19,14 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 BUDGETS = (
-    {"epsilon": 0.5}, {"epsilon": 3.0}, {"epsilon": 12.0}, {"epsilon": 1.0, "delta": 1e-6},
-    {"epsilon": 4.0, "delta": 1e-6}, {"rho": 0.05}, {"rho": 1.0},
+    {"epsilon": 0.7}, {"epsilon": 8.0}, {"epsilon": 1.0, "delta": 1e-6},
+    {"epsilon": 4.0, "delta": 1e-6}, {"rho": 0.3},
 )  # fmt: skip
-WIDTHS = (1, 2, 3, 5, 20)
+NORMAL = "normal"
+WIDTHS = (1, 3, 5, 20)
 
 
-def table(columns, n=2500):
+def table(columns, n=1500):
     """Columns of all kinds: calm, skewed, with a far group, nearly one value, half without one."""
     g = np.random.default_rng(columns)
     kinds = [
@@ -49,7 +50,7 @@ def plans(budget, columns, n, count):
     makers = {
         "target mean": DefaultMean(target="mean"),
         "target clipped": DefaultMean(target="clipped"),
-        "normal": WinsorizedMean(SubGaussian(2.0), range=(-1e6, 1e6), fallback=0.0),
+        NORMAL: WinsorizedMean(SubGaussian(2.0), range=(-1e6, 1e6), fallback=0.0),
     }
     for name, maker in makers.items():
         try:
@@ -83,7 +84,7 @@ def test_a_release_and_its_intervals_state_the_same(columns, neighbors):
         for name, plan in plans(
             budget, columns, n, None if neighbors == REPLACE_ONE else n
         ).items():
-            for seed in range(3):
+            for seed in range(1 if name in (WINSORIZED, NORMAL) else 2):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     release = plan.release(people, SimulatedNoise(seed))
