@@ -84,7 +84,7 @@ LONG = {
     "ok_stands": ("--runs 2", "every question and law"),
     "pooled": ("--runs 2 --panel {panel}", "20,000 people"),
     "quantiles": ("--runs 2 --data {data}", "many cells"),
-    "several_columns": ("--runs 2", "seven panels of the development tables"),
+    "several_columns": ("--runs 2", "six panels of the development tables"),
     "size": ("", "parses the whole source"),
     "stream_intervals": ("--runs 2", "streams of 20,000 records"),
     "streams_default": ("--runs 2", "strategies are optimized"),
