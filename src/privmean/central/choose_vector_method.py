@@ -35,7 +35,7 @@ from privmean.release.release import Release
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
 KNOWN = "the covariance given"
-SKEW, NARROW = 1.35, 3  # up to three columns together must guarantee so much less, to be chosen
+SKEW, NARROW = 1.4, 3  # up to three columns together must guarantee so much less, to be chosen
 WORTH = 0.97  # of a predicted error: what is closer is called as good
 SUGGESTED_DELTA = 1e-6  # of which a plan says what it would give
 LEVEL = 0.95
