@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 0.7  # of the processor, after which a script of LONG is left
 PARTS = 4
 TABLES = ROOT.parent / "shared" / "data"  # development tables, which are no part of the project
-ON_TABLES = ["continual_events", "default_mean", "groups"]  # which need them
+ON_TABLES = ["continual_events", "default_mean", "groups", "several_columns"]  # which need them
 PANEL = "nlswork.parquet"
 
 # scripts that end by themselves, and what makes them small
@@ -90,6 +90,7 @@ LONG = {
     "ok_stands": ("--runs 2", "every question and law"),
     "pooled": ("--runs 2 --panel {panel}", "20,000 people"),
     "quantiles": ("--runs 2 --data {data}", "many cells"),
+    "several_columns": ("--runs 2", "six panels of the development tables"),
     "size": ("", "parses the whole source"),
     "stream_intervals": ("--runs 2", "streams of 20,000 records"),
     "streams_default": ("--runs 2", "strategies are optimized"),

@@ -209,6 +209,7 @@ def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
     if neighbors == "add-remove":
         more["n_guess"] = 2000
     made = pm.mean(values, epsilon=20, neighbors=neighbors, noise=pm.SimulatedNoise(3), **more)
+    assert made.plan.rationale  # what a plan predicts is found once
     searched.clear()
     rows = made.rows()
     str(made), made.to_dict(), made.interval()

@@ -239,3 +239,21 @@ def test_gaussian_law_uses_normal_quantiles():
     sd = math.sqrt(250.0 + 1.5 * 18.0)
     assert half == pytest.approx(1.959964 * math.hypot(sd, 30.0) / 1000, rel=1e-6)
     assert ndtr(1.959964) == pytest.approx(0.975)
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_the_part_for_undetected_outliers_is_the_noise_of_the_allowance(law):
+    """Alone it covers that noise exactly, and the parts add up to the interval at least."""
+    sums = NoisySums(100.0, 900.0, 4000, 20.0, 40.0, law)
+    allowance = ClippingBiasBound(30.0, 60.0, 1.0)
+    made = ColumnIntervals(sums, allowance=allowance, check=OutlierCheck(4000, 30.0, 60.0))
+    one = made.interval(0.95, None)
+    parts = {name: half[0] for name, half in one.half_widths.items()}
+    noise = np.random.default_rng(1).normal(0, 60, 400_000)
+    if law == "laplace":
+        noise = np.random.default_rng(1).laplace(0, 60, 400_000)
+    share = np.mean(np.abs(noise) / 4000 <= parts["undetected outliers"])
+    assert share == pytest.approx(0.95, abs=0.002)
+    assert parts["clipping allowance"] == pytest.approx(30 / 4000)
+    assert (one.upper[0] - one.lower[0]) / 2 < sum(parts.values())
+    assert "undetected outliers" not in made.interval(0.95, "clipped").half_widths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ import pytest
 import statistics_kit
 from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
+from privmean.inference.clipped_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.inference.hidden_people import HiddenPeople
-from privmean.inference.mean_interval import NoisySums
-from privmean.inference.outlier_check import CONVINCED, OutlierCheck, outlier_status
+from privmean.inference.mean_interval import ClippingBiasBound, NoisySums
+from privmean.inference.outlier_check import CONVINCED, OutlierCheck
 from privmean.inference.status import MODIFIED_TARGET, OUTLIERS_CLIPPED, OUTLIERS_UNCHECKED
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -44,11 +46,31 @@ def test_order_of_the_statuses():
     assert status(0.0, persons=150) == OUTLIERS_UNCHECKED
 
 
-def test_a_clipped_mean_depends_on_no_count_of_outliers_that_is_not_certain():
-    assert outlier_status(OutlierCheck(5000, 18.1, 6.0)) == (OUTLIERS_CLIPPED, "")
-    assert outlier_status(OutlierCheck(5000, 17.9, 6.0), clipped=True)[0] == "ok"
-    assert outlier_status(OutlierCheck(5000, 18.1, 6.0), clipped=True)[0] == OUTLIERS_CLIPPED
-    assert outlier_status(None)[0] == "ok"
+@pytest.mark.parametrize("beyond", [0.0, 18.1, 600.0])
+def test_a_clipped_mean_that_was_asked_for_depends_on_no_count_of_outliers(beyond):
+    sums = NoisySums(1000.0, 2000.0, 5000, 4.0, 8.0)
+    check = OutlierCheck(5000, beyond, 6.0)
+    made = ColumnIntervals(sums, allowance=ClippingBiasBound(beyond, 6.0, 1.0), check=check)
+    assert made.standing() == (check.status, check.advice)
+    for asked, default in (("clipped", MEAN), (None, CLIPPED)):
+        made = replace(made, default=default)
+        assert made.standing(asked) == ("ok", "")
+        assert made.interval(0.95, asked).status == "ok"
+
+
+@pytest.mark.parametrize(("scale", "seen"), [(6.0, OUTLIERS_CLIPPED), (30.0, MODIFIED_TARGET)])
+def test_an_interval_for_something_else_says_so(scale, seen):
+    """Where the mean needs a sharper count than there is, the status is one of the target."""
+    check = OutlierCheck(5000, 4 * scale, scale, unchecked_part=0.01, checked=True)
+    made = ColumnIntervals(
+        NoisySums(1000.0, 2000.0, 5000, 4.0, 8.0),
+        allowance=ClippingBiasBound(4 * scale, scale, 1.0),
+        check=check,
+    )
+    interval = made.interval(0.95, None)
+    assert interval.status == made.standing()[0] == seen
+    assert interval.target == ("mean" if seen == OUTLIERS_CLIPPED else "clipped mean")
+    assert ("could go undetected" in interval.advice) == (seen == MODIFIED_TARGET)
 
 
 def test_a_calm_column_is_warned_of_by_noise_alone_as_often_as_the_page_says():
@@ -145,7 +167,6 @@ def test_such_limits_are_taken_for_others_as_rarely_as_the_page_says(at, above, 
 def test_numbers_that_fit_people_far_beyond_are_not_ok():
     check = OutlierCheck(5000, 10.0, 6.0, surprise=CONVINCED - 0.1)
     assert check.status == OUTLIERS_UNCHECKED
-    assert "share one value" in outlier_status(check)[1]
-    assert outlier_status(check, clipped=True) == ("ok", "")
+    assert "share one value" in check.advice
     assert OutlierCheck(5000, 10.0, 6.0, surprise=CONVINCED).status == "ok"
     assert OutlierCheck(5000, 18.1, 6.0, surprise=0.0).status == OUTLIERS_CLIPPED

@@ -148,6 +148,23 @@ def test_a_question_whose_noise_is_nothing_gets_little_and_weights_count():
     assert one.own.epsilon > 1.1 * two.own.epsilon
 
 
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}, {"rho": 0.5}]
+)
+def test_a_stated_sampling_error_takes_the_place_of_the_predicted_one(budget):
+    def parts(scale):
+        made = pm.Study(TABLE, **budget)
+        made.add("a", pm.Mean("y", assume=(-50, 50)), guess_sd=1.0, scale=scale)
+        made.add("b", pm.Mean("x", assume=(-50, 50)), guess_sd=1.0)
+        return [part.rho for part in made.plan(PERSONS).parts]
+
+    predicted = 1 / math.sqrt(PERSONS)
+    assert parts(predicted) == pytest.approx(parts(None))
+    large, small = parts(100 * predicted), parts(predicted / 100)
+    assert large[0] < 0.2 * large[1]
+    assert small[0] > 1.05 * parts(None)[0]
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 7, 12])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_what_is_stored_keeps_the_budget_and_a_little_more_does_not(k, epsilon):
@@ -391,6 +408,8 @@ def test_parts_are_decimals_rounded_down(value):
         ({"weight": 0}, "weight"),
         ({"error": 0.1}, "guess_sd"),
         ({"error": 0.1, "guess_sd": 1.0, "weight": 2.0}, "one"),
+        ({"scale": 0.0}, "scale"),
+        ({"error": 0.1, "guess_sd": 1.0, "scale": 0.1}, "scale=0.1: cannot be combined"),
         ({"question": "mean"}, "question"),
     ],
 )

@@ -132,8 +132,9 @@ class ErrorForecast(HasOutput):
             else f"Privacy noise adds more than 10% to the error at every {self.against}."
         )
         lines = {CAUSES[cause]: line for cause, line in self.errors.items()}
+        asked = NOUNS.get(self.question, self.question)
         return Output(
-            f"Predicted error of a {NOUNS.get(self.question, self.question)} against {self.against}",
+            f"Predicted error of a {asked} against {self.against}",
             f"{self.fixed}; planning charges nothing",
             tuple(CAUSES.values()),
             tuple(rows),

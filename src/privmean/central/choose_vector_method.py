@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
+
+from scipy.special import ndtri
 
 from privmean.central.concentration import UnknownScale
 from privmean.central.default_mean import DefaultMean
@@ -21,26 +24,31 @@ from privmean.central.winsorized import WinsorizedMean
 from privmean.data.person_table import PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.means.default_mean_plan import DefaultMeanPlan
+from privmean.estimators.means.default_mean_plan import TYPICAL_WIDTH, DefaultMeanPlan
+from privmean.inference.mean_interval import ClippingBiasBound, NoisySums, ends_of
 from privmean.mechanisms.curator import Curator
 from privmean.noise.noise_source import Noise
 from privmean.output import HasOutput, Output
 from privmean.pipeline import PlanBase, execute
-from privmean.privacy.budget import Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.release.outcome import Outcome
 from privmean.release.release import Release
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
 KNOWN = "the covariance given"
-SKEW, NARROW = 1.15, 3  # up to three columns together must guarantee so much less, to be chosen
+SKEW, NARROW = 1.4, 3  # up to three columns together must guarantee so much less, to be chosen
 WORTH = 0.97  # of a predicted error: what is closer is called as good
+SUGGESTED_DELTA = 1e-6  # of which a plan says what it would give
+LEVEL = 0.95
+LONGER_ARM = 1.3  # from the center to the farther limit, over half their distance: of real columns
 NEAR = 1.1  # a predicted error over the plain mean's below which no third method is planned
 Candidate = DefaultMeanPlan | DefaultVectorPlan | Any
 
 
 def total(name: str, predicted: dict[str, float], dimension: int) -> float:
     """l2 error over all columns: plans that treat columns one by one predict that of one. Rows in
-    one ball do less well where few columns are skewed, which no prediction knows: hence the margin.
+    one ball do less well where few columns are skewed, which no prediction knows, and their
+    intervals are for the clipped mean more often: hence the margin.
     """
     if name != TOGETHER:
         return predicted["rmse"] * math.sqrt(dimension)
@@ -81,7 +89,26 @@ class ChosenPlan(HasOutput):
             said = f"no other method works with these numbers ({words})"
         else:
             said = f"cheapest by predicted error over the plain mean's ({words})"
-        return f"{self.inner.rationale}; {said}{self.note}"
+        return f"{self.inner.rationale}; {said}{self.note}{self._remedies()}"
+
+    def _remedies(self) -> str:
+        """What delta or bounds would give, where columns share a pure budget one by one."""
+        plan = self.inner
+        if self.name != ALONE or plan.budget.is_zcdp or plan.budget.delta:
+            return ""
+        found = [f"{predicted_half(plan):.3g}"]
+        with suppress(InfeasibleError, ArgumentError):
+            other = vector_plan(
+                replace(plan.budget, delta=SUGGESTED_DELTA),
+                plan.shape, plan.target, plan.excess, plan.design_effect,
+            )  # fmt: skip
+            of = "" if other.holds_mean else " for the clipped mean"
+            found.append(f"{other.predicted_half():.3g}{of} with delta={SUGGESTED_DELTA:g}")
+        found.append(
+            f"{predicted_half(plan, bounded=True):.3g} with bounds {TYPICAL_WIDTH:g} standard "
+            "deviations apart"
+        )
+        return f"; predicted half-width over that without privacy: {', '.join(found)}"
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         found: dict[str, float] = self.inner.predict(guess_sd)
@@ -187,6 +214,29 @@ class Cheapest:
     def _alone(self, budget: Budget, shape: PublicShape) -> DefaultMeanPlan:
         self.settings.check_alone(budget, shape.count, shape.dimension)
         return self.settings.alone(budget, shape)
+
+
+@lru_cache(maxsize=256)
+def predicted_half(plan: DefaultMeanPlan, bounded: bool = False) -> float:
+    """Half-width of the 95 % interval of one column, over that without privacy, if nobody is beyond
+    limits `TYPICAL_WIDTH` deviations apart; of noisy counts of nobody the mean that is not
+    negative. bounded: with such bounds given."""
+    n = plan.shape.counted()
+    prices = plan.prices(n)
+    epsilon, allowance = float(plan.epsilon), None
+    if not bounded:
+        epsilon, scale = float(prices.sums), float(1 / prices.count)
+        reach = LONGER_ARM * max(plan.excess, 1.0)
+        allowance = ClippingBiasBound(reach * scale / 2, reach * scale, reach)
+    replaced = plan.relation == REPLACE_ONE
+    radius = TYPICAL_WIDTH / 2
+    sums = NoisySums(
+        0.0, n / radius**2, n, (2 if replaced else 1) / epsilon, 4 / epsilon,
+        partition=not replaced,
+    )  # fmt: skip
+    low, high = ends_of(sums, LEVEL, plan.design_effect, allowance)
+    plain = float(-ndtri((1 - LEVEL) / 2)) * math.sqrt(plan.design_effect / n)
+    return radius * (high - low) / 2 / plain
 
 
 def predicted_with_nothing(

@@ -44,10 +44,11 @@ from privmean.estimators.locate import RANGE
 from privmean.estimators.means.default_mean_plan import DefaultPlan
 from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
+from privmean.inference.laplace_normal import normal_half_length
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
-from privmean.inference.outlier_check import OutlierCheck, outlier_status
+from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.ratio_with_missing import RatioWithMissing
-from privmean.inference.status import FAILED, OK, POINT_MASS, release_status
+from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.plurals import count_noun
@@ -85,10 +86,18 @@ class DefaultVectorPlan(DefaultPlan):
 
     @property
     def rationale(self) -> str:
-        return (
+        words = (
             "no bounds are needed: noisy counts per octave show where every column lies, and rows "
             "in units of their columns' scales are summed in one ball"
         )
+        if self.holds_mean:
+            return words
+        return f"{words}; with this budget the intervals are for the clipped mean"
+
+    @property
+    def holds_mean(self) -> bool:
+        """Whether the count of clipped people is sharp enough for intervals for the mean."""
+        return self.tail_check is not None and self.tail_check.stands
 
     @property
     def count_sd(self) -> float:
@@ -134,6 +143,23 @@ class DefaultVectorPlan(DefaultPlan):
         noise = 2 * radius * sd * math.sqrt(self.shape.dimension) / (self._persons * strength)
         return by_cause(sampling, noise)
 
+    def predicted_half(self) -> float:
+        """Half-width of the 95 % interval of one column, over that without privacy, if every column
+        is seen and nobody is clipped."""
+        n, d, check = self._persons, self.shape.dimension, self.tail_check
+        radius = NARROW * math.sqrt(d) + WIDE
+        sampling = math.sqrt(self.design_effect / n)
+        total = math.hypot(sampling, 2 * radius / (n * self.mu * math.sqrt(self.last_part)))
+        reach = self._reach(radius) if self.holds_mean and check is not None else 0.0
+        beyond = reach * check.beyond_scale / n if check is not None else 0.0
+        half = total * normal_half_length(beyond / total, 0.05) + beyond / math.sqrt(2 * math.pi)
+        return half / (normal_half_length(0.0, 0.05) * sampling)
+
+    def _reach(self, radius: float) -> float:
+        """What a row that is cut loses on average at most, by assumption: its excess beyond the
+        radius, one radius, and what it is shortened by."""
+        return (max(self.excess, 1.0) + 1 - self.inner) * radius
+
     def describe(self) -> dict[str, Any]:
         shares = Shares.of(self.shape.dimension, self._persons, self.mu)
         check = self.tail_check
@@ -171,10 +197,6 @@ class DefaultVectorPlan(DefaultPlan):
             ColumnIntervals(None, default=default, status=POINT_MASS if o == ATOM_ONLY else FAILED)
             for o in outcomes
         ]
-        statuses = [
-            OK if item == FOUND else POINT_MASS if item == ATOM_ONLY else FAILED
-            for item in outcomes
-        ]
         shown = [j for j, item in enumerate(outcomes) if item == FOUND]
         diagnostics: dict[str, Any] = {"outcomes": dict(zip(people.columns, outcomes, strict=True))}
         diagnostics["looks"] = looks.looks
@@ -184,7 +206,6 @@ class DefaultVectorPlan(DefaultPlan):
             last_part = (last.mechanism.mu / self.mu) ** 2
             for k, j in enumerate(shown):
                 makers[j], estimate[j] = self._column(last, k, looks.columns[j])
-                statuses[j] = outlier_status(makers[j].check)[0]
             names = [people.columns[j] for j in shown]
             diagnostics |= {
                 "rounds": last.rounds,
@@ -195,12 +216,13 @@ class DefaultVectorPlan(DefaultPlan):
             if last.noisy.tails:
                 diagnostics["clipped people"] = dict(zip(names, last.noisy.tails, strict=True))
                 diagnostics["noise of that number"] = last.noisy.tails_sd
+        intervals = BoxIntervals(makers)
         return Outcome(
             estimate,
-            BoxIntervals(makers),
-            statuses=tuple(statuses),
+            intervals,
+            statuses=intervals.statuses,
             n=self._persons,
-            status=release_status(statuses),
+            status=release_status(intervals.statuses),
             advice=self._advice(people, outcomes, makers),
             assumptions=(
                 "values are clipped by column, then rows in units of the columns' scales",
@@ -221,9 +243,8 @@ class DefaultVectorPlan(DefaultPlan):
         found = RatioWithMissing.of(_column(last, k, seen, self._persons), self._persons)
         scale = unit.scale * last.step * last.mechanism.tops[k]
         value = unit.center + scale * found.sums.mean
-        # a row that is cut loses its excess beyond the radius, on average at most one radius by
-        # assumption, and what it is shortened by; one slightly cut a quarter of that at most
-        reach = (max(self.excess, 1.0) + 1 - self.inner) * last.mechanism.radius * unit.scale
+        # a row that is slightly cut loses a quarter of the reach at most
+        reach = self._reach(last.mechanism.radius) * unit.scale
         allowance = check = None
         if noisy.tails:
             beyond, sd, part = noisy.tails[k], noisy.tails_sd, reach / scale
@@ -257,7 +278,7 @@ class DefaultVectorPlan(DefaultPlan):
             words.append(RANGE)
         leaning: dict[str, list[str]] = {}
         for name, maker in zip(people.columns, makers, strict=True):
-            if advice := outlier_status(maker.check)[1]:
+            if advice := maker.standing()[1]:
                 leaning.setdefault(advice, []).append(name)
         words += [f"{_some(names)}: {advice}" for advice, names in leaning.items()]
         return " ".join(words)

@@ -136,10 +136,7 @@ class WinsorizedPlan(PlanBase):
             self.limits,
             tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
             isinstance(self.concentration, Bounded) and self.concentration.declared,
-        )
-        statuses = tuple(
-            status if status == FAILED or here else OUTLIERS_UNCHECKED
-            for status, here in zip(means.statuses, found, strict=True)
+            tuple(found),
         )
         unplaced = any(item is None for item in last)
         diagnostics: dict[str, Any] = {
@@ -152,9 +149,9 @@ class WinsorizedPlan(PlanBase):
             means.estimate,
             means,
             n=means.n,
-            status=release_status(statuses),
-            statuses=statuses,
-            advice=self._advice(statuses, unplaced, means.bound_advice(people.columns)),
+            status=release_status(means.statuses),
+            statuses=means.statuses,
+            advice=self._advice(means.statuses, unplaced, means.bound_advice(people.columns)),
             assumptions=(dependence(self.facts.design_effect), self.concentration.words),
             shares=dict(self.stages.shares),
             diagnostics=diagnostics,

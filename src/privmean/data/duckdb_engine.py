@@ -54,8 +54,8 @@ class Engine:
         self.connection = duckdb.connect()
         self._finalizer = weakref.finalize(self, _close, self.connection, self.temp_directory)
         self._set("temp_directory", quoted(self.temp_directory))
-        # asked for, DuckDB knows how far it is; showing it is ours (read_progress.py). In a notebook
-        # without ipywidgets it refuses both settings, and has and shows no progress
+        # asked for, DuckDB knows how far it is; showing it is ours (read_progress.py). Without
+        # ipywidgets a notebook refuses both settings, and has and shows no progress
         with contextlib.suppress(duckdb.InvalidInputException):
             self._set("enable_progress_bar", str(progress).lower())
             self._set("enable_progress_bar_print", "false")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import ALIKE, assumed, joined, no_undetected, outliers_within
 from privmean.inference.at_bound import opened_at
-from privmean.inference.interval import Interval, IntervalMaker
+from privmean.inference.interval import UNDETECTED, Interval, IntervalMaker
 from privmean.inference.mean_interval import (
     PLAIN,
     Asked,
@@ -25,6 +26,7 @@ from privmean.inference.mean_interval import (
     no_interval,
     noise_interval,
     parts_of,
+    undetected_half,
 )
 from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.simultaneous_boxes import sidak_level
@@ -76,23 +78,34 @@ class ColumnIntervals:
         one = self.asked(target)
         assert one is not None
         ends = ends or ends_of(one.sums, level, one.design_effect, one.allowance)
-        if wanted == MEAN and (self.check is None or self.check.stands):
-            return self._mean(level, ends)
-        if wanted == MEAN and self.check is not None:
-            clipped = self._clipped(level, CLIPPED, ends)
-            return replace(clipped, status=self.check.status, advice=self.check.advice)
-        made = self._clipped(level, wanted, ends)
-        if not self.open_side:
-            return made
-        return replace(opened_at(made, [self.open_side]), status=self.status, advice=self.advice)
+        if self._holds_mean(target):
+            made = self._mean(level, ends)
+        else:
+            made = self._clipped(level, CLIPPED if wanted == MEAN else wanted, ends)
+        if self.open_side:
+            made = opened_at(made, [self.open_side])
+        status, advice = self.standing(target)
+        return replace(made, status=status, advice=advice)
+
+    def standing(self, target: str | None = None) -> tuple[str, str]:
+        """Status and advice of the interval for a target; of the column, for the default one."""
+        if self.sums is not None and self.check is not None:
+            if self._wanted(target) != MEAN:
+                return OK, ""
+            return self.check.status, self.check.advice
+        return self.status, self.advice
+
+    def _holds_mean(self, target: str | None) -> bool:
+        """Whether the interval is one for the mean itself, with what outliers may add."""
+        return self._wanted(target) == MEAN and (self.check is None or self.check.stands)
 
     def asked(self, target: str | None) -> Asked | None:
         """Return what the ends of the interval are found from; None if nothing was released."""
         if self.sums is None:
             return None
         # the value of a corrected release is off the clipped mean by at most the allowance
-        mean = self._wanted(target) == MEAN and (self.check is None or self.check.stands)
-        return Asked(self.sums, self.design_effect, self.allowance if mean else self._moved())
+        allowance = self.allowance if self._holds_mean(target) else self._moved()
+        return Asked(self.sums, self.design_effect, allowance)
 
     def _wanted(self, target: str | None) -> str:
         allowed = [BOUNDED] if self.default == BOUNDED else [MEAN, CLIPPED]
@@ -154,9 +167,8 @@ class ColumnIntervals:
             parts={
                 **parts_of(self.sums, level, self.units.radius, self.design_effect),
                 "clipping allowance": extra,
+                UNDETECTED: self.units.radius * undetected_half(self.sums, self.allowance, level),
             },
-            status=self.check.status if self.check else OK,
-            advice=self.check.advice if self.check else "",
             short_assumption=assumed(self.design_effect, brief or words),
         )
 
@@ -189,11 +201,22 @@ def _not_counted(wanted: str) -> Exception:
     )
 
 
+class StandingIntervals(IntervalMaker, Protocol):
+    """Intervals of one column that know its status."""
+
+    def standing(self, target: str | None = None) -> tuple[str, str]: ...
+
+
 @dataclass(frozen=True)
 class BoxIntervals:
     """Columns that were released with independent noise: a Sidak box."""
 
-    columns: Sequence[IntervalMaker]
+    columns: Sequence[StandingIntervals]
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """Of every column."""
+        return tuple(item.standing()[0] for item in self.columns)
 
     def column(self, index: int) -> IntervalMaker:
         """The intervals of one column for itself."""

@@ -15,6 +15,7 @@ from privmean.plain_data import plain
 Floats = npt.NDArray[np.float64]
 
 
+UNDETECTED = "undetected outliers"  # the part of a half-width for those whom a noisy count may miss
 UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
 
 

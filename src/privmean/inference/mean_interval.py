@@ -239,6 +239,14 @@ def parts_of(
     return {"noise": radius * noise_half(sums, level), "sampling": radius * sampling}
 
 
+def undetected_half(sums: NoisySums, allowance: ClippingBiasBound, level: float) -> float:
+    """Half length for the noise of the allowance alone: for people whom it hides."""
+    alpha = 1 - level
+    if sums.law == "laplace":
+        return allowance.scale * math.log(1 / alpha) / sums.n
+    return allowance.scale * float(-ndtri(alpha / 2)) / sums.n
+
+
 @dataclass(frozen=True)
 class ClipUnits:
     """x = middle + radius*z, limited to `region`."""

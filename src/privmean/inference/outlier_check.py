@@ -48,7 +48,7 @@ class OutlierCheck:
     @property
     def stands(self) -> bool:
         """Whether an interval for the mean can be given."""
-        return self.status != MODIFIED_TARGET and not (self.checked and self.planned != OK)
+        return self.status != MODIFIED_TARGET
 
     @property
     def beyond_seen(self) -> bool:
@@ -64,17 +64,26 @@ class OutlierCheck:
     @property
     def planned(self) -> str:
         """The status that the noise by itself gives, whatever is counted."""
-        return OUTLIERS_UNCHECKED if self.hidden > self.unchecked_part * self.n else OK
+        if self.hidden <= self.unchecked_part * self.n:
+            return OK
+        return MODIFIED_TARGET if self.checked else OUTLIERS_UNCHECKED
+
+    @property
+    def thick(self) -> bool:
+        """Whether too many people are beyond the limits for an interval for the mean."""
+        certain = self.beyond > CERTAIN * self.beyond_scale
+        thick = (self.beyond + self.beyond_scale) / self.n > THICKEST
+        return thick and (certain or not self.checked)
 
     @property
     def status(self) -> str:
-        thick = (self.beyond + self.beyond_scale) / self.n > THICKEST
-        certain = self.beyond > CERTAIN * self.beyond_scale
-        if thick and (certain or not self.checked):
+        if self.thick:
             return MODIFIED_TARGET
-        if self.beyond_seen:
+        if self.beyond_seen and self.planned != MODIFIED_TARGET:
             return OUTLIERS_CLIPPED
-        return OUTLIERS_UNCHECKED if self.surprise < CONVINCED else self.planned
+        if self.planned == OK and self.surprise < CONVINCED:
+            return OUTLIERS_UNCHECKED
+        return self.planned
 
     @property
     def advice(self) -> str:
@@ -83,24 +92,14 @@ class OutlierCheck:
             return (
                 "All people within the clipping bounds may share one value, and others be beyond."
             )
-        if self.status == OUTLIERS_UNCHECKED:
+        if self.status != OK and self.status == self.planned and not self.thick:
             hidden = f"Up to about {count_noun(math.ceil(self.hidden), 'person')}"
             part = f"{min(self.hidden / self.n, 1):.1%} of all"
             more = ' DefaultMean(target="mean") gives an interval for the mean.'
             return f"{hidden} ({part}) could go undetected.{more if self.checked else ''}"
-        if self.status == MODIFIED_TARGET and not self.beyond_seen:
+        if self.thick and not self.beyond_seen:
             return (
                 f"The noise hides whether more than {THICKEST:.0%} of the people lie beyond the "
                 "clipping bounds."
             )
         return ""
-
-
-def outlier_status(check: OutlierCheck | None, clipped: bool = False) -> tuple[str, str]:
-    """Status and advice of a column. clipped: whether the clipped mean was asked for, whose
-    interval depends on no count of outliers."""
-    if check is None:
-        return OK, ""
-    if clipped and check.status != MODIFIED_TARGET and not check.beyond_seen:
-        return OK, ""
-    return check.status, check.advice

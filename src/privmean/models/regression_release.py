@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -203,6 +203,8 @@ class RegressionRelease(Release):
             {item.name: plain(getattr(line, item.name)) for item in told} for line in self.table()
         ]
         return result
+
+    parts_title: ClassVar[str] = "Parts of the errors"
 
     def parts_text(self) -> tuple[str, ...]:
         """The parts of the errors of every coefficient that is shown."""

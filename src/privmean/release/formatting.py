@@ -378,7 +378,7 @@ def _more(release: ResultNumbers) -> Iterator[tuple[str, str]]:
     yield "Assumes (accuracy only, not privacy)", _listed(sentences(_assumed(release)))
     parts = release.parts_text()
     if parts:
-        yield "Parts of the errors", _listed(parts)
+        yield release.parts_title, _listed(parts)
     rules = [note for note in release.assumptions if DECLARED not in note]
     if is_grouped(release) and rules:
         yield "Rows", _listed(rules)

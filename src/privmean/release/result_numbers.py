@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from privmean import validate
 from privmean.inference.interval import (
+    UNDETECTED,
     ByColumn,
     ByEach,
     Floats,
@@ -19,7 +20,7 @@ from privmean.inference.interval import (
     Interval,
     IntervalMaker,
 )
-from privmean.inference.status import AT_BOUND, FAILED, OK
+from privmean.inference.status import AT_BOUND, FAILED
 from privmean.privacy.guarantee import Guarantee
 from privmean.release.outcome import ResultNotes
 from privmean.release.provenance import Provenance
@@ -110,10 +111,7 @@ class ResultNumbers(ResultNotes):
         for j, column in enumerate(self.columns):
             ends = each[j] if each else self.row_interval(j, level)
             noise = self.row_noise_interval(j, level)
-            own = isinstance(self.intervals, ByColumn) and not self.failed
-            status = ends.status if own or self.status == OK else self.status
-            if self.statuses and self.statuses[j] != OK:
-                status = self.statuses[j]
+            status = self.statuses[j] if self.statuses else self.status
             made.append(
                 Row(
                     column,
@@ -183,6 +181,8 @@ class ResultNumbers(ResultNotes):
             for row in self.rows()
         )
 
+    parts_title: ClassVar[str] = "Parts of the half-widths"
+
     # --- what is printed of it --------------------------------------------------------------------
     @property
     def question_kind(self) -> str:
@@ -222,8 +222,15 @@ class ResultNumbers(ResultNotes):
         return ()
 
     def parts_text(self) -> tuple[str, ...]:
-        """One line per row: the parts of its errors, where they are told."""
-        return ()
+        """One line per row: the parts of its interval, where one is for undetected outliers."""
+        made = self.intervals
+        each = made.each(self.level) if isinstance(made, ByEach) else [self.interval()]
+        return tuple(
+            f"{name}: "
+            + ", ".join(f"{cause} {half[0]:.2g}" for cause, half in one.half_widths.items())
+            for name, one in zip(self.columns, each, strict=False)
+            if UNDETECTED in one.half_widths
+        )
 
 
 def _part(found: Interval, column: int) -> Interval:

@@ -353,7 +353,9 @@ def guess_of(item: StudyQuestion) -> float:
 
 
 def ratio_of(item: StudyQuestion, plan: Plan) -> float:
-    """Predicted privacy noise over the predicted sampling error."""
+    """Predicted privacy noise over the sampling error: that which is stated, else predicted."""
+    if item.scale is not None:
+        return noise_of(plan, guess_of(item)) / item.scale
     guess = item.guess_sd
     if guess is None:
         guess = float(getattr(plan, "typical_sd", 1.0))

@@ -128,6 +128,7 @@ class Study:
         weight: float = 1.0,
         error: float | None = None,
         guess_sd: float | None = None,
+        scale: float | None = None,
         label: str = "",
         unit: str = "",
         note: str = "",
@@ -137,12 +138,14 @@ class Study:
         weight: of its error beside the others; 2 counts as two such questions.
         error: wanted root mean square error instead, with guess_sd, a public guess of the deviation
         between people (for planning only).
+        scale: public guess of its sampling error, in the unit of the printed noise, which the split
+        compares its noise with. Default: the predicted one.
         label, unit, note: for readers of the report: what the values are, such as "log wage", in
         which unit, and a remark.
 
         Raises ArgumentError for a name that is taken or is none.
         """
-        item = StudyQuestion(name, question, weight, error, guess_sd, label, unit, note)
+        item = StudyQuestion(name, question, weight, error, guess_sd, scale, label, unit, note)
         if name in self._items:
             raise ArgumentError("name", name, "is already used", "give every question its own name")
         self._items[name] = item

@@ -54,6 +54,7 @@ OWN: dict[str, tuple[Any, str]] = {
     "label": (str, "What the values are, for readers of the report."),
     "unit": (str, "Unit of the values, for readers of the report."),
     "note": (str, "Remark for readers of the report."),
+    "scale": (float, "Public guess of its sampling error, which the split compares noise with."),
 }
 PARTS = ("table", "budget", "questions", "study")
 NEEDED = ("table", "budget", "questions")

@@ -16,14 +16,16 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")
 class StudyQuestion:
     """name: what it is called in the study. weight: of its squared error beside the others. error:
     the wanted root mean square error, None for a share of what the others leave. guess_sd: public
-    guess of the deviation between people, for planning only. label, unit, note: for readers of the
-    report; a study does not depend on them."""
+    guess of the deviation between people, for planning only. scale: public guess of the sampling
+    error, which the noise is compared with; None for the predicted one. label, unit, note: for
+    readers of the report; a study does not depend on them."""
 
     name: str
     question: Question
     weight: float = 1.0
     error: float | None = None
     guess_sd: float | None = None
+    scale: float | None = None
     label: str = field(default="", repr=False)
     unit: str = field(default="", repr=False)
     note: str = field(default="", repr=False)
@@ -51,13 +53,14 @@ class StudyQuestion:
         validate.positive("weight", self.weight)
         if self.guess_sd is not None:
             validate.positive("guess_sd", self.guess_sd)
+        if self.scale is not None:
+            validate.positive("scale", self.scale)
         if self.error is None:
             return
         validate.positive("error", self.error)
-        if self.weight != 1.0:
-            raise ArgumentError(
-                "weight", self.weight, "cannot be combined with error", "use one of them"
-            )
+        for name, value, unset in (("weight", self.weight, 1.0), ("scale", self.scale, None)):
+            if value != unset:
+                raise ArgumentError(name, value, "cannot be combined with error", "use one of them")
         if self.guess_sd is None:
             raise ArgumentError(
                 "guess_sd",

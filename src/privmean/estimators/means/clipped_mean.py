@@ -32,7 +32,7 @@ from privmean.inference.mean_interval import (
 )
 from privmean.inference.ratio_with_missing import is_undetected
 from privmean.inference.simultaneous_boxes import sidak_level
-from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
+from privmean.inference.status import AT_BOUND, FAILED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 
 TARGETS = ("mean", "clipped")
@@ -234,7 +234,8 @@ class ClippedMeans:
     public_persons: n where it is public. words: the assumption under which nothing is clipped, so
     that the interval is for the mean itself; bounds: public limits of the values, if known; beyond:
     public bound on what clipping moves the mean by, a column, under the assumption. declared:
-    whether the types of the columns imply the bounds.
+    whether the types of the columns imply the bounds. placed: whether each column was located, or
+    is clipped about a public center that was given for that case (none: all were).
     """
 
     columns: tuple[ClippedMean | None, ...]
@@ -245,6 +246,7 @@ class ClippedMeans:
     bounds: tuple[tuple[float, float], ...] | None = None
     beyond: tuple[float, ...] = ()
     declared: bool = False
+    placed: tuple[bool, ...] = ()
 
     @cached_property
     def seen(self) -> tuple[ClippedMean | None, ...]:
@@ -259,6 +261,7 @@ class ClippedMeans:
             columns=self.columns[at],
             bounds=None if self.bounds is None else self.bounds[at],
             beyond=self.beyond[at] if self.beyond else (),
+            placed=self.placed[at],
         )
 
     def errors(self) -> tuple[float, float]:
@@ -268,10 +271,12 @@ class ClippedMeans:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """Failed where there is no estimate; at a bound where it is a public one."""
+        """Failed where there is no estimate, unchecked where the column was not located, at a bound
+        where the estimate is a public one."""
+        placed = self.placed or (True,) * len(self.columns)
         return tuple(
-            FAILED if item is None else AT_BOUND if side else OK
-            for item, side in zip(self.seen, self.sides, strict=True)
+            FAILED if item is None else (AT_BOUND if side else OK) if here else OUTLIERS_UNCHECKED
+            for item, side, here in zip(self.seen, self.sides, placed, strict=True)
         )
 
     @property
@@ -312,13 +317,14 @@ class ClippedMeans:
         clipped = target == "clipped" and self.bounds is None
         made = self._intervals(level, self.design_effect, () if clipped else self.beyond)
         if any(self.sides):
-            made = replace(opened_at(made, self.sides), status=release_status(self.statuses))
-        if clipped or self.bounds is not None or made.status == FAILED:
+            made = opened_at(made, self.sides)
+        status = release_status(self.statuses)
+        if clipped or self.bounds is not None or FAILED in self.statuses:
             words = assumed(self.design_effect)
         else:
             words = assumed(self.design_effect, self.words)
         name = "clipped mean" if clipped else self.target
-        return replace(made, kind="interval", assumption=words, target=name)
+        return replace(made, kind="interval", assumption=words, target=name, status=status)
 
     def noise_interval(self, level: float) -> Interval:
         """For the clipped mean of these very people: privacy noise only."""

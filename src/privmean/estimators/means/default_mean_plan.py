@@ -30,12 +30,17 @@ from privmean.estimators.means.clipped_mean import ClippedMean
 from privmean.estimators.means.record_mean import RecordIntervals, record_sums, too_few
 from privmean.estimators.pure_budget import floor_epsilon, root_epsilon
 from privmean.inference.assumptions import missing_count_at
-from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
+from privmean.inference.clipped_intervals import (
+    CLIPPED,
+    MEAN,
+    BoxIntervals,
+    ColumnIntervals,
+    StandingIntervals,
+)
 from privmean.inference.hidden_people import HiddenPeople
-from privmean.inference.interval import IntervalMaker
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.missing_count import MissingCount
-from privmean.inference.outlier_check import SEEN, OutlierCheck, outlier_status
+from privmean.inference.outlier_check import SEEN, OutlierCheck
 from privmean.inference.ratio_with_missing import TOO_FEW, RatioWithMissing
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -119,12 +124,18 @@ class ColumnRelease:
     """The private outcome of one column."""
 
     estimate: float
-    status: str
-    advice: str
-    intervals: IntervalMaker
+    intervals: StandingIntervals
     shares: dict[str, float]
     diagnostics: dict[str, Any]
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> str:
+        return self.intervals.standing()[0]
+
+    @property
+    def advice(self) -> str:
+        return self.intervals.standing()[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,8 +372,8 @@ class ColumnRun:
     def nothing(self, status: str, advice: str, estimate: float = math.nan) -> ColumnRelease:
         """A release without an interval."""
         target = CLIPPED if self.plan.target == "clipped" else MEAN
-        made = ColumnIntervals(None, default=target, status=status)
-        return ColumnRelease(estimate, status, advice, made, self.shares, self.path)
+        made = ColumnIntervals(None, default=target, status=status, advice=advice)
+        return ColumnRelease(estimate, made, self.shares, self.path)
 
     def _point_mass(self, place: Place, tail: tuple[float, float]) -> ColumnRelease:
         others = max(round(tail[0]), 0)
@@ -443,8 +454,7 @@ class ColumnRun:
         notes: tuple[str, ...] = ()
         if not divided.missing and plan.relation == REPLACE_ONE:
             notes = (missing_count_at(f"{place.center:.6g}, near the median"),)
-        status, advice = outlier_status(check, clipped=clipped)
-        return ColumnRelease(estimate, status, advice, intervals, self.shares, self.path, notes)
+        return ColumnRelease(estimate, intervals, self.shares, self.path, notes)
 
     def _reaches(self, place: Place) -> tuple[float, float | None]:
         """By how much people beyond a limit exceed it on average at most, by assumption: beyond the
@@ -477,8 +487,7 @@ class ColumnRun:
             design_effect=plan.design_effect,
             clipped=clipped,
         )
-        status, advice = outlier_status(check, clipped=clipped)
-        return ColumnRelease(ratio.estimate, status, advice, intervals, self.shares, self.path)
+        return ColumnRelease(ratio.estimate, intervals, self.shares, self.path)
 
 
 def epsilon_of_one(budget: Budget, columns: int) -> Fraction:

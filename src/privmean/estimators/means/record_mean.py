@@ -14,14 +14,14 @@ from fractions import Fraction
 from privmean import validate
 from privmean.estimators.means.clipped_mean import ClippedMean, TailPart
 from privmean.inference.assumptions import assumed, no_undetected, outliers_within
-from privmean.inference.interval import Interval
-from privmean.inference.mean_interval import limit, no_interval
+from privmean.inference.clipped_intervals import CLIPPED, MEAN
+from privmean.inference.interval import UNDETECTED, Interval
+from privmean.inference.mean_interval import limit
 from privmean.inference.outlier_check import OutlierCheck
-from privmean.inference.status import FAILED, MODIFIED_TARGET, OK
+from privmean.inference.status import OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.privacy.budget import Relation
 
-MEAN, CLIPPED = "mean", "clipped mean"
 SEEN = 3.0  # noise scales that the sum of weights must exceed
 
 
@@ -29,54 +29,56 @@ SEEN = 3.0  # noise scales that the sum of weights must exceed
 class RecordIntervals:
     """Intervals of the ratio. reach: what those beyond the limits exceed them by, on average over
     their records, at most (by assumption); nearer: the same beyond the nearer limit, if said.
-    check: noisy counts of people beyond, None if they were not counted (then the interval is for
-    the clipped mean). clipped: the default target is that."""
+    check: the noisy count of people beyond. clipped: the default target is the clipped mean."""
 
     column: ClippedMean
     reach: float
     excess: float
     counted_at: tuple[float, float]
-    check: OutlierCheck | None
+    check: OutlierCheck
     design_effect: float
     clipped: bool
-    status: str = OK
     nearer: float | None = None
 
     def interval(self, level: float, target: str | None) -> Interval:
-        asked = target or (CLIPPED if self.clipped or self.check is None else MEAN)
-        asked = CLIPPED if asked == "clipped" else asked
-        validate.choice("target", asked, [MEAN, CLIPPED] if self.check else [CLIPPED])
-        if self.status == FAILED:
-            return no_interval(level, target=asked, status=FAILED)
-        check = self.check
-        if asked == CLIPPED or check is None:
-            return self._made(level, CLIPPED)
-        if check.status == MODIFIED_TARGET:
-            return self._made(level, CLIPPED, status=MODIFIED_TARGET, advice=check.advice)
+        asked, check = self._wanted(target), self.check
+        if asked == CLIPPED or not check.stands:
+            return self._made(level, CLIPPED, *self.standing(target))
         unit = self.reach / self.column.box.radius
         seen = max(check.beyond, 0.0)
         # people beyond add at most `unit` each to the sum of y, and its square on top of 1
         tail = TailPart(unit * seen, unit * check.beyond_scale, (2 * unit + unit**2) * seen)
         words = f"records of {outliers_within(self.reach, self.nearer)}"
-        return self._made(level, MEAN, tail, words, check.status, check.advice)
+        return self._made(level, MEAN, *self.standing(target), tail, words)
+
+    def standing(self, target: str | None = None) -> tuple[str, str]:
+        """Status and advice of the interval for a target; of the column, for the default one."""
+        if self._wanted(target) == CLIPPED:
+            return OK, ""
+        return self.check.status, self.check.advice
+
+    def _wanted(self, target: str | None) -> str:
+        asked = target or (CLIPPED if self.clipped else MEAN)
+        asked = CLIPPED if asked == "clipped" else asked
+        return validate.choice("target", asked, [MEAN, CLIPPED])
 
     def _made(
         self,
         level: float,
         target: str,
+        status: str,
+        advice: str,
         tail: TailPart | None = None,
         words: str = "",
-        status: str = OK,
-        advice: str = "",
     ) -> Interval:
-        brief = ""
-        if words and self.check is not None:
-            brief = no_undetected(self.check.hidden, self.counted_at)
+        brief = no_undetected(self.check.hidden, self.counted_at) if words else ""
         ends = self.column.limits(1 - level, self.design_effect, tail)
         below, above = self.column.limits(1 - level, None)
         parts = {"noise": (above - below) / 2}
         if tail is not None:
-            parts["clipping allowance"] = self.column.box.radius * tail.bias / self.column.weight
+            unit = self.column.box.radius / self.column.weight
+            parts["clipping allowance"] = unit * tail.bias
+            parts[UNDETECTED] = unit * tail.scale * math.log(1 / (1 - level))
         else:
             ends = limit(*ends, self.column.region)
         return Interval.one(
@@ -93,13 +95,9 @@ class RecordIntervals:
 
     def errors(self) -> tuple[float, float]:
         """Deviations by privacy noise, and by noise and sampling together."""
-        if self.status == FAILED:
-            return math.nan, math.nan
         return self.column.errors(self.design_effect)
 
     def noise_interval(self, level: float) -> Interval:
-        if self.status == FAILED:
-            return no_interval(level, kind="noise_interval", target=CLIPPED, status=FAILED)
         low, high = self.column.limits(1 - level, None)
         return Interval.one(
             (low, high),
