@@ -20,16 +20,14 @@ from pathlib import Path
 import numpy as np
 
 from plans import planned
-from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.central.anisotropic.choose_anisotropic import Candidates
+from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean, Candidates
 from privmean.central.anisotropic.known_covariance import KnownPlan
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.default_mean import DefaultMean
 from privmean.central.winsorized import UnknownScale, WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.filtered.neighbor_degrees import degrees
-from privmean.mechanisms.filtered.row_lattice import RADIUS, Metric, to_lattice
+from privmean.mechanisms.filtered.filtered_mean import RADIUS, Metric, degrees, to_lattice
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

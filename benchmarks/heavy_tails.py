@@ -21,7 +21,7 @@ from heavy_data import LAWS, elliptical_t3, geometric, person_means, plus_minus
 from plans import planned
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, RecordWeights
 from privmean.central.heavy_tailed import clipping_bias as bias
-from privmean.central.heavy_tailed import clipping_radius as radii
+from privmean.central.heavy_tailed import clipping_rounds as radii
 from privmean.central.heavy_tailed.clipping_rounds import Problem
 from privmean.central.heavy_tailed.coarse_center import Coarse
 from privmean.data.array_table import ArrayPersonTable

@@ -28,9 +28,8 @@ from continual_throughput import stream_of
 from privmean.data import clip_rows as balls
 from privmean.data.clip_rows import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
-from privmean.mechanisms import joint_draws, noisy_rows
-from privmean.mechanisms.gaussian_sums import GaussianSums
-from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.mechanisms import noisy_rows, row_sums
+from privmean.mechanisms.row_sums import GaussianSums, JointLaplace
 from privmean.noise import bulk_draws as bulk
 from privmean.noise import exact
 from privmean.privacy.budget import REPLACE_ONE
@@ -52,7 +51,7 @@ def before() -> Iterator[None]:
     with (
         mock.patch.object(bulk, "fits", return_value=False),
         mock.patch.object(noisy_rows, "BLOCK", 256),
-        mock.patch.object(joint_draws, "TOGETHER", 10**9),
+        mock.patch.object(row_sums, "TOGETHER", 10**9),
         mock.patch.object(balls, "_squares", squares),
     ):
         yield

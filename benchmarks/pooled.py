@@ -32,8 +32,7 @@ from privmean.models.fit_person import Independence
 from privmean.models.mean_coefficients import CoefficientPanel, MeanCoefficients
 from privmean.models.moment_rows import Weighting, entry, person_moments
 from privmean.models.panel import PanelSums
-from privmean.models.pooled_regression import Pooled
-from privmean.models.run_pooled import PooledRun
+from privmean.models.run_pooled import Pooled, PooledRun
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from report import publish, table

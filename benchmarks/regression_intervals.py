@@ -25,7 +25,7 @@ from panels import PANEL, Bank, reference
 from privmean.data.public_shape import PublicShape
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
-from privmean.models.pooled_regression import Pooled
+from privmean.models.run_pooled import Pooled
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from report import few, publish, table

@@ -32,8 +32,8 @@ from privmean.auditing.operands import Answered, in_common, paid
 from privmean.auditing.subjects import budget_of
 from privmean.auditing.transcript import Compared, Parted, Replaying, Transcript
 from privmean.mechanisms.exponential import Exponential, TopChoices
-from privmean.mechanisms.key_cells import KeyCells
-from privmean.mechanisms.weighted_rows import JointSums
+from privmean.mechanisms.group_cells import KeyCells
+from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import PrivacyEvent, Threshold
 from privmean.privacy.threshold_of_sum import ThresholdOfSum

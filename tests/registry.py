@@ -24,9 +24,9 @@ from privmean.data.person_products import Products
 from privmean.data.person_table import PersonTable
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import GRIDS, PanelSums, PanelTable, PersonMoments
-from privmean.models.pooled_regression import Pooled
 from privmean.models.private_scale import PrivateScale
 from privmean.models.quantiles import Quantiles
+from privmean.models.run_pooled import Pooled
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PURE = Budget(epsilon=2.0)

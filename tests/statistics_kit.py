@@ -13,8 +13,7 @@ import numpy as np
 from scipy import stats
 
 from plans import planned  # noqa: F401 - of benchmarks/, which runs without the tests
-from privmean.inference.laplace_normal import allowance_half_lengths, quantile
-from privmean.inference.noise_sums import bounded_quantiles
+from privmean.inference.laplace_normal import allowance_half_lengths, bounded_quantiles, quantile
 
 ALPHA = 1e-6
 Z = float(stats.norm.isf(ALPHA / 2))  # two-sided normal limit, 4.89

@@ -152,7 +152,7 @@ UNUSED = {
     "dp_accounting", "cryptography", "scipy.stats", "scipy.optimize", "scipy.signal",
     "scipy.linalg", "scipy.sparse", "scipy.interpolate", "privmean.auditing", "privmean.study",
     "privmean.streams", "privmean.local", "privmean.models", "privmean.published",
-    "privmean.central.winsorized", "privmean.central.winsorized_plan",
+    "privmean.central.winsorized", "privmean.central.winsorized_run",
     "privmean.central.choose_vector_method",
     "privmean.central.bounded", "privmean.central.heavy_tailed", "privmean.central.anisotropic",
     "privmean.central.groups", "privmean.central.concentration", "privmean.central.default_vector",

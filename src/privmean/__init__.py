@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from privmean.central.concentration import SubGaussian as SubGaussian
     from privmean.central.concentration import UnknownScale as UnknownScale
     from privmean.central.default_mean import DefaultMean as DefaultMean
-    from privmean.central.groups.compare_release import CompareRelease as CompareRelease
+    from privmean.central.groups.effect_release import CompareRelease as CompareRelease
     from privmean.central.groups.effect_release import EffectRelease as EffectRelease
     from privmean.central.groups.group_means import GroupMeans as GroupMeans
     from privmean.central.groups.group_release import GroupRelease as GroupRelease
-    from privmean.central.groups.multi_value_release import MultiValueRelease as MultiValueRelease
+    from privmean.central.groups.group_release import MultiValueRelease as MultiValueRelease
     from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
     from privmean.central.heavy_tailed import HeavyTailedMean as HeavyTailedMean
     from privmean.central.heavy_tailed import RecordWeights as RecordWeights
@@ -60,11 +60,11 @@ if TYPE_CHECKING:
     from privmean.models.fit_person import AR1 as AR1
     from privmean.models.fit_person import Exchangeable as Exchangeable
     from privmean.models.fixed_design import FixedDesign as FixedDesign
+    from privmean.models.moment_variance import VarianceRelease as VarianceRelease
     from privmean.models.private_scale import PrivateScale as PrivateScale
-    from privmean.models.quantile_release import QuantileRelease as QuantileRelease
+    from privmean.models.quantiles import QuantileRelease as QuantileRelease
     from privmean.models.random_effects import RandomEffects as RandomEffects
     from privmean.models.regression_release import RegressionRelease as RegressionRelease
-    from privmean.models.variance_release import VarianceRelease as VarianceRelease
     from privmean.noise.simulated import SimulatedNoise as SimulatedNoise
     from privmean.privacy.budget import Budget as Budget
     from privmean.privacy.guarantee import Guarantee as Guarantee
@@ -135,14 +135,14 @@ else:
         auditing.audit                 audit
         auditing.audit                AuditReport
         central.groups.group_release         GroupRelease
-        central.groups.multi_value_release  MultiValueRelease
+        central.groups.group_release  MultiValueRelease
         central.groups.group_means       GroupMeans
-        central.groups.compare_release        CompareRelease
+        central.groups.effect_release        CompareRelease
         central.groups.effect_release  EffectRelease
         questions.compare              Compare
         questions.quantile             Quantile
-        models.quantile_release        QuantileRelease
-        models.variance_release        VarianceRelease
+        models.quantiles        QuantileRelease
+        models.moment_variance        VarianceRelease
         study.study                    Study
         study.study_plan                     StudyPlan
         study.study_release                  StudyRelease

@@ -12,7 +12,7 @@ from privmean.auditing import audit as audits
 from privmean.auditing.audit import Job
 from privmean.auditing.call_list import CALLS
 from privmean.auditing.coverage import APART, covered, everything, mechanisms, of_question
-from privmean.mechanisms.group_sums import GroupSums
+from privmean.mechanisms.group_cells import GroupSums
 
 TRIED = 6  # jobs of a mechanism: not every one comes to the edge of its loss
 NEIGHBOURS = 12

@@ -26,8 +26,8 @@ from privmean.auditing.subjects import budget_of
 from privmean.data.column_counts import ColumnCounts
 from privmean.errors import InfeasibleError
 from privmean.local.clients.client import RANDOMIZERS, Randomizer
+from privmean.mechanisms.curator import EachColumn
 from privmean.mechanisms.exponential import Exponential, choose
-from privmean.mechanisms.per_column import EachColumn
 from privmean.models.panel import PanelTable
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise

@@ -14,8 +14,7 @@ import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.inference.laplace_normal import margin_of
-from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.ratio_sums import Answers
+from privmean.mechanisms.clipped_sum import Answers, ClippedSums
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.compose import pure_epsilon

@@ -13,8 +13,7 @@ import privmean as pm
 import statistics_kit
 from privmean.central.default_mean import DefaultMean
 from privmean.central.octave_counts import CELLS
-from privmean.central.vector_accounting import bill
-from privmean.central.vector_rounds import SHELLS
+from privmean.central.vector_rounds import SHELLS, bill
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.inference.laplace_normal import normal_half_length

@@ -7,9 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.central.clipping_region import NOBODY
-from privmean.central.find_region import center_price, find_region, tail_share
-from privmean.central.log_histogram import ATOM_ONLY, FOUND
+from privmean.central.find_region import (
+    ATOM_ONLY,
+    FOUND,
+    NOBODY,
+    center_price,
+    find_region,
+    tail_share,
+)
 from privmean.central.shared_location import SharedLocationQuery, centre_of, spread_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.pure_budget import PureBudgetSpender

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privmean.central.clipping_region import ClippingRegion
+from privmean.central.find_region import ATOM_ONLY, FOUND, ClippingRegion, Histogram
 from privmean.central.groups.group_means import GroupMeans
 from privmean.central.groups.pooled_tail import PooledTail, point_mass_share
-from privmean.central.log_histogram import ATOM_ONLY, FOUND, Histogram
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_BINS
 from privmean.data.group_pairs import GroupWeights

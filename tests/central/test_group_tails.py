@@ -10,10 +10,9 @@ import polars as pl
 from scipy.stats import norm
 
 import privmean as pm
+from privmean.central.find_region import Histogram
 from privmean.central.groups.group_means import GroupMeans
-from privmean.central.groups.pooled_tail import PooledTail, far_together
-from privmean.central.groups.tail_decay import TailDecay
-from privmean.central.log_histogram import Histogram
+from privmean.central.groups.pooled_tail import PooledTail, TailDecay, far_together
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_BINS, LOG_CELLS
 from privmean.data.group_pairs import GroupWeights

@@ -15,8 +15,7 @@ import pytest
 import privmean as pm
 from privmean.central.groups.group_means import GroupMeans
 from privmean.central.groups.group_release import GroupRelease
-from privmean.central.groups.group_settings import GroupSettings
-from privmean.central.groups.group_stages import boxes_of
+from privmean.central.groups.group_stages import GroupSettings, boxes_of
 from privmean.central.groups.pooled_tail import GroupBounds
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND, NOTHING
+from privmean.central.find_region import ATOM_ONLY, BEYOND, FOUND, NOTHING
 from privmean.central.octave_counts import CELLS, NULL, ZERO, octave_counts, read_octaves
-from privmean.central.vector_location import look_counts, look_sd
+from privmean.central.vector_rounds import look_counts, look_sd
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.noisy_counts import COUNT_LATTICE

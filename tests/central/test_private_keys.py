@@ -12,7 +12,7 @@ import pytest
 import privmean as pm
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.mechanisms.key_cells import KeyCells
+from privmean.mechanisms.group_cells import KeyCells
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.stored_events import loss_from_dict

@@ -17,7 +17,7 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.read_pairs import read_pairs
 from privmean.data.table import Table
 from privmean.errors import ArgumentError
-from privmean.mechanisms.group_sums import GroupSums
+from privmean.mechanisms.group_cells import GroupSums
 from privmean.noise.simulated import SimulatedNoise
 
 BOXES = [

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from privmean.central.gdp_budget import GdpBudgetSpender
 from privmean.central.vector_rounds import (
     SHELLS,
+    GdpBudgetSpender,
     Norms,
     Shares,
     called_back,

@@ -10,7 +10,7 @@ import pytest
 
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.winsorized import WinsorizedMean
-from privmean.central.winsorized_stages import PublicFacts, predicted_failure, shortfall
+from privmean.central.winsorized_run import PublicFacts, predicted_failure, shortfall
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram

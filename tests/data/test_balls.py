@@ -18,7 +18,7 @@ from privmean.data.clip_rows import clip_rows_to_ball
 from privmean.data.grids import quotient
 from privmean.data.person_table import ClippedRows, L2Ball, Standardization
 from privmean.data.read import read
-from privmean.mechanisms.weighted_rows import UNIT, JointSums
+from privmean.mechanisms.weighted_sums import UNIT, JointSums
 from privmean.privacy.budget import REPLACE_ONE
 
 EXTREMES = [

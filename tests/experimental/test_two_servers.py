@@ -22,7 +22,7 @@ import pytest
 from cli_runner import shell
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.experimental.two_servers import Task
-from privmean.mechanisms.noisy_share import MODULUS, NoisyShare
+from privmean.mechanisms.noisy_counts import MODULUS, NoisyShare
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_law, assert_mean, assert_rate_at_least
 

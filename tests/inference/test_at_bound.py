@@ -12,7 +12,7 @@ import pytest
 import privmean as pm
 import statistics_kit
 from cli_runner import shell
-from privmean.inference.at_bound import Reached, opened
+from privmean.inference.clipped_intervals import Reached, opened
 from privmean.inference.status import AT_BOUND
 from privmean.noise.simulated import SimulatedNoise
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from privmean.errors import ArgumentError
+from privmean.inference.clipped_intervals import sidak_level
 from privmean.inference.design_effects import grouped_design_effect
-from privmean.inference.simultaneous_boxes import sidak_level
 
 
 def test_sidak_level():

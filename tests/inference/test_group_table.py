@@ -12,8 +12,7 @@ from scipy import stats
 from privmean.errors import ArgumentError
 from privmean.inference.contrasts import contrast_line, contrasts_of
 from privmean.inference.group_table import GroupTable
-from privmean.inference.laplace_normal import survival
-from privmean.inference.noise_sums import sum_quantile, sum_tail
+from privmean.inference.laplace_normal import sum_quantile, sum_tail, survival
 from privmean.inference.ratios import ratio_line
 from privmean.inference.status import LOW_PRECISION
 from statistics_kit import assert_rate, bounded_quantile

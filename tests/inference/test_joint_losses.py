@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from privmean.data.person_table import IntervalSums
-from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.ratio_sums import Answers
+from privmean.mechanisms.clipped_sum import Answers, ClippedSums
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 EPSILON = Fraction(3, 7)

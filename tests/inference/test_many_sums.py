@@ -11,21 +11,19 @@ from scipy import optimize, stats
 
 import privmean as pm
 from privmean.central.groups import group_release
-from privmean.inference import group_table, mean_interval, noise_sums
+from privmean.inference import group_table, laplace_normal, mean_interval
 from privmean.inference.laplace_normal import (
     allowance_half_lengths,
     allowance_miss,
+    bounded_quantiles,
     find_root,
     find_roots,
     quantile,
     quantiles,
-    survival,
-)
-from privmean.inference.noise_sums import (
-    bounded_quantiles,
     sum_quantile,
     sum_quantiles,
     sum_tail,
+    survival,
 )
 from statistics_kit import allowance_half_length, bounded_quantile
 
@@ -161,7 +159,7 @@ def test_persons_of_all_groups_take_one_search(monkeypatch):
     monkeypatch.setattr(
         group_release,
         "sum_quantile",
-        lambda *given: searched.append(given) or noise_sums.sum_quantile(*given),
+        lambda *given: searched.append(given) or laplace_normal.sum_quantile(*given),
     )
     release(50).to_dict()
     assert len(searched) <= 1

@@ -12,10 +12,8 @@ from scipy import stats
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
-from privmean.mechanisms.choose_lattice import COARSE
-from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.laplace_sums import JointLaplace
-from privmean.mechanisms.ratio_sums import Answers
+from privmean.mechanisms.clipped_sum import Answers, ClippedSums
+from privmean.mechanisms.row_sums import COARSE_SCALE, JointLaplace
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
@@ -190,7 +188,7 @@ def test_coarse_lattice_pays_for_its_rounding():
     for unit, multiple, bits in zip(joint.units, joint.multiples, joint.lattice, strict=True):
         step = Fraction(1, 1 << bits) if bits >= 0 else Fraction(1 << -bits)
         scales.append(Fraction(multiple * unit) / joint.effective / step)
-    assert max(scales) <= COARSE
+    assert max(scales) <= COARSE_SCALE
     worst = Fraction(0)
     for _ in range(400):
         z, other = (int(k) for k in rng.integers(-steps, steps + 1, 2))

@@ -10,9 +10,7 @@ from scipy import stats
 
 from privmean.data.person_table import ClipInterval, IntervalSums
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.gaussian_sums import GaussianSums
-from privmean.mechanisms.joint_draws import TOGETHER, drawn_each
-from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.mechanisms.row_sums import TOGETHER, GaussianSums, JointLaplace, drawn_each
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE

@@ -16,12 +16,16 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.gaussian_sums import COARSE, FINEST, GaussianSums, lattice_bits
 from privmean.mechanisms.k_norm import LARGEST_DIMENSION
-from privmean.mechanisms.laplace_sums import JointLaplace
-from privmean.mechanisms.minimum_loss import SMALLEST_LOSS
-from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
-from privmean.mechanisms.weighted_sums import WeightedSums
+from privmean.mechanisms.row_sums import (
+    COARSE,
+    FINEST,
+    SMALLEST_LOSS,
+    GaussianSums,
+    JointLaplace,
+    lattice_bits,
+)
+from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightedSums, WeightSum
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import LARGEST_SCALE
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

@@ -13,7 +13,7 @@ import pytest
 import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Standardization
-from privmean.mechanisms.clipped_row_tails import TailRows
+from privmean.mechanisms.moment_sums import TailRows
 from privmean.mechanisms.row_sums import RowSums
 from privmean.noise.simulated import SimulatedNoise
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from test_private_center import ALPHA, merged_p_value
 
-from privmean.mechanisms import weighted_draw as module
-from privmean.mechanisms.exponential import accept, exponential_digits
-from privmean.mechanisms.weighted_draw import weighted_draw
+from privmean.mechanisms import exponential as module
+from privmean.mechanisms.exponential import accept, exponential_digits, weighted_draw
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import privmean as pm
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.gaussian_sums import COARSE, GaussianSums
-from privmean.mechanisms.minimum_loss import SMALLEST_LOSS
+from privmean.mechanisms.row_sums import COARSE, SMALLEST_LOSS, GaussianSums
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_mean
 

@@ -16,8 +16,8 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import Products, person_products
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError, SchemaError
+from privmean.mechanisms.clipped_sum import Answers
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.ratio_sums import Answers
 from privmean.models.fit_person import Independence, fit_persons
 from privmean.models.formula import read_formula
 from privmean.models.private_scale import PrivateScale

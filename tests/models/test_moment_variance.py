@@ -16,7 +16,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.power_sums import STEPS, PowerSums
+from privmean.mechanisms.moment_sums import STEPS, PowerSums
 from privmean.models.moment_variance import MomentVariance
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

@@ -18,12 +18,12 @@ from privmean.cli.app import run
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.models.formula import read_formula
-from privmean.models.jacobi_eigen import eigen
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
 from privmean.models.polynomial_design import design_of
-from privmean.models.pooled_regression import Pooled
+from privmean.models.pooled_intervals import eigen
 from privmean.models.pooled_steps import Target
+from privmean.models.run_pooled import Pooled
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import assert_rate_at_least

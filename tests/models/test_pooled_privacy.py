@@ -32,7 +32,7 @@ from privmean.models.moment_rows import (
     triangle,
 )
 from privmean.models.panel import PanelSums
-from privmean.models.pooled_regression import Pooled
+from privmean.models.run_pooled import Pooled
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho

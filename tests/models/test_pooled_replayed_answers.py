@@ -10,10 +10,10 @@ import privmean as pm
 from privmean.auditing.call_list import plan_of
 from privmean.data.public_shape import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.models.jacobi_eigen import times
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
-from privmean.models.pooled_regression import Pooled
+from privmean.models.pooled_intervals import times
+from privmean.models.run_pooled import Pooled
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho

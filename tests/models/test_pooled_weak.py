@@ -14,7 +14,7 @@ from privmean.data.public_shape import PublicShape
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
 from privmean.models.pooled_intervals import Coefficients
-from privmean.models.pooled_regression import Pooled
+from privmean.models.run_pooled import Pooled
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most

@@ -11,8 +11,7 @@ from scipy import stats
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.models.quantile_cells import zero_edges
-from privmean.models.quantile_intervals import Distribution
+from privmean.models.quantile_intervals import Distribution, zero_edges
 from privmean.models.quantiles import MOST, NEEDED, UNIT, Quantiles
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget

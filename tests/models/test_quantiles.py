@@ -21,7 +21,7 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import center_step, spread_step
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models import quantiles
-from privmean.models.quantile_cells import MANY, cells_between, zero_edges
+from privmean.models.quantile_intervals import MANY, cells_between, zero_edges
 from privmean.models.quantiles import Quantiles
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

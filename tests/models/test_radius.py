@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privmean.models.row_clipping import misread, usual_size
+from privmean.models.pooled_steps import misread, usual_size
 
 EDGES = np.array([2.0 ** ((j - 14) / 2) for j in range(31)])
 

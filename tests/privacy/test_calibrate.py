@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from privmean.central.vector_accounting import bill as vectors
+from privmean.central.vector_rounds import bill as vectors
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate, within
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold

@@ -19,7 +19,7 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms import stable_histogram
-from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.mechanisms.row_sums import JointLaplace
 from privmean.noise.noise_source import FromBits
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
+from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.exact import ExactNoise

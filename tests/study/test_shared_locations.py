@@ -22,9 +22,9 @@ from privmean.pipeline import perform, run_step
 from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.compose import all_dominated, dominates
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Selection
-from privmean.study.answer_log import AnswerLog
 from privmean.study.budget_shares import ratio_of
 from privmean.study.shared_locations import SharedLocationPlan
+from privmean.study.stored_answers import AnswerLog
 
 N = 3000
 

@@ -26,8 +26,16 @@ from privmean.privacy.gdp import gaussian_delta, rho_delta
 from privmean.privacy.privacy_events import Concentrated, Laplace, Pure
 from privmean.release.provenance import NAME, digest_of
 from privmean.study.allocate_budget import allot, least_epsilon
-from privmean.study.budget_shares import CURVES, RHO, SUMS, largest_rho, least_errors
-from privmean.study.question_share import down, significant, whole
+from privmean.study.budget_shares import (
+    CURVES,
+    RHO,
+    SUMS,
+    down,
+    largest_rho,
+    least_errors,
+    significant,
+    whole,
+)
 from privmean.study.study_question import StudyQuestion
 
 PERSONS = 3000

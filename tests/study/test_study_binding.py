@@ -10,7 +10,7 @@ import pytest
 
 import privmean as pm
 from privmean.errors import PrivmeanError
-from privmean.study.answer_log import AnswerLog
+from privmean.study.stored_answers import AnswerLog
 from privmean.study.write_outputs import run_in
 
 N = 600

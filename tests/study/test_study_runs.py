@@ -20,12 +20,10 @@ from json_schema import problems
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
 from privmean.storage.entry_chain import Chain
-from privmean.study import answer_log
-from privmean.study.answer_log import AnswerLog, CannotResume
+from privmean.study import stored_answers
 from privmean.study.run_folder import LOG, RESULT, held
-from privmean.study.stored_answers import written
+from privmean.study.stored_answers import AnswerLog, CannotResume, is_table, table_state, written
 from privmean.study.study_file import first_file, read_study, study_of, study_schema
-from privmean.study.table_state import is_table, table_state
 from privmean.study.write_outputs import run_in
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -268,8 +266,8 @@ def test_another_file_of_the_same_size_and_time_is_refused(place, monkeypatch):
 
 
 def test_of_large_tables_pieces_are_compared(place, monkeypatch):
-    monkeypatch.setattr("privmean.study.table_state.PIECE", 100)
-    monkeypatch.setattr("privmean.study.table_state.LARGEST", 1000)
+    monkeypatch.setattr("privmean.study.stored_answers.PIECE", 100)
+    monkeypatch.setattr("privmean.study.stored_answers.LARGEST", 1000)
     panel = place / "panel.csv"
     state = table_state(pm.Table(panel, person="who"))
     os.utime(panel, (1e9, 1e9))
@@ -361,7 +359,7 @@ def kept_as(text):
     class Asked:
         events = ()
 
-    kept = {"q/0": (answer_log._what(Asked()), text)}
+    kept = {"q/0": (stored_answers._what(Asked()), text)}
     answers = AnswerLog(kept, lambda *_: pytest.fail("drawn again"))
     return answers.answer("q", Asked(), lambda: pytest.fail("drawn again"))
 

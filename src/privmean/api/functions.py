@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from privmean.data.source_types import Person
     from privmean.models.curve_release import CurveRelease
     from privmean.models.fit_person import Working
-    from privmean.models.quantile_release import QuantileRelease
+    from privmean.models.moment_variance import VarianceRelease
+    from privmean.models.quantiles import QuantileRelease
     from privmean.models.random_effects import RandomEffects
     from privmean.models.regression_release import RegressionRelease
-    from privmean.models.variance_release import VarianceRelease
     from privmean.questions.assumptions import (
         Assumption,
         Auto,

@@ -33,21 +33,18 @@ from privmean.auditing.fixed_noise import ADDITIVE, Added, Answer, Endless, Fixe
 from privmean.bisection import smallest_int
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.column_counts import ColumnCounts
-from privmean.mechanisms.above_threshold import HitsAbove
-from privmean.mechanisms.below_threshold import FirstBelow
-from privmean.mechanisms.curator import Mechanism
+from privmean.mechanisms.curator import EachColumn, Mechanism
 from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
-from privmean.mechanisms.gaussian_sums import tail_above
-from privmean.mechanisms.key_cells import KeyCells
-from privmean.mechanisms.likeliest_bin import LikeliestBin
+from privmean.mechanisms.group_cells import KeyCells
 from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_quantile import NoisyQuantile
-from privmean.mechanisms.per_column import EachColumn
 from privmean.mechanisms.private_center import PrivateCenter
 from privmean.mechanisms.private_limits import CANDIDATES, PLATEAU, PrivateLimits
-from privmean.mechanisms.stable_histogram import laplace_tail
-from privmean.mechanisms.weighted_rows import JointSums
+from privmean.mechanisms.row_sums import tail_above
+from privmean.mechanisms.stable_histogram import LikeliestBin, laplace_tail
+from privmean.mechanisms.threshold_search import FirstBelow, HitsAbove
+from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE

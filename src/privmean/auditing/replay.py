@@ -25,13 +25,13 @@ from privmean.auditing.measure_loss import ROUNDING, step_of, troubles
 from privmean.auditing.operands import Answered, Branch
 from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.person_table import ClipInterval
-from privmean.mechanisms.above_threshold import HitsAbove
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.exponential import TopChoices
-from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
-from privmean.mechanisms.noisy_share import NoisyShare
-from privmean.mechanisms.stream_radius import RadiusSearch, sides_of
+from privmean.mechanisms.noisy_counts import NoisyShare
+from privmean.mechanisms.private_limits import RadiusSearch, sides_of
+from privmean.mechanisms.stable_histogram import LikeliestBin
+from privmean.mechanisms.threshold_search import HitsAbove
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.noise.simulated import SimulatedNoise
 

@@ -19,10 +19,16 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.assumptions import missing_count_at, values_within
-from privmean.inference.at_bound import Reached, TypeBounds, at_bound_advice
-from privmean.inference.clipped_intervals import BOUNDED, BoxIntervals, ColumnIntervals
+from privmean.inference.clipped_intervals import (
+    BOUNDED,
+    BoxIntervals,
+    ColumnIntervals,
+    Reached,
+    TypeBounds,
+    at_bound_advice,
+)
 from privmean.inference.mean_interval import ClipUnits, NoisySums
-from privmean.inference.ratio_with_missing import TOO_FEW, RatioWithMissing, is_undetected
+from privmean.inference.ratios import TOO_FEW, RatioWithMissing, is_undetected
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator

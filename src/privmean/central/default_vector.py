@@ -18,23 +18,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.central.gdp_budget import GdpBudgetSpender
-from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND
+from privmean.central.find_region import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.octave_counts import MAIN, PRICE, OctaveSummary
-from privmean.central.vector_accounting import bill
-from privmean.central.vector_location import (
+from privmean.central.vector_rounds import (
     ALL_LOOKS,
     FIRST,
-    MOST_LOOKS,
-    TWO_LOOKS,
-    look,
-    look_sd,
-)
-from privmean.central.vector_rounds import (
     LAST_NORMS,
+    MOST_LOOKS,
     MOST_ROUNDS,
+    TWO_LOOKS,
+    GdpBudgetSpender,
     LastSums,
     Shares,
+    bill,
+    look,
+    look_sd,
     run,
 )
 from privmean.data.person_table import PersonTable
@@ -47,7 +45,7 @@ from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, Co
 from privmean.inference.laplace_normal import normal_half_length
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.outlier_check import OutlierCheck
-from privmean.inference.ratio_with_missing import RatioWithMissing
+from privmean.inference.ratios import RatioWithMissing
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator

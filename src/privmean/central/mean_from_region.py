@@ -14,8 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from privmean import validate
-from privmean.central.clipping_region import ClippingRegion
-from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND
+from privmean.central.find_region import ATOM_ONLY, BEYOND, FOUND, ClippingRegion
 from privmean.central.shared_location import SingleRegionPlan
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from privmean.central.log_histogram import ATOM_ONLY, BEYOND, FOUND, NOTHING, best_segment
+from privmean.central.find_region import ATOM_ONLY, BEYOND, FOUND, NOTHING, best_segment
 from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import Integers
 

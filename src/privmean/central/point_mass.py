@@ -11,8 +11,7 @@ import math
 
 import numpy as np
 
-from privmean.central.clipping_region import ClippingRegion
-from privmean.central.log_histogram import LOWER, UPPER
+from privmean.central.find_region import LOWER, UPPER, ClippingRegion
 
 NARROW = 2.0**-10  # width of such limits for where they are
 SEEN = 4.0  # noise scales of a cell where somebody is for certain

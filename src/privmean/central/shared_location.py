@@ -11,15 +11,16 @@ from typing import Self
 
 import numpy as np
 
-from privmean.central.clipping_region import ClippingRegion
 from privmean.central.find_region import (
+    FOUND,
+    ClippingRegion,
+    bin_edge,
     center_price,
     histogram,
     priced,
     settled,
     tail_share,
 )
-from privmean.central.log_histogram import FOUND, bin_edge
 from privmean.estimators.locate import center_step
 from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import Curator

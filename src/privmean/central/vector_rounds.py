@@ -1,9 +1,25 @@
-"""Rounds that carry center and scale of every column into its values, and the last sum.
+"""Rounds of the default mean of many columns.
+
+Parts of a squared GDP budget, spent one after the other.
+
+Each step may ask for a part that depends on earlier outputs; what is left never depends on the
+output that the step is about to make. So the whole is mu-GDP (docs/proofs/many-columns.md, step
+6): by induction from the last step, every remainder of the transcript is sqrt(left)*mu-GDP.
+
+Looks at all columns together: noisy counts per octave, again for the columns not yet seen.
+
+One search of k columns is one Gaussian query: a replaced person leaves one cell of each column for
+another, l2 change at most sqrt(2k). docs/proofs/many-columns.md.
+
+Rounds that carry center and scale of every column into its values, and the last sum.
 
 A round standardizes the columns with what is known, looks at the norms of the people's rows (one
 cheap histogram for all columns together), chooses the radius of a ball and releases the sums of the
 rows shortened to it, with the sums of sizes |z| beside them: new centers and new scales. The last
 round has all that is left, and squares beside it, for intervals. docs/proofs/many-columns.md.
+
+The accounting of the default mean of many columns: a path as long as any that a release can
+take.
 """
 
 from __future__ import annotations
@@ -14,15 +30,84 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from privmean.central.gdp_budget import GdpBudgetSpender
-from privmean.central.log_histogram import FOUND, Segment, best_segment
-from privmean.central.octave_counts import OctaveSummary
+from privmean.central.find_region import FOUND, Segment, best_segment
+from privmean.central.octave_counts import CELLS, Counts, OctaveSummary, octave_counts, read_octaves
 from privmean.data.person_table import PersonTable, Standardization
-from privmean.mechanisms.clipped_row_tails import TailRows
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.moment_sums import TailRows
 from privmean.mechanisms.noisy_counts import GaussianCounts
-from privmean.mechanisms.row_sums import NoisyRows, RowSums
+from privmean.mechanisms.row_sums import FINEST, NoisyRows, RowSums
 from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
+
+
+@dataclass
+class GdpBudgetSpender:
+    """mu: of the whole. left: the part of mu^2 that is not spent."""
+
+    mu: float
+    left: float = 1.0
+
+    def spend(self, part: float) -> float:
+        """The GDP strength of `part` of mu^2, which is then spent."""
+        if not 0 < part <= self.left:
+            raise ValueError("a part that is not left")
+        self.left = self.left - part
+        return self.mu * math.sqrt(part)
+
+
+FIRST, TWO_LOOKS, ALL_LOOKS = 0.25, 0.5, 0.65  # parts of mu^2, at most
+MOST_LOOKS, FEW = 3, 0.5  # the third look only for at most this part of the columns
+AGAIN, LEAST = 9.0, 0.005  # a further look at k of d columns: 9 k/d of the first; the least part
+
+
+def look_sd(columns: int, mu: float) -> float:
+    """Deviation of every noisy count of a search of `columns` columns, in people."""
+    return math.sqrt(2 * columns) / mu
+
+
+def look_counts(columns: int, mu: float) -> GaussianCounts:
+    """The counts of one search of so many columns."""
+    return GaussianCounts.at("columns by octave", mu, REPLACE_ONE, 2 * columns)
+
+
+@dataclass(frozen=True)
+class VectorLocation:
+    """What was seen of every column, and at how many looks."""
+
+    columns: tuple[OctaveSummary, ...]
+    looks: int
+
+
+def look(curator: Curator, persons: int, parts: GdpBudgetSpender) -> VectorLocation:
+    """Look until every column is found, or no look that is left would change much."""
+    people = curator.people
+    dimension = len(people.columns)
+    exact = [
+        octave_counts(people.log_counts(j, 0.0), people.size() - people.missing(j))
+        for j in range(dimension)
+    ]
+    total: list[Counts] = [np.zeros(CELLS)] * dimension
+    precision = [0.0] * dimension
+    seen = [OctaveSummary("")] * dimension
+    hidden, spent, looks = list(range(dimension)), 0.0, 0
+    while hidden and looks < MOST_LOOKS:
+        wanted = AGAIN * FIRST * len(hidden) / dimension
+        third = looks == MOST_LOOKS - 1
+        part = min((ALL_LOOKS if third else TWO_LOOKS) - spent, wanted) if looks else FIRST
+        if part < LEAST or (third and len(hidden) > FEW * dimension):
+            break
+        counts = look_counts(len(hidden), parts.spend(part))
+        looks, spent, sd = looks + 1, spent + part, counts.sd
+        shown = curator.ask(counts, [exact[j] for j in hidden])
+        for j, noisy in zip(hidden, shown, strict=True):
+            total[j] = total[j] + noisy * sd**-2
+            precision[j] += sd**-2
+            found = total[j] / precision[j]
+            seen[j] = read_octaves(found, precision[j] ** -0.5, persons)
+        hidden = [j for j in hidden if seen[j].outcome != FOUND]
+    return VectorLocation(tuple(seen), looks)
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,7 +131,7 @@ CERTAIN = 5.0  # deviations of the people without a value, to be divided out
 WIDER = 2.3  # expected radius over sqrt(d), for planning the rounds
 SHRINK = 1 / 16
 LAST, LAST_TAILS = "last sums of rows and squares", "last sums of rows, squares and tails"
-FINEST = 2.0**-30  # least scale, as a part of the width of the limits
+FINEST_SCALE = 2.0**-30  # least scale, as a part of the width of the limits
 # rows so many times as long as most, and how far the scale of the columns has fallen that they are
 # from: most people share a value there, and nothing stops the scale from falling on
 FAR, FALLEN = 8.0, 5.0
@@ -286,6 +371,26 @@ def narrowed(
     for unit, move, factor, floor in numbers:
         center = min(max(unit.center + unit.scale * move, unit.lower), unit.upper)
         width = unit.upper - unit.lower
-        scale = min(max(unit.scale * factor, FINEST * width, floor), width / 2)
+        scale = min(max(unit.scale * factor, FINEST_SCALE * width, floor), width / 2)
         result.append(replace(unit, center=center, scale=scale))
     return tuple(result)
+
+
+def bill(dimension: int, mu: float, tails: bool = False) -> tuple[PrivacyEvent, ...]:
+    """A longest path at a total of mu: no release has more answers or a larger sum of squares."""
+    looks = (FIRST, TWO_LOOKS - FIRST, ALL_LOOKS - TWO_LOOKS)
+    losses: list[PrivacyEvent] = [
+        look_counts(dimension, mu * math.sqrt(part)).loss for part in looks
+    ]
+    small = 0.01
+    losses += [norm_counts(mu * math.sqrt(small)).loss] * MOST_ROUNDS
+    sums = _sums("sums of rows and sizes", 2 * dimension, mu * math.sqrt(small))
+    losses += sums * (MOST_ROUNDS - 1)
+    losses.append(norm_counts(mu * math.sqrt(LAST_NORMS)).loss)
+    left = 1 - ALL_LOOKS - (2 * MOST_ROUNDS - 1) * small - LAST_NORMS
+    name, answers = (LAST_TAILS, 3) if tails else (LAST, 2)
+    return (*losses, *_sums(name, answers * dimension, mu * math.sqrt(left)))
+
+
+def _sums(name: str, answers: int, mu: float) -> tuple[Gaussian, ...]:
+    return (Gaussian(name, mu * FINEST, FINEST, answers, neighbors=REPLACE_ONE),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from privmean.central.clipping_region import ClippingRegion
+from privmean.central.find_region import ClippingRegion
 
 TRUST = 1.0  # noise scales taken off a count
 WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the people counted

@@ -21,8 +21,7 @@ from privmean.central.winsorized_options import (
     ranges_of,
     ways_to_spend,
 )
-from privmean.central.winsorized_plan import WinsorizedPlan
-from privmean.central.winsorized_stages import PublicFacts
+from privmean.central.winsorized_run import PublicFacts, WinsorizedPlan
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.plurals import count_noun

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from privmean.central import winsorized_stages as stages
+from privmean.central import winsorized_run as stages
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
-from privmean.central.winsorized_stages import Location, PublicFacts, Spending, Stages
+from privmean.central.winsorized_run import Location, PublicFacts, Spending, Stages
 from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax

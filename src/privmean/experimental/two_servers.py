@@ -22,7 +22,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError
-from privmean.mechanisms.noisy_share import MODULUS, NoisyShare
+from privmean.mechanisms.noisy_counts import MODULUS, NoisyShare
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Budget

@@ -1,4 +1,8 @@
-"""Means of groups from released numbers: rows, and any weighted sum of them. No data are read.
+"""Tables of groups.
+
+Tables of groups of several values side by side: intervals one after the other.
+
+Means of groups from released numbers: rows, and any weighted sum of them. No data are read.
 
 An interval is the estimate with an allowance for what the limits cut off, and as much for noise and
 sampling error as holds the level for every bias that the allowance leaves room for
@@ -9,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,9 +21,34 @@ import numpy.typing as npt
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.inference.interval import Floats, Interval
-from privmean.inference.noise_sums import bounded_quantiles, sum_quantiles, sum_tail
+from privmean.inference.interval import Floats, Interval, IntervalMaker
+from privmean.inference.laplace_normal import bounded_quantiles, sum_quantiles, sum_tail
 from privmean.inference.status import MODIFIED_TARGET, OK, worst_status
+
+
+@dataclass(frozen=True)
+class SeveralTables:
+    """One maker a value; each interval stands for its own row alone."""
+
+    tables: tuple[IntervalMaker, ...]
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        return joined([item.interval(level, target) for item in self.tables])
+
+    def noise_interval(self, level: float) -> Interval:
+        return joined([item.noise_interval(level) for item in self.tables])
+
+
+def joined(found: Sequence[Interval]) -> Interval:
+    """One after the other."""
+    return replace(
+        found[0],
+        lower=tuple(x for item in found for x in item.lower),
+        upper=tuple(x for item in found for x in item.upper),
+        clip_bounds=tuple(x for item in found for x in item.clip_bounds),
+        status=worst_status(item.status for item in found),
+    )
+
 
 MEAN, CLIPPED = "mean", "clipped mean"
 WORDS = {"clipped": CLIPPED}

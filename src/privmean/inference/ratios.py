@@ -1,4 +1,10 @@
-"""The ratio of two means: every number that the two intervals together do not rule out.
+"""Intervals of ratios.
+
+What the noisy sums of a column are divided by, and what that leaves for its intervals.
+
+Post-processing of released numbers: reads no data.
+
+The ratio of two means: every number that the two intervals together do not rule out.
 
 For each ratio r the sum first - r second has an interval of its own; r is in the set if that holds
 0 (Fieller 1954, with the noise and the allowances of both). The set may be an interval, two rays or
@@ -9,7 +15,7 @@ through infinity without a break.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,7 +23,94 @@ import numpy as np
 
 from privmean.inference.contrasts import Contrast
 from privmean.inference.group_table import GroupTable, LinearCombination
+from privmean.inference.mean_interval import NoisySums
+from privmean.inference.missing_count import UNKNOWN, MissingCount
 from privmean.inference.status import LOW_PRECISION, OK, SUPPRESSED, worst_status
+from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.privacy.budget import REPLACE_ONE
+
+MISSING_SDS = 5  # with Gaussian noise: deviations from which nulls count as seen
+# noise scales (deviations) of the number of people with a value that it must reach: of nobody at
+# all, noise shows more in one release of a hundred
+FEWEST = 4.0
+TOO_FEW = "Too few people have a value. Add people or raise epsilon."
+
+
+def is_undetected(column: ColumnSums) -> bool:
+    """Whether no more people with a value are seen than noise by itself can show: what is divided
+    by their number would be noise over noise."""
+    return column.weight < max(1.0, FEWEST * column.weight_noise)
+
+
+@dataclass(frozen=True)
+class RatioWithMissing:
+    """sums: ready for intervals, in units of the radius. present: the noisy number of people with
+    a value. missing: whether `sums` divide by it, because the number of people is private or
+    enough people have no value to be seen. tail, tail_scale: `extra` of the column. absent: the
+    noisy number of people without a value (replace-one)."""
+
+    sums: NoisySums
+    present: float
+    missing: bool
+    tail: float = 0.0
+    tail_scale: float = 0.0
+    absent: MissingCount = UNKNOWN
+
+    @classmethod
+    def of(
+        cls,
+        column: ColumnSums,
+        persons: int | None,
+        earlier: Sequence[tuple[float, float]] = (),
+        *,
+        absent_at: float | None = None,
+    ) -> RatioWithMissing:
+        """persons: n under replace-one, where the weights count people. earlier: other noisy
+        numbers of the people without a value, and their scales (Laplace noise only); given, those
+        who may have none are in the intervals too. absent_at: the z of people without one, whose
+        square is 1 (None: both are 0)."""
+        value_scale, square_scale, count_scale = column.noise
+        present = column.weight
+        if column.relation != REPLACE_ONE:
+            sums = NoisySums(
+                column.value,
+                column.square,
+                max(present, 1.0),
+                value_scale,
+                2 * value_scale,
+                "gaussian" if column.gaussian else "laplace",
+                partition=True,
+            )
+            return cls(sums, present, True, column.extra, column.extra_noise)
+        assert persons is not None
+        if column.gaussian:
+            missing = persons - present > MISSING_SDS * count_scale
+            sums = NoisySums(
+                column.value,
+                column.square,
+                max(present, 1.0) if missing else float(persons),
+                value_scale,
+                square_scale,
+                "gaussian",
+                count_scale if missing else 0.0,
+            )
+            return cls(sums, present, missing, column.extra, column.extra_noise)
+        absent = MissingCount.pooled([*earlier, (persons - present, count_scale)])
+        gone = absent.believed
+        sums = NoisySums(
+            column.value - (absent_at or 0.0) * gone,
+            column.square - (0.0 if absent_at is None else gone),
+            max(persons - gone, 1.0),
+            value_scale,
+            square_scale,
+            "laplace",
+            absent.scale if gone else 0.0,
+            undetected=absent.spared / persons if earlier else 0.0,
+            missing=absent_at or 0.0,
+        )
+        present = persons - absent.number
+        return cls(sums, present, gone > 0, column.extra, column.extra_noise, absent)
+
 
 GRID = 180  # directions looked at first
 ROUNDS = 30

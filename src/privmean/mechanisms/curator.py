@@ -1,23 +1,75 @@
-"""The one place where people and noise meet: every private answer of a release passes `ask`.
+"""The one place where data meet noise.
+
+What a pair of exact answers costs, as a share of what a loss declares: exact fractions.
+
+A mechanism's `moved` says how far two exact answers are apart in the currency of its losses. For
+answers of neighbors no share may exceed 1: that is the sensitivity of the proof, tried on data.
+
+The one place where people and noise meet: every private answer of a release passes `ask`.
 
 A mechanism is a value: it states its losses, and draws a noisy answer from an exact one. The
 curator holds the people, draws through the noise it was given and writes the accounting; nobody
 else does. What was asked, in which order, is therefore all that a release can have revealed.
+
+One mechanism asked once a column, as one question to the curator.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypedDict, TypeVar, Unpack
+from itertools import zip_longest
+from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
+
+import numpy as np
 
 from privmean.data.person_table import PersonTable
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.compose import Parallel
-from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
+
+
+def differences(exact: Iterable[int], other: Iterable[int]) -> list[int]:
+    """Changes of whole numbers; answers that one of the two lacks count as 0 there."""
+    if isinstance(exact, np.ndarray) and isinstance(other, np.ndarray) and len(exact) == len(other):
+        changes: list[int] = (exact - other).tolist()  # counts and scores: far below 2^62
+        return changes
+    return [int(a) - int(b) for a, b in zip_longest(exact, other, fillvalue=0)]
+
+
+def pure_share(cost: Fraction, loss: PrivacyEvent) -> Fraction:
+    """An epsilon as a share of the pure loss."""
+    return cost / loss.pure
+
+
+def laplace_share(changes: Sequence[int], loss: Laplace) -> Fraction:
+    """Changes of answers that all have noise of the loss's scale. Where the loss is that of
+    `cells_changed` smaller answers, no single one may move by more than its part."""
+    sizes = [abs(item) for item in changes]
+    return max(sum(sizes), max(sizes, default=0) * loss.cells_changed) / loss.sensitivity
+
+
+def gaussian_share(changes: Sequence[tuple[int, float]], loss: Gaussian) -> Fraction:
+    """Squares of (change, deviation) pairs, in lattice steps, as a share of mu^2. More changed
+    answers than the loss was counted for are a share above 1 by themselves."""
+    moved = [(change, sd) for change, sd in changes if change]
+    square = Fraction(0)
+    for sd in {item for _, item in moved}:
+        same = sum(change * change for change, item in moved if item == sd)
+        square += same / Fraction(sd) ** 2
+    share = square * (Fraction(loss.scale) / Fraction(loss.sensitivity)) ** 2
+    return max(share, Fraction(len(moved), loss.answers)) if len(moved) > loss.answers else share
+
+
+def choice_share(changes: Sequence[int], scale: Fraction, loss: PrivacyEvent) -> Fraction:
+    """Changes of the scores of a choice with Exponential(scale) noise. What all scores have in
+    common does not matter to it, so that the range of the changes counts."""
+    width = max(changes, default=0) - min(changes, default=0)
+    return pure_share(width / scale, loss)
+
 
 X_contra = TypeVar("X_contra", contravariant=True)
 Y_co = TypeVar("Y_co", covariant=True)
@@ -184,3 +236,28 @@ def _lines(item: PrivacyEvent | _DisjointCurators) -> Iterator[PrivacyEvent]:
 def _run(bill: tuple[PrivacyEvent, ...], line: int, lines: int) -> tuple[PrivacyEvent, ...]:
     size = -(-len(bill) // lines)
     return bill[line * size : (line + 1) * size]
+
+
+@dataclass(frozen=True)
+class EachColumn(Generic[Exact, Noisy]):
+    """The answers of several columns. times: how often the losses of `step` are billed (once a
+    column for noise on one column, once for noise that was set for all columns together)."""
+
+    step: Mechanism[Exact, Noisy]
+    times: int
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.step.events * self.times
+
+    def sensitivity_share(
+        self, exact: Sequence[Exact], other: Sequence[Exact]
+    ) -> tuple[Fraction, ...]:
+        shares = [self.step.sensitivity_share(a, b) for a, b in zip(exact, other, strict=True)]
+        if self.times == 1:  # noise that was set for all columns together: their costs add up
+            return tuple(sum(items, Fraction(0)) for items in zip(*shares, strict=True))
+        every = tuple(share for items in shares for share in items)
+        return every + (Fraction(0),) * (len(self.events) - len(every))
+
+    def draw(self, exact: Sequence[Exact], noise: Noise) -> list[Noisy]:
+        return [self.step.draw(item, noise) for item in exact]

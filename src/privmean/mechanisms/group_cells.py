@@ -1,25 +1,49 @@
-"""Three noisy cells of every group in one joint release: weight, mean and spread of each.
+"""Noisy sums of cells of groups.
+
+Three noisy cells of every group in one joint release: weight, mean and spread of each.
 
 With z in [-1, 1] the value of a pair on the box of its group and w its weight, the cells
 w (1 + z)^2/4, w (1 - z^2)/2 and w (1 - z)^2/4 are not negative and add up to w; first minus last is
 w z, first plus last minus middle is w z^2. So one person moves all cells of all groups together by
 its weights alone, whatever the groups (docs/proofs/groups.md, section 3).
+
+The cells of all groups with Gaussian noise: for many groups a person, and for rho budgets.
+
+The cells of a group are not negative and add up to the weight w, so that their l2 norm is at most w
+and, over the groups of a person, the square is at most sum of w^2 <= most
+(docs/proofs/groups.md, section 11).
+
+Cells of groups whose keys are private: keys of few people stay hidden.
+
+Every key that a person touches gets three noisy cells; it is shown if their sum reaches a
+threshold, or if an earlier release of the same run has shown it. A key of one person alone is shown
+with probability at most delta (docs/proofs/groups.md, section 8).
+
+Three noisy sums of every group whose members are public: value, square, people with a value.
+
+Under replace-one with a public roster and public groups a replaced person changes the answers of
+its own groups alone, with the same weights: w z moves by at most 2 w, w z^2 and w by at most w, and
+all three together cost no more than the first alone (docs/proofs/groups.md, section 10).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from privmean.array_types import Floats
 from privmean.data.group_pairs import PairSums
 from privmean.data.person_table import ClipInterval
-from privmean.mechanisms.choose_lattice import LatticeChoice, RoundingCost, place, placed
+from privmean.mechanisms.row_sums import GaussianSums, LatticeChoice, RoundingCost, place, placed
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.privacy_events import Gaussian, Laplace
+from privmean.privacy.threshold_of_sum import ThresholdOfSum, scales_needed
 
 Cells = tuple[int, int, int]
 
@@ -115,3 +139,197 @@ class GroupCells(CellsOnBoxes, RoundingCost):
         bits, person, scale = self.place(steps)
         draws = noise.laplace(3, scale).tolist()
         return [placed(cell, bits) + draw for cell, draw in zip(answer, draws, strict=True)], person
+
+
+@dataclass(frozen=True)
+class GaussianCells(CellsOnBoxes):
+    """Cells with Gaussian noise of one deviation, in people.
+
+    Guarantees: mu-GDP with the lattice correction of the loss, at deviation sqrt(most)/mu under
+    add-remove and sqrt(2 most)/mu under replace-one.
+    """
+
+    mu: float
+
+    @property
+    def sd(self) -> float:
+        """The deviation of the noise of a cell, in people."""
+        return math.sqrt(self.reach) / self.mu * (1 + 1e-12)
+
+    @cached_property
+    def _units(self) -> list[int]:
+        return [self.unit(steps) for steps in self.steps for _ in range(3)]
+
+    @cached_property
+    def _sums(self) -> GaussianSums:
+        sds = tuple(self.sd * unit for unit in self._units)
+        return GaussianSums(self.name, sds, self.mu, self.affected, self.relation)
+
+    @property
+    def events(self) -> tuple[Gaussian, ...]:
+        return self._sums.events
+
+    def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
+        """The noisy cells in people, shape (groups, 3)."""
+        drawn = self._sums.draw([cell for cells in exact for cell in cells], noise)
+        parts = zip(drawn, self._sums.bits, self._units, strict=True)
+        return np.array([item / (unit << bits) for item, bits, unit in parts]).reshape(-1, 3)
+
+    def sensitivity_share(
+        self, exact: Sequence[Cells], other: Sequence[Cells]
+    ) -> tuple[Fraction, ...]:
+        one, two = ([cell for cells in item for cell in cells] for item in (exact, other))
+        return self._sums.sensitivity_share(one, two)
+
+
+Key = tuple[str, ...]
+LATTICE = 1 + 1e-9  # more than what the lattice and a rounded scale add to the tail
+
+
+@dataclass(frozen=True)
+class KeyCells:
+    """shown: keys that were shown before, with the steps of their boxes; usual: the steps of the
+    one box of all other keys. kept: most keys of a person. Everything else as in `GroupCells`.
+
+    Nothing of it depends on which keys are touched, or on how many.
+
+    Guarantees: (epsilon, delta)-DP under add-remove at scale most/epsilon, under replace-one at
+    2 most/epsilon with the same delta.
+    """
+
+    name: str
+    relation: Relation
+    epsilon: Fraction
+    delta: float
+    shown: tuple[tuple[Key, int], ...]
+    usual: int
+    parts: int
+    most: int
+    kept: int
+
+    @cached_property
+    def _cells(self) -> GroupCells:
+        """What the lattice is made of: one key stands for all."""
+        affected = 3 * self.kept * (2 if self.relation == REPLACE_ONE else 1)
+        return GroupCells(
+            self.name, self.relation, (self.usual,), self.parts, self.most, affected, self.epsilon
+        )
+
+    @property
+    def scale(self) -> Fraction:
+        return self._cells.scale
+
+    @property
+    def unit(self) -> int:
+        """A person in steps of the cells of a key that was not shown before."""
+        return self._cells.unit(self.usual)
+
+    @cached_property
+    def threshold(self) -> float:
+        """Noisy people from which a key is shown."""
+        needed = scales_needed(self.delta / self.kept / LATTICE)
+        return (1 + needed * float(self.scale)) * (1 + 1e-12)
+
+    @property
+    def events(self) -> tuple[Laplace, ThresholdOfSum]:
+        hidden = ThresholdOfSum(
+            f"{self.name}: hidden keys", self.delta, self.threshold, self.scale, self.kept,
+            neighbors=self.relation,
+        )  # fmt: skip
+        return self._cells.events[0], hidden
+
+    def draw(
+        self, exact: Mapping[Key, Cells], noise: Noise
+    ) -> dict[Key, tuple[float, float, float]]:
+        """The noisy cells, in people, of the keys that are shown, in the order of texts."""
+        known, cells = dict(self.shown), self._cells
+        answers = {**dict.fromkeys(known, (0, 0, 0)), **exact}
+        found = {}
+        for key in sorted(answers, key=lambda key: tuple(part.encode() for part in key)):
+            steps = known.get(key, self.usual)
+            noisy, unit = cells.drawn(steps, answers[key], noise)
+            # compared as whole numbers, before anything is divided
+            if key in known or sum(noisy) >= math.ceil(Fraction(self.threshold) * unit):
+                found[key] = tuple(float(item / unit) for item in noisy)
+        return found  # type: ignore[return-value]
+
+    def sensitivity_share(
+        self, exact: Mapping[Key, Cells], other: Mapping[Key, Cells]
+    ) -> tuple[Fraction, ...]:
+        """What common keys cost over epsilon, and keys that only one of the two has over those that
+        are paid for."""
+        known, cells = dict(self.shown), self._cells
+        cost, own = Fraction(0), [0, 0]
+        nothing = (0, 0, 0)
+        for key in exact.keys() | other.keys():
+            steps = known.get(key, self.usual)
+            alone = (key in exact) != (key in other) and key not in known
+            if alone:
+                own[key in other] += 1
+                unit = cells.unit(steps)
+                assert sum(exact.get(key, other.get(key, nothing))) <= unit
+            else:
+                cost += cells.cost(steps, exact.get(key, nothing), other.get(key, nothing))
+        return cost / self.epsilon, Fraction(max(own), self.kept)
+
+
+Sums = tuple[int, int, int]
+MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in people times epsilon over most
+
+
+@dataclass(frozen=True)
+class GroupSums(RoundingCost):
+    """Sums of w z, w z^2 and w over people with a value, on boxes of their own.
+
+    steps: of the box of each group. parts: a full person in parts of a weight. most: bound on the
+    weights of one person over its groups. affected: answers that one person can move.
+
+    Guarantees: epsilon-DP under replace-one where the groups of every person, and hence all
+    weights, are public.
+    """
+
+    name: str
+    epsilon: Fraction
+    steps: tuple[int, ...]
+    parts: int
+    most: int
+    affected: int
+    relation: Relation = field(default=REPLACE_ONE, init=False)
+
+    @property
+    def scale(self) -> Fraction:
+        """most over epsilon: the three scales are 2, 4 and 4 of it, in people."""
+        return self.most / self.effective
+
+    def _drawn(self, steps: int) -> tuple[LatticeChoice, ...]:
+        """For each sum of one group: bits of its lattice, a person and the scale there."""
+        units = (self.parts * steps, self.parts * steps * steps, self.parts)
+        return tuple(
+            place(unit, self.scale * multiple)
+            for unit, multiple in zip(units, MULTIPLES, strict=True)
+        )
+
+    def exact(self, sums: Sequence[PairSums]) -> list[Sums]:
+        """The sums of every group, in steps. w: of people with a value."""
+        return [(item.wz, item.wzz, item.w) for item in sums]
+
+    def draw(self, exact: Sequence[Sums], noise: Noise) -> Floats:
+        """The noisy sums in people, shape (groups, 3)."""
+        noisy = np.empty((len(exact), 3))
+        for steps in sorted(set(self.steps)):
+            places = [g for g, own in enumerate(self.steps) if own == steps]
+            for j, (bits, unit, scale) in enumerate(self._drawn(steps)):
+                draws = noise.laplace(len(places), scale).tolist()
+                for g, draw in zip(places, draws, strict=True):
+                    noisy[g, j] = float((placed(exact[g][j], bits) + draw) / unit)
+        return noisy
+
+    def sensitivity_share(
+        self, exact: Sequence[Sums], other: Sequence[Sums]
+    ) -> tuple[Fraction, ...]:
+        """What a pair of exact answers costs, over what is billed."""
+        cost = Fraction(0)
+        for steps, one, two in zip(self.steps, exact, other, strict=True):
+            for (bits, _, scale), a, b in zip(self._drawn(steps), one, two, strict=True):
+                cost += abs(placed(a, bits) - placed(b, bits)) / scale
+        return (cost / self.epsilon,)

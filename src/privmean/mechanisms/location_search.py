@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.mechanisms.sensitivity_share import laplace_share
+from privmean.mechanisms.curator import laplace_share
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Laplace, Threshold

@@ -1,4 +1,17 @@
-"""Sums of positive semidefinite matrices, and of rows with the matrix of their products.
+"""Noisy powers, tails and products of clipped rows.
+
+Sums over people of 1, a, a^2 and a^4 for values a in [-1, 1], released together.
+
+Each entry is bounded by itself, so that no relation between the entries is relied upon after they
+were made whole numbers. docs/proofs/variance.md, section 5.
+
+Sums of rows clipped to a ball, of their squares, and of what is cut off them, at one loss.
+
+Rows that something is cut off end in a smaller ball (`Cut`): what they no longer use of the privacy
+loss pays for a weight in every column, so that people beyond a column's limits, or in rows that
+were shortened, are counted for next to nothing. docs/proofs/many-columns.md.
+
+Sums of positive semidefinite matrices, and of rows with the matrix of their products.
 
 For PSD matrices tr(Z Z') >= 0, so that one person replaced moves a sum by sqrt(2) radii and not by
 two. For rows z in a ball, and products p p' of the rows cut at a shorter rho, Gaussian noise of
@@ -17,13 +30,131 @@ from functools import cached_property
 
 import numpy as np
 
-from privmean.data.person_table import Floats, Integers
-from privmean.mechanisms.gaussian_sums import GaussianSums
-from privmean.mechanisms.laplace_sums import JointLaplace
+from privmean.data.person_table import Besides, ClippedRows, Floats, Integers, L2Ball, L2BallSums
+from privmean.mechanisms.row_sums import GaussianSums, JointLaplace, NoisyRows, RowSums
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.privacy.rows_and_products import RowsAndProducts
+
+STEPS = 1 << 30  # whole numbers that stand for 1
+MULTIPLES = (Fraction(8), Fraction(8), Fraction(8, 5), Fraction(8))  # Laplace scales over 1/epsilon
+PARTS = (0.10, 0.05, 0.70, 0.10)  # of mu^2: what a change of 1 in each entry costs
+
+
+@dataclass(frozen=True)
+class PowerSums:
+    """Noisy sums of rows (one, a, a^2, a^4) of whole numbers over `STEPS`; a person without a value
+    has the row 0. mu or epsilon: the price, and with it the law of the noise.
+
+    Guarantees: mu-GDP or epsilon-DP for one person replaced, added or removed, for any rows whose
+    entries lie in [0, 1], [-1, 1], [0, 1], [0, 1]. Two people with values differ by 0 in the
+    first, 2 in the second and 1 in the other two; one with and one without by 1 in each: under
+    Laplace noise 2/8 + 5/8 + 1/8 = 1 and 1/8 + 1/8 + 5/8 + 1/8 = 1, under Gaussian noise
+    4(.05) + .7 + .1 = 1 and .95.
+    """
+
+    name: str
+    relation: Relation
+    mu: float | None = None
+    epsilon: Fraction | None = None
+
+    @cached_property
+    def mechanism(self) -> GaussianSums | JointLaplace:
+        if self.mu is not None:
+            sds = tuple(STEPS / (self.mu * math.sqrt(part)) * (1 + 1e-12) for part in PARTS)
+            return GaussianSums(self.name, sds, self.mu, relation=self.relation)
+        assert self.epsilon is not None
+        return JointLaplace(
+            (STEPS,) * len(MULTIPLES), MULTIPLES, self.epsilon, self.relation, self.name
+        )
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.mechanism.events
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Of the noise of each sum, over `STEPS`: deviations, or Laplace scales."""
+        if isinstance(self.mechanism, GaussianSums):
+            return tuple(sd / STEPS for sd in self.mechanism.sds)
+        assert self.epsilon is not None
+        return tuple(float(multiple / self.epsilon) for multiple in MULTIPLES)
+
+    @property
+    def sds(self) -> tuple[float, ...]:
+        """Deviations of the noise of each sum, over `STEPS`."""
+        law = 1.0 if isinstance(self.mechanism, GaussianSums) else math.sqrt(2)
+        return tuple(law * scale for scale in self.scales)
+
+    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        return self.mechanism.sensitivity_share(exact, other)
+
+    def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
+        """The noisy sums over `STEPS`."""
+        made = self.mechanism
+        drawn = made.draw(exact, noise)
+        if isinstance(made, JointLaplace):
+            return list(drawn)
+        return [x / (STEPS << bits) for x, bits in zip(drawn, made.bits, strict=True)]
+
+
+@dataclass(frozen=True)
+class TailRows(RowSums):
+    """`RowSums` with squares, and the sums of the weights of those cut.
+
+    ends: in the same units, what is beyond is cut off, below and above.
+    part: of the radius, for rows that something is cut off; at least 1/2 and below 1.
+
+    **Guarantees.** mu-GDP for one person replaced, for any data, radius and ends that are public or
+    already released. A row z that is cut and its weights t have norms of at most K' = part K; one
+    that is slightly cut M = (3 + part)/4 K and M/4; any other K and 0. Weights are not negative, so
+    that ||t - t'||^2 <= ||t||^2 + ||t'||^2, and either row adds at most 2||z||^2 + ||t||^2/s^2 to
+    the squared change. For s^2 = K'^2/(2(K^2 - K'^2)) that is 2K^2 or less in all three cases.
+    Deviations are 2K/mu, and s times that for t.
+    """
+
+    besides: Besides = field(default="squares", init=False)
+    ends: tuple[tuple[float, float], ...]
+    part: float
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.part < 1:
+            raise ValueError("rows that are cut keep half of the radius or more, and not all of it")
+
+    @cached_property
+    def cut(self) -> ClippedRows:
+        ball = self.ball
+        middle = L2Ball(ball.center, (3 + self.part) / 4 * ball.radius, ball.step)
+        inner = L2Ball(ball.center, self.part * ball.radius, ball.step)
+        lower, upper = zip(*self.ends, strict=True)
+        return ClippedRows(ball, middle, inner, lower, upper)
+
+    @property
+    def weight_sd(self) -> float:
+        """Deviation of the noise of a column's weights, in lattice steps."""
+        long, short = self.ball.steps, self.cut.inner.steps
+        return self.sds[0] * short / math.sqrt(2 * (long**2 - short**2))
+
+    @cached_property
+    def mechanism(self) -> GaussianSums:
+        weights = (self.weight_sd * (1 + 1e-12),) * len(self.ends)
+        return GaussianSums(self.name, (*self.sds, *weights), self.mu, relation=REPLACE_ONE)
+
+    def answers(self, sums: L2BallSums) -> tuple[int, ...]:
+        return (*super().answers(sums), *sums.tails)
+
+    def draw(self, exact: L2BallSums, noise: Noise) -> NoisyRows:
+        read, d, short = self.noisy(exact, noise), len(self.ends), self.cut.inner.steps
+        return NoisyRows(
+            read[:d],
+            read[d : 2 * d],
+            self.sds[0],
+            self.sds[d:],
+            tuple(item / short for item in read[2 * d :]),
+            self.mechanism.sds[-1] / short,
+        )
+
 
 ROOM = 1 + 1e-12  # deviations are a hair more than needed, so that rounding never exceeds the loss
 # deviations of rows and products that are cut by truncation: covers its whole steps

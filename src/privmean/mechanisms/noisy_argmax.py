@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.array_types import Integers
-from privmean.mechanisms.gaussian_sums import lattice_bits, root_above
-from privmean.mechanisms.sensitivity_share import choice_share, differences, gaussian_share
+from privmean.mechanisms.curator import choice_share, differences, gaussian_share
+from privmean.mechanisms.row_sums import lattice_bits, root_above
 from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from privmean.array_types import Floats
-from privmean.mechanisms.gaussian_sums import root_above
+from privmean.mechanisms.row_sums import root_above
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian

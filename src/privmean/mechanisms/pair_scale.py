@@ -12,8 +12,8 @@ from privmean import validate
 from privmean.array_types import Integers
 from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError
-from privmean.mechanisms.gaussian_sums import lattice_bits, root_above
-from privmean.mechanisms.sensitivity_share import differences, gaussian_share, laplace_share
+from privmean.mechanisms.curator import differences, gaussian_share, laplace_share
+from privmean.mechanisms.row_sums import lattice_bits, root_above
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, Laplace

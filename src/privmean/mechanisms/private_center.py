@@ -23,10 +23,9 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.data.column_counts import ColumnCounts
 from privmean.data.grids import WIDE_GRID
-from privmean.mechanisms.exponential import accept
-from privmean.mechanisms.sensitivity_share import pure_share
+from privmean.mechanisms.curator import pure_share
+from privmean.mechanisms.exponential import accept, weighted_draw
 from privmean.mechanisms.stable_histogram import moved_counts
-from privmean.mechanisms.weighted_draw import weighted_draw
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import Relation
 from privmean.privacy.privacy_events import Selection

@@ -1,4 +1,18 @@
-"""Sums of rows clipped to a ball, with the sums of their sizes or squares at no further loss.
+"""Noisy sums of clipped rows.
+
+Where integer answers are drawn: finer than their own steps, or coarser and paid for.
+
+How little may be asked of one mechanism: below, no exact sampler draws noise so wide.
+
+Noise for many answers of one release: equal scales are drawn together where that pays.
+
+Sums of rows that were clipped on an integer lattice, in blocks with Gaussian noise each.
+
+Discrete Laplace noise on exact integer answers.
+
+Discrete Gaussian noise on exact integer answers, on a lattice fine enough for exact formulas.
+
+Sums of rows clipped to a ball, with the sums of their sizes or squares at no further loss.
 
 For lattice rows z, z' with ||z||, ||z'|| <= K the sums of z and of |z| (column by column) together
 move by at most 2K in l2, as the sum of z alone: | |a| - |b| | <= |a + b|, and the squares of a - b
@@ -9,15 +23,341 @@ and of a + b add up to 2a^2 + 2b^2. The same holds for z_j^2 / (2 B_j) in place 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple, TypeVar
 
+from scipy.special import log_ndtr
+
+from privmean.array_types import Integers
 from privmean.data.person_table import Besides, L2Ball, L2BallSums
-from privmean.mechanisms.gaussian_sums import GaussianSums
-from privmean.noise.noise_source import Noise
-from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.privacy_events import Gaussian
+from privmean.errors import InfeasibleError
+from privmean.mechanisms.curator import differences, gaussian_share, pure_share
+from privmean.noise.noise_source import LARGEST_SCALE, Noise
+from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.privacy_events import Gaussian, Laplace
+
+FINE_BITS = 20  # answers with small units are scaled by 2^20: their noise has a fine lattice
+COARSE_SCALE = 2**54  # noise scales beyond this are drawn on a coarser lattice
+ROUNDING = Fraction(1, 2**53)  # of a noise scale: what one rounded answer can change more
+
+
+class LatticeChoice(NamedTuple):
+    """The lattice of an answer: its bits (negative: coarser than the answer's own steps), one unit
+    and the noise scale there."""
+
+    bits: int
+    unit: Fraction
+    scale: Fraction
+
+
+def place(unit: int, scale: Fraction) -> LatticeChoice:
+    """The lattice of an answer that counts a unit as so many steps, for a scale in units."""
+    bits = FINE_BITS if unit < (1 << FINE_BITS) else 0
+    there = scale * (unit << bits)
+    while there > COARSE_SCALE:
+        there, bits = there / 2, bits - 1
+    return LatticeChoice(bits, unit * Fraction(2) ** bits, there)
+
+
+def placed(answer: int, bits: int) -> int:
+    """An exact answer on that lattice; what is made coarser is rounded down."""
+    return answer << bits if bits >= 0 else answer >> -bits
+
+
+class RoundingCost:
+    """Laplace answers with one line in the accounting, whose scales pay what rounding can cost.
+
+    `affected`: answers that one change of neighbors can move.
+    """
+
+    name: str
+    epsilon: Fraction
+    relation: Relation
+    affected: int
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= self.affected * ROUNDING:
+            raise InfeasibleError(
+                f"{self.name}: epsilon={float(self.epsilon):.3g} is too small for {self.affected} "
+                "answers per person",
+                "give more epsilon",
+            )
+
+    @property
+    def events(self) -> tuple[Laplace, ...]:
+        return (
+            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, neighbors=self.relation),
+        )
+
+    @cached_property
+    def effective(self) -> Fraction:
+        """The epsilon that scales use: less what rounding can cost."""
+        return self.epsilon - self.affected * ROUNDING
+
+
+# Sums whose noise is wider than 2^54 steps are rounded to a lattice on which one step is a change
+# of at most 2^-53 scales. At a loss of 2^-40 that adds 2^-13 of it an answer, which the noise pays
+# for; at a loss of 2^-90 it would multiply the noise by 2^37.
+SMALLEST_LOSS = 2.0**-40
+REMEDY = "give a larger epsilon or delta, or release fewer columns"
+
+
+def require_loss(name: str, loss: Fraction | float) -> None:
+    """Raise InfeasibleError if `loss` (epsilon or mu of the mechanism called `name`) is too small.
+
+    Asked when a mechanism is made, which is when it is planned.
+    """
+    if not loss >= SMALLEST_LOSS:
+        raise InfeasibleError(
+            f"the privacy loss of {name!r}, {float(loss):.3g}, must be at least 2^-40",
+            REMEDY,
+        )
+
+
+def require_drawn(name: str, scale: Fraction | float) -> None:
+    """Raise InfeasibleError if noise of this scale, in steps, is never drawn."""
+    if not scale <= LARGEST_SCALE:
+        raise InfeasibleError(
+            f"the noise of {name!r} is too wide to be drawn exactly",
+            REMEDY,
+        )
+
+
+Scale = TypeVar("Scale")
+TOGETHER = 8  # equal scales of one release from which they are drawn in one call
+
+
+def drawn_each(draw: Callable[[int, Scale], Integers], scales: Sequence[Scale]) -> list[int]:
+    """One independent draw for each scale, in the order of `scales`.
+
+    draw: a method of `Noise`. How they are grouped follows from the scales alone. Few answers are
+    drawn one by one in their order, so that a seed gives them the same noise in any company.
+    """
+    counts = Counter(scales)
+    ready = {
+        scale: iter(draw(count, scale).tolist())
+        for scale, count in counts.items()
+        if count >= TOGETHER
+    }
+    return [
+        next(ready[scale]) if scale in ready else draw(1, scale).tolist()[0] for scale in scales
+    ]
+
+
+@dataclass(frozen=True)
+class LatticeSums:
+    """Integer sums and discrete Gaussian noise: one loss a block, whose scale is its noise.
+
+    The caller owes that one change of neighbors moves a block by at most its loss's sensitivity
+    (l2, in lattice steps).
+
+    Guarantees: the Gaussian losses, for the relation that they name.
+    """
+
+    events: tuple[Gaussian, ...]
+
+    def sensitivity_share(
+        self, exact: Sequence[Integers], other: Sequence[Integers]
+    ) -> tuple[Fraction, ...]:
+        pairs = zip(exact, other, self.events, strict=True)
+        return tuple(
+            gaussian_share([(item, loss.scale) for item in differences(a, b)], loss)
+            for a, b, loss in pairs
+        )
+
+    def draw(self, exact: Sequence[Integers], noise: Noise) -> list[Integers]:
+        return [
+            sums + noise.gaussian(len(sums), loss.scale)
+            for sums, loss in zip(exact, self.events, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class JointLaplace:
+    """Several integer answers released together, each with its own Laplace scale, and one line of
+    the accounting.
+
+    Answer i is read in units of units[i] of its own integer steps and gets noise of scale
+    multiples[i]/epsilon units. The caller owes: one person changes the answers by amounts c_i (in
+    units) with sum of |c_i|/multiples[i] <= 1 (docs/proofs/laplace.md).
+
+    Guarantees: epsilon-DP, and never more revealing than one Laplace answer of loss epsilon. Where
+    a noise scale would pass 2^54 steps the answer is first rounded down to a coarser lattice; the
+    extra step is paid for by all scales: at most 2^-13 m of them for m answers, since an epsilon
+    below 2^-40 is refused (InfeasibleError).
+    """
+
+    units: tuple[int, ...]
+    multiples: tuple[int | Fraction, ...]
+    epsilon: Fraction
+    relation: Relation
+    name: str = "joint answers"
+
+    @property
+    def events(self) -> tuple[Laplace, ...]:
+        joint = len(self.units) > 1
+        return (
+            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=joint, neighbors=self.relation),
+        )
+
+    def __post_init__(self) -> None:
+        require_loss("joint sums", self.epsilon)
+
+    @cached_property
+    def lattice(self) -> tuple[int, ...]:
+        """Bits by which each answer is made finer (positive) or coarser (negative)."""
+        pairs = zip(self.units, self.multiples, strict=True)
+        return tuple(
+            place(unit, Fraction(multiple) / self.epsilon).bits for unit, multiple in pairs
+        )
+
+    @cached_property
+    def effective(self) -> Fraction:
+        """The epsilon that scales use: `epsilon`, less the cost of rounding coarse answers."""
+        extra = Fraction(0)
+        for unit, multiple, bits in zip(self.units, self.multiples, self.lattice, strict=True):
+            if bits < 0:
+                extra += Fraction(1 << -bits, unit * multiple)
+        return self.epsilon / (1 + extra)
+
+    @cached_property
+    def scales(self) -> tuple[Fraction, ...]:
+        """Scales of the noise that is drawn, in steps of the lattice of each answer."""
+        return tuple(
+            Fraction(multiple * unit) / self.effective / _step(bits)
+            for unit, multiple, bits in zip(self.units, self.multiples, self.lattice, strict=True)
+        )
+
+    def _placed(self, exact: Sequence[int]) -> list[int]:
+        """The answers on their lattices."""
+        pairs = zip(exact, self.lattice, strict=True)
+        return [placed(int(answer), bits) for answer, bits in pairs]
+
+    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        changes = differences(self._placed(exact), self._placed(other))
+        pairs = zip(changes, self.scales, strict=True)
+        cost = sum((abs(change) / scale for change, scale in pairs), Fraction(0))
+        return (pure_share(cost, self.events[0]),)
+
+    def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
+        """The noisy answers, in units."""
+        return self.read(exact, drawn_each(noise.laplace, self.scales))
+
+    def read(self, exact: Sequence[int], draws: Iterable[int]) -> list[float]:
+        """The answers, in units, with these draws of the noise of `scales`."""
+        answers = zip(self._placed(exact), self.units, self.lattice, draws, strict=True)
+        return [  # quotients of whole numbers, rounded once
+            (answer + drawn) / (unit << bits) if bits >= 0 else ((answer + drawn) << -bits) / unit
+            for answer, unit, bits, drawn in answers
+        ]
+
+
+def _step(bits: int) -> Fraction:
+    """One step of a lattice that many bits finer (coarser, if negative) than the answer's own."""
+    return Fraction(1, 1 << bits) if bits >= 0 else Fraction(1 << -bits)
+
+
+FINEST = 2.0**20  # lattice steps a standard deviation, at least
+COARSE = 2.0**54  # and at most: wider noise is drawn on a coarser lattice
+
+
+def lattice_bits(sd: float) -> int:
+    """The smallest k >= 0 for which noise of deviation `sd` has 2^20 steps after scaling by 2^k."""
+    return max(0, math.frexp(FINEST)[1] - math.frexp(sd)[1])
+
+
+def root_above(square: int) -> float:
+    """A double of at least the square root: a sensitivity that is never understated."""
+    root = math.sqrt(square)
+    return root if Fraction(root) ** 2 >= square else math.nextafter(root, math.inf)
+
+
+def tail_above(steps: int, sd: float) -> float:
+    """An upper bound on P(noise >= steps) for discrete Gaussian noise of deviation `sd` >= 2^20.
+
+    Within a relative 1e-9 of the exact value (docs/proofs/gaussian.md, step 4).
+    """
+    return math.exp(float(log_ndtr(-(steps - 0.5) / sd)) + 1 / (24 * sd * sd)) * (1 + 1e-10)
+
+
+@dataclass(frozen=True)
+class GaussianSums:
+    """Integer answers released together with discrete Gaussian noise.
+
+    sds: one standard deviation an answer, in the answers' own steps. mu: the caller's bound on the
+    square root of the sum over answers of (change/sd)^2. Answer i is multiplied by 2^bits[i] so
+    that its noise has at least 2^20 lattice steps a deviation; releases are integers there. Where a
+    deviation would pass 2^54 steps the answer is first rounded down to a coarser lattice; the extra
+    step is paid for by all deviations: at most 2^-13 sqrt(m) of them for m answers, since a mu
+    below 2^-40 is refused (InfeasibleError).
+
+    Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
+    with `affected` answers (those that one person can change; all of them unless given). The
+    accounting names `relation`, the neighbors for which the caller counted the changes.
+    """
+
+    name: str
+    sds: tuple[float, ...]
+    mu: float
+    affected: int | None = None
+    relation: Relation | None = None
+
+    def __post_init__(self) -> None:
+        require_loss(self.name, self.mu)
+
+    @cached_property
+    def bits(self) -> tuple[int, ...]:
+        return tuple(lattice_bits(sd) for sd in self.sds)
+
+    @property
+    def events(self) -> tuple[Gaussian, ...]:
+        coarsest = min(sd for _, sd in self.drawn)
+        count = len(self.sds) if self.affected is None else self.affected
+        return (Gaussian(self.name, self.mu * coarsest, coarsest, count, neighbors=self.relation),)
+
+    @cached_property
+    def drawn(self) -> tuple[tuple[int, float], ...]:
+        """How each answer (made finer by bits[i]) is drawn: bits of rounding, deviation in steps.
+
+        Rounding m answers adds at most one step of at least 2^53 a deviation to each change.
+        """
+        fine = [math.ldexp(sd, bits) for sd, bits in zip(self.sds, self.bits, strict=True)]
+        coarse = [max(0, math.frexp(sd / COARSE)[1]) for sd in fine]
+        rounded = sum(bits > 0 for bits in coarse)
+        extra = math.sqrt(rounded) * 2.0**-53 / self.mu * (1 + 1e-12) if rounded else 0.0
+        return tuple(
+            (bits, math.ldexp(sd, -bits) * (1 + extra))
+            for bits, sd in zip(coarse, fine, strict=True)
+        )
+
+    def _placed(self, answers: Sequence[int]) -> list[int]:
+        """The answers on the lattices on which noise is drawn."""
+        if len(answers) != len(self.sds):
+            raise ValueError("one standard deviation an answer")
+        return [
+            (int(answer) << bits) >> coarse
+            for answer, bits, (coarse, _) in zip(answers, self.bits, self.drawn, strict=True)
+        ]
+
+    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        changes = differences(self._placed(exact), self._placed(other))
+        pairs = [(change, sd) for change, (_, sd) in zip(changes, self.drawn, strict=True)]
+        return (gaussian_share(pairs, self.events[0]),)
+
+    def draw(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
+        """Answer i times 2^bits[i], plus noise: divide by 2^bits[i] to read it."""
+        draws = drawn_each(noise.gaussian, [sd for _, sd in self.drawn])
+        return tuple(
+            (placed + drawn) << coarse
+            for placed, drawn, (coarse, _) in zip(
+                self._placed(answers), draws, self.drawn, strict=True
+            )
+        )
+
 
 BITS = 20  # lattice steps from the center to the edge: 2^19 to 2^20
 

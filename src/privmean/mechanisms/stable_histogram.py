@@ -1,4 +1,12 @@
-"""The stable histogram: noisy counts of occupied bins, shown only above an exact threshold."""
+"""Histograms of which only likely bins are shown.
+
+The stable histogram: noisy counts of occupied bins, shown only above an exact threshold.
+
+The bin that holds most persons: a histogram with noise on its occupied bins and one threshold.
+
+Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy (2024), Algorithm 6; the threshold is that
+of a stable histogram (docs/proofs/anisotropic-unknown.md).
+"""
 
 from __future__ import annotations
 
@@ -9,13 +17,15 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from privmean.mechanisms.gaussian_sums import lattice_bits, root_above, tail_above
-from privmean.mechanisms.sensitivity_share import gaussian_share, laplace_share
+import numpy as np
+
+from privmean.mechanisms.curator import gaussian_share, laplace_share
+from privmean.mechanisms.row_sums import lattice_bits, root_above, tail_above
 from privmean.noise.decimal_context import plain_context
 from privmean.noise.exact import double_above
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
+from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Threshold
 
 DIGITS = 60
 
@@ -224,3 +234,57 @@ def top_bin(kept: Mapping[int, int]) -> int | None:
     if not kept:
         return None
     return min(kept, key=lambda index: (-kept[index], index))
+
+
+@dataclass(frozen=True)
+class LikeliestBin:
+    """The occupied bin of the largest noisy count, if that reaches the threshold.
+
+    Exact answers are the people of each occupied bin. The caller owes that replacing one person
+    moves one from a bin to another.
+
+    Guarantees: (epsilon, delta)-DP for replace-one neighbors, whatever the bins.
+    """
+
+    epsilon: Fraction
+    delta: float
+    name: str = "bins"
+
+    @property
+    def threshold(self) -> int:
+        return 1 + math.ceil(2 * math.log(1 / self.delta) / float(self.epsilon))
+
+    @property
+    def _laplace(self) -> Laplace:
+        return Laplace(
+            self.name, Fraction(2), 2 / self.epsilon, cells_changed=2, neighbors=REPLACE_ONE
+        )
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        scale, cut = 2 / self.epsilon, float(self.threshold)
+        return (
+            self._laplace,
+            Threshold(self.name, self.delta, cut, scale=scale, neighbors=REPLACE_ONE),
+        )
+
+    def sensitivity_share(
+        self, exact: Mapping[int, int], other: Mapping[int, int]
+    ) -> tuple[Fraction, ...]:
+        places = exact.keys() | other.keys()
+        changes = [exact.get(item, 0) - other.get(item, 0) for item in places]
+        new = max(
+            sum(other[item] for item in other.keys() - exact.keys()),
+            sum(exact[item] for item in exact.keys() - other.keys()),
+        )
+        return (laplace_share(changes, self._laplace), Fraction(new))
+
+    def draw(self, exact: Mapping[int, int], noise: Noise) -> int | None:
+        """Ties to the smallest; None if no bin is likely enough."""
+        bins = sorted(exact)
+        noisy = np.array([exact[item] for item in bins], dtype=np.int64)
+        noisy = noisy + noise.laplace(len(bins), 2 / self.epsilon)
+        best = int(np.argmax(noisy)) if bins else 0
+        if not bins or noisy[best] < self.threshold:
+            return None
+        return bins[best]

@@ -1,4 +1,16 @@
-"""Several weighted sums of one clipped column, released together; the weights are public.
+"""Noisy sums of weighted rows.
+
+Clip-and-noise: a clipped vector sum and the sum of weights, released together.
+
+A person with m records (m may be private, 0..M) adds w(m) clip(row - center, r(m)) to the sum and
+w(m) to the weights, with public w and r; without weights, w = 1 for everybody with a value. The
+ratio of the two noisy sums estimates the mean minus the center, so people without records do not
+pull it to the center and nothing divides by a private number. The largest change is taken over all
+pairs of record numbers, on the integer lattice (docs/proofs/heavy-tails-weights.md).
+
+Source: Agarwal et al. (2024), Algorithm 2, for the clipped sum.
+
+Several weighted sums of one clipped column, released together; the weights are public.
 
 A unit i with clipped value z_i in [-1, 1] adds w_ij z_i to sum j. Whoever has weight in few of the
 sums pays for few of them: the noise is set by the unit whose weights add up to most
@@ -11,21 +23,243 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from privmean.array_types import Floats, Integers
 from privmean.data.array_kernels import big_sum
 from privmean.data.grids import GRID_BITS
-from privmean.data.person_table import ClipInterval
-from privmean.mechanisms.gaussian_sums import GaussianSums
-from privmean.mechanisms.laplace_sums import JointLaplace
-from privmean.mechanisms.minimum_loss import require_loss
+from privmean.data.person_table import ClipInterval, L2Ball
+from privmean.mechanisms.curator import differences, pure_share
+from privmean.mechanisms.k_norm import draw as k_norm
+from privmean.mechanisms.k_norm import norm_above, proposal_scale
+from privmean.mechanisms.row_sums import GaussianSums, JointLaplace, require_drawn, require_loss
 from privmean.noise.noise_source import Noise
-from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.privacy_events import Laplace, PrivacyEvent
+from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.privacy_events import Laplace, PrivacyEvent, Pure
 
-WEIGHT_BITS = 20
+Law = Literal["laplace", "k-norm", "gaussian"]
+BALL_BITS = 24  # lattice steps from the center to the edge of the widest ball: 2^24 to 2^25
+WEIGHT_BITS = 20  # weights are integers in units of 2^-20
+UNIT = 1 << WEIGHT_BITS
+EXTRA = Fraction(1, 20)  # share of the budget for the weights where they are not free
+
+
+def lattice_step(radius: float) -> float:
+    """The power of two from radius/2^25 to radius/2^24."""
+    _, exponent = math.frexp(radius)
+    return math.ldexp(1.0, exponent - 1 - BALL_BITS)
+
+
+@dataclass(frozen=True)
+class JointSums:
+    """One planned joint release.
+
+    weights: w(0..M) in units of 2^-20, w(0) = 0; radii: r(0..M); strength: mu (Gaussian law) or
+    epsilon (pure laws).
+
+    **Guarantees.** mu-GDP or epsilon-DP for one person, values and number of records, any data, any
+    center that is public or already released.
+    """
+
+    name: str
+    law: Law
+    dimension: int
+    weights: tuple[int, ...]
+    radii: tuple[float, ...]
+    strength: float | Fraction
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        require_loss(self.name, self.strength)
+
+    @cached_property
+    def step(self) -> float:
+        """Lattice step of the weighted rows."""
+        return lattice_step(
+            max(w / UNIT * r for w, r in zip(self.weights, self.radii, strict=True))
+        )
+
+    def ball(self, center: Sequence[float], m: int) -> L2Ball:
+        """The clipping ball of people with m records, on the lattice of w(m) times the row."""
+        return L2Ball(tuple(center), self.radii[m], self.step * UNIT / self.weights[m])
+
+    @cached_property
+    def reach(self) -> tuple[int, ...]:
+        """Largest integer norm of a weighted row, for m = 0..M."""
+        return tuple(self.ball((), m).steps if w else 0 for m, w in enumerate(self.weights))
+
+    @cached_property
+    def changes(self) -> tuple[tuple[int, int], ...]:
+        """(l2 change of the sum, change of the weights) over all neighbors.
+
+        Only pairs that no other pair exceeds in both are kept: every bound grows with both.
+        """
+        values = sorted({(0, 0)} | set(zip(self.reach, self.weights, strict=True)))
+        reach, weights = (np.array(item, dtype=np.int64) for item in zip(*values, strict=True))
+        if self.relation == REPLACE_ONE:
+            i, j = np.triu_indices(len(values))
+            reach, weights = reach[i] + reach[j], np.abs(weights[i] - weights[j])
+        order = np.lexsort((-reach, -weights))
+        reach, weights = reach[order], weights[order]
+        largest = np.maximum.accumulate(reach)
+        kept = np.concatenate([[True], largest[1:] > largest[:-1]])
+        return tuple(zip(reach[kept].tolist(), weights[kept].tolist(), strict=True))
+
+    @property
+    def widest(self) -> int:
+        """Largest change of the sum alone."""
+        return max(a for a, _ in self.changes)
+
+    @property
+    def free(self) -> bool:
+        """Whether the weights come without any loss beside the sum."""
+        return all(2 * a <= self.widest for a, w in self.changes if w)
+
+    # --- Gaussian ---------------------------------------------------------------------------------
+    @cached_property
+    def gaussian(self) -> GaussianSums:
+        """Noise for (sum, weights), the weights scaled to the lattice of the sum."""
+        top = self.widest
+        free = min(math.sqrt(top * top - a * a) / w for a, w in self.changes if w)
+        ratio = max(free, math.sqrt(float(EXTRA)) * top / UNIT)
+        change = math.sqrt(max(a * a + (ratio * w) ** 2 for a, w in self.changes))
+        deviation = change * (1 + 1e-12) / float(self.strength)
+        sds = (deviation,) * self.dimension + (deviation / ratio,)
+        return GaussianSums(self.name, sds, float(self.strength), relation=self.relation)
+
+    # --- pure -------------------------------------------------------------------------------------
+    @cached_property
+    def pure_scales(self) -> tuple[Fraction, Fraction]:
+        """Scales (b, c) with a/b + w/c <= epsilon for every change (a, w)."""
+        epsilon, top = Fraction(self.strength), Fraction(self.widest)
+        pairs = [(a, w) for a, w in self.changes if w]
+        main = epsilon if self.free else (1 - EXTRA) * epsilon
+        return top / main, max(w / (epsilon - a / top * main) for a, w in pairs)
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        if self.law == "gaussian":
+            return self.gaussian.events
+        require_drawn(self.name, self.coordinate_scale)
+        return (
+            Pure(
+                self.name,
+                Fraction(self.strength),
+                neighbors=self.relation,
+                sensitivity_text=f"the sum of rows, by {self.widest} steps at most (l2), "
+                "and the weights",
+            ),
+        )
+
+    @property
+    def coordinate_scale(self) -> Fraction:
+        """Laplace scale of the coordinates that are drawn (for the K-norm law: of proposals)."""
+        main, _ = self.pure_scales
+        if self.law == "k-norm":
+            return proposal_scale(main, self.dimension)
+        # independent Laplace: l1 <= sqrt(d) l2, the root rounded up on 2^-40
+        return Fraction(math.isqrt(self.dimension * 4**40) + 1, 2**40) * main
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """Scales of the noise of the sum (units of the values) and of the weights."""
+        if self.law == "gaussian":
+            return self.gaussian.sds[0] * self.step, self.gaussian.sds[-1] / UNIT
+        main, side = self.pure_scales
+        factor = math.sqrt(self.dimension) if self.law == "laplace" else 1.0
+        return float(main) * factor * self.step, float(side) / UNIT
+
+    def sensitivity_share(
+        self, exact: tuple[Sequence[int], int], other: tuple[Sequence[int], int]
+    ) -> tuple[Fraction, ...]:
+        if self.law == "gaussian":
+            return self.gaussian.sensitivity_share((*exact[0], exact[1]), (*other[0], other[1]))
+        main, side = self.pure_scales
+        changes = differences(exact[0], other[0])
+        if self.law == "k-norm":
+            cost = norm_above(changes) / main
+        else:
+            cost = sum(map(abs, changes)) / self.coordinate_scale
+        return (pure_share(cost + abs(exact[1] - other[1]) / side, self.events[0]),)
+
+    def draw(self, exact: tuple[Sequence[int], int], noise: Noise) -> tuple[Floats, float]:
+        """The noisy sum of w (row - center) and the noisy sum of weights, from the exact ones."""
+        total, weight = exact
+        if self.law == "gaussian":
+            raw = self.gaussian.draw((*total, weight), noise)
+            noisy: Floats = np.array(
+                [
+                    float(Fraction(x, 1 << bits))
+                    for x, bits in zip(raw, self.gaussian.bits, strict=True)
+                ]
+            )
+            return self.step * noisy[:-1], float(noisy[-1]) / UNIT
+        main, side = self.pure_scales
+        if self.law == "k-norm":
+            drawn = k_norm(noise, self.dimension, main)
+        else:
+            drawn = noise.laplace(self.dimension, self.coordinate_scale)
+        counted = weight + noise.laplace(1, side).tolist()[0]
+        values = np.array([float(a + b) for a, b in zip(total, drawn.tolist(), strict=True)])
+        return self.step * values, counted / UNIT
+
+
+@dataclass(frozen=True)
+class WeightSum:
+    """The sum of weights alone, released before the first of several rounds.
+
+    strength: mu (Gaussian law) or epsilon. One person moves the sum by at most one unit (2^20).
+    """
+
+    law: Law
+    strength: float | Fraction
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        require_loss("sum of weights", self.strength)
+
+    @property
+    def gaussian(self) -> GaussianSums:
+        mu = float(self.strength)
+        return GaussianSums(
+            "sum of weights", (UNIT / mu * (1 + 1e-15),), mu, relation=self.relation
+        )
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        if self.law == "gaussian":
+            return self.gaussian.events
+        require_drawn("sum of weights", UNIT / Fraction(self.strength))
+        return (
+            Pure(
+                "sum of weights",
+                Fraction(self.strength),
+                neighbors=self.relation,
+                sensitivity_text="the sum of weights, by one person's weight",
+            ),
+        )
+
+    @property
+    def scale(self) -> float:
+        return 1 / float(self.strength)
+
+    def sensitivity_share(self, exact: int, other: int) -> tuple[Fraction, ...]:
+        if self.law == "gaussian":
+            return self.gaussian.sensitivity_share((exact,), (other,))
+        cost = abs(exact - other) * Fraction(self.strength) / UNIT
+        return (pure_share(cost, self.events[0]),)
+
+    def draw(self, exact: int, noise: Noise) -> float:
+        if self.law == "gaussian":
+            mechanism = self.gaussian
+            return mechanism.draw((exact,), noise)[0] / 2.0 ** mechanism.bits[0] / UNIT
+        drawn = noise.laplace(1, UNIT / Fraction(self.strength))
+        return float((exact + drawn.tolist()[0]) / UNIT)
+
+
 SQUARE = 2.7725  # as in ratio.md: what the square may cost beside the value
 
 

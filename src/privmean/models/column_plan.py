@@ -14,7 +14,7 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans
 from privmean.inference.assumptions import INDEPENDENT
-from privmean.inference.ratio_with_missing import TOO_FEW
+from privmean.inference.ratios import TOO_FEW
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator

@@ -1,24 +1,67 @@
-"""Regression formulas: which columns they need, and each term as arithmetic on one record.
+"""Formulas of regressions.
+
+Parts of a formula whose value no record changes: such a part can make every value missing.
+
+Regression formulas: which columns they need, and each term as arithmetic on one record.
 
 The syntax is that of `formulaic` (y ~ a + b, a:b, a*b, 0 + a, I(a**2), C(a, levels=[1, 2, 3]) or
 C(a, levels=["u", "v"])). Of
 what it can express, only arithmetic on a single record is accepted: a term that looks at all
 records (center, scale, splines, levels found in the data) would make one person's row depend on
 the others and is refused. The same holds for log and exp, whose last bit engines do not agree on.
+
+The terms of a formula at one given point: arithmetic on public numbers.
 """
 
 from __future__ import annotations
 
 import ast
 import math
+import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.models.constant_terms import never_finite
+
+WAYS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.Pow: operator.pow,
+}  # fmt: skip
+
+
+def never_finite(tree: ast.BinOp) -> bool:
+    """Whether an operation has no finite value whatever a record holds: it divides by what is
+    always 0, or is a constant beyond all doubles."""
+    if isinstance(tree.op, ast.Div) and constant(tree.right) == 0:
+        return True
+    found = constant(tree)
+    return found is not None and not math.isfinite(found)
+
+
+def constant(tree: ast.expr) -> float | None:
+    """The value that an expression has for every record, as doubles; None where it may change."""
+    if isinstance(tree, ast.Constant):
+        return float(tree.value) if isinstance(tree.value, int | float) else None
+    if isinstance(tree, ast.UnaryOp):
+        inner = constant(tree.operand)
+        return -inner if inner is not None and isinstance(tree.op, ast.USub) else inner
+    if not isinstance(tree, ast.BinOp):
+        return None
+    if isinstance(tree.op, ast.Sub) and ast.dump(tree.left) == ast.dump(tree.right):
+        return 0.0
+    left, right = constant(tree.left), constant(tree.right)
+    if isinstance(tree.op, ast.Mult) and 0.0 in (left, right):
+        return 0.0
+    if left is None or right is None or type(tree.op) not in WAYS:
+        return None
+    try:
+        return float(WAYS[type(tree.op)](left, right))
+    except ArithmeticError:
+        return math.nan
+
 
 INTERCEPT = "Intercept"
 LARGEST_POWER = 8
@@ -324,3 +367,57 @@ def _refused(formula: str, text: str, problem: str) -> ArgumentError:
         f"has {text}, which {problem}",
         "use arithmetic on columns, as in I(a**2)",
     )
+
+
+Point = Mapping[str, float | str]
+COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Pow: operator.pow,
+    ast.Div: lambda a, b: a / b if b else math.nan,
+}
+
+
+def term_at(name: str, trees: tuple[Tree, ...], point: Point) -> float:
+    """The value of one term."""
+    if trees and own_column(trees[0]) is not None:
+        return _number(_given(name, point), name)
+    return math.prod(_number(_value(tree, point), name) for tree in trees)
+
+
+def _given(name: str, point: Point) -> float | str:
+    if name not in point:
+        raise ArgumentError("points", name, "is required", f"give {{{name!r}: ...}}")
+    return point[name]
+
+
+def _number(value: float | str, name: str) -> float:
+    if isinstance(value, str) or not math.isfinite(value):
+        raise ArgumentError("points", value, f"must give a number for {name}", "give a number")
+    return float(value)
+
+
+def _value(tree: Tree, point: Point) -> float | str:
+    if isinstance(tree, ast.Name):
+        return _given(tree.id, point)
+    if isinstance(tree, ast.Constant):
+        assert isinstance(tree.value, int | float | str)
+        return tree.value
+    if isinstance(tree, ast.Compare):
+        left, right = _value(tree.left, point), _value(tree.comparators[0], point)
+        return float(COMPARED[type(tree.ops[0])](left, right))
+    if isinstance(tree, ast.UnaryOp):
+        inner = _number(_value(tree.operand, point), "a term")
+        return -inner if isinstance(tree.op, ast.USub) else inner
+    assert isinstance(tree, ast.BinOp)
+    a, b = (_number(_value(side, point), "a term") for side in (tree.left, tree.right))
+    return float(OPERATIONS[type(tree.op)](a, b))

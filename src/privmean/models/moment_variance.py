@@ -1,14 +1,22 @@
-"""The variance between people with nothing given: a center, two limits, one noisy sum of powers.
+"""Variances between people.
+
+The variance between people and its intervals from noisy sums of powers. Reads no data.
+
+docs/proofs/variance.md, section 5.
+
+The variance between people with nothing given: a center, two limits, one noisy sum of powers.
 
 A center and limits by private choices, a count of the people beyond them, then the sums of 1, a,
 a^2 and a^4 of the distances a from the center, over that of the farther limit, clipped at both: the
 last says how precise the second moment is. docs/proofs/variance.md.
+
+What the release of a variance adds to a release: the standard deviation, from the same noise.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -27,19 +35,205 @@ from privmean.estimators.locate import (
     find_place,
     limits_step,
 )
-from privmean.inference.assumptions import dependence
-from privmean.inference.status import FAILED, release_status
+from privmean.inference.assumptions import (
+    INDEPENDENT,
+    dependence,
+    joined,
+    no_undetected,
+    outliers_within_times,
+)
+from privmean.inference.interval import Interval
+from privmean.inference.mean_interval import no_interval
+from privmean.inference.status import (
+    FAILED,
+    MODIFIED_TARGET,
+    NOT_IDENTIFIED,
+    OK,
+    OUTLIERS_CLIPPED,
+    OUTLIERS_UNCHECKED,
+    release_status,
+)
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.moment_sums import exact_sum
+from privmean.mechanisms.moment_sums import STEPS, PowerSums, exact_sum
 from privmean.mechanisms.noisy_counts import as_counts
-from privmean.mechanisms.power_sums import STEPS, PowerSums
 from privmean.models.center_scale import refuse_unseen
 from privmean.models.column_plan import NOBODY, ColumnPlan, one_column
-from privmean.models.moment_variance_intervals import MomentVarianceIntervals, Powers
-from privmean.models.noise_budget import Counts, NoiseBudget, ask_counts, deviation, plans_by_law
+from privmean.models.pooled_intervals import SEEN, Coefficients
+from privmean.models.pooled_steps import Counts, NoiseBudget, ask_counts, deviation, plans_by_law
+from privmean.plain_data import plain
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
+from privmean.release.release import VARIANCE_LABELS, Release
+from privmean.release.result_rows import Row
+
+VARIANCE, CLIPPED = "variance", "clipped"
+FEWEST_DEVIATIONS = 8.0  # deviations of its noise that the number of people must reach
+ABOVE = 3.0  # and the variance
+HEAVIER = 2.25  # times the excess for people seen beyond what noise explains
+THICKEST = 15.0  # people beyond the limit over the noise of a sum: the limit was misled
+# Where the assumption on the tail decides and no released number speaks for it
+UNSEEN_PART = 0.15  # of the variance: what people whom the count misses may add
+HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
+
+
+@dataclass(frozen=True)
+class Powers:
+    """sums: noisy, of 1, a, a^2, a^4, of distances over the farther limit. scales: of their noise
+    (deviations, or Laplace scales)."""
+
+    sums: tuple[float, ...]
+    scales: tuple[float, ...]
+    gaussian: bool
+
+    @property
+    def law(self) -> float:
+        """The deviation of noise of scale 1."""
+        return 1.0 if self.gaussian else math.sqrt(2)
+
+    @property
+    def enough(self) -> bool:
+        """Whether more people were seen than noise shows."""
+        return self.sums[0] >= max(FEWEST_DEVIATIONS * self.law * self.scales[0], 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class MomentVarianceIntervals:
+    """variance: about the mean, in the column's own unit squared. weights: of the sums in it, by
+    the first derivative; made: the sums as weighted ones; tail: the status by
+    who lies beyond the limit."""
+
+    variance: float
+    n: float
+    nobody: bool
+    weights: Floats
+    made: Coefficients
+    tail: str
+    excess: float
+    region: tuple[float, float]
+    beyond: float
+
+    @classmethod
+    def of(
+        cls,
+        powers: Powers,
+        *,
+        region: tuple[float, float],
+        unit: float,
+        beyond: float,
+        beyond_sd: float,
+        design_effect: float,
+        excess: float,
+    ) -> MomentVarianceIntervals:
+        """region, unit: the limits, and the farther one's distance from the center; beyond: noisy
+        people beyond them."""
+        n = max(powers.sums[0], 1.0)
+        mean, square, fourth = (item / n for item in powers.sums[1:])
+        value = square - mean * mean
+        unit = unit**2
+        weights = np.array([2 * mean * mean - square, -2 * mean, 1.0]) * (unit / n)
+        # deviations of u^2 and of 2 m u add up at most; the fourth power's noise is not forgotten
+        error = fourth + powers.law * powers.scales[3] / n / 2 - square * square
+        sd = math.sqrt(min(max(error, 0.0), 0.25)) + 2 * abs(mean) * math.sqrt(max(value, 0.0))
+        sampling = np.zeros((3, 3))
+        sampling[2, 2] = design_effect * n * sd * sd
+        sure = max(beyond - SEEN * beyond_sd, 0.0)
+        counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure
+        tail = OK
+        if beyond > SEEN * beyond_sd:
+            thick = beyond > THICKEST * powers.law * powers.scales[2]
+            tail = MODIFIED_TARGET if thick else OUTLIERS_CLIPPED
+        elif excess * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
+            tail = OUTLIERS_UNCHECKED
+        added = 0.0 if tail == MODIFIED_TARGET else excess * counted
+        made = Coefficients(
+            ("1", "u", "u^2"), (OK,) * 3, "gaussian" if powers.gaussian else "laplace", (0, 1, 2),
+            np.array(powers.sums[:3]), sampling, np.zeros((3, 3)), np.array(powers.scales[:3]),
+            np.array([0.0, 0.0, 1.0]), np.zeros(3), added, 0.0,
+            tail, excess, SEEN * beyond_sd,
+        )  # fmt: skip
+        return cls(
+            value * unit,
+            powers.sums[0],
+            not powers.enough,
+            weights,
+            made,
+            tail,
+            excess,
+            region,
+            sure,
+        )
+
+    def unknown(self) -> NoVarianceInterval:
+        return NoVarianceInterval()
+
+    @property
+    def all_outside(self) -> bool:
+        """Whether most people are beyond the limits: their values are in no range of candidates."""
+        return self.beyond > self.n / 2
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the variance is more than its noise, and not only that of people beyond the
+        limits, whose squares are at most 1."""
+        one_noise = self.made.scales[2] * (1.0 if self.made.law == "gaussian" else math.sqrt(2))
+        inside = self.made.values[2] - self.beyond > ABOVE * one_noise
+        return bool(inside) and self.variance > ABOVE * self.errors()[0]
+
+    @property
+    def status(self) -> str:
+        return self.tail if self.resolved else NOT_IDENTIFIED
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations of privacy noise, and of noise and sampling together."""
+        noise = math.sqrt(float(self.weights @ self.made.noise @ self.weights))
+        sampling = max(float(self.weights @ self.made.sampling @ self.weights), 0.0)
+        return noise, math.sqrt(noise * noise + sampling)
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """For the variance of the population. target "variance" (default), or "clipped": of values
+        clipped at the limit."""
+        clipped = target is not None and (
+            validate.choice("target", target, (VARIANCE, CLIPPED)) == CLIPPED
+        )
+        words = INDEPENDENT
+        if clipped or self.tail == MODIFIED_TARGET:
+            name = "variance of clipped values"
+        else:
+            name = VARIANCE
+            beyond = f"squared {outliers_within_times(self.excess)}"
+            words = joined((INDEPENDENT, beyond, no_undetected(self.made.hidden)))
+        made = self._ends(level, sampling=True, clipped=clipped)
+        ends = made if self.resolved else (0.0, made[1])
+        return Interval.one(
+            ends, level, target=name, assumption=words, region=self.region, status=self.status
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        ends = self._ends(level, sampling=False, clipped=True)
+        target = "clipped variance of these people"
+        return Interval.one(ends, level, kind="noise_interval", target=target)
+
+    def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
+        """Clipped values vary no more than others: what is beyond the limits moves the upper end
+        alone."""
+        value, _, low, _ = self.made.combined(self.weights, level, sampling=sampling, clipped=True)
+        high = self.made.combined(self.weights, level, sampling=sampling, clipped=clipped)[3]
+        return max(self.variance - (value - low), 0.0), self.variance + (high - value)
+
+
+@dataclass(frozen=True)
+class NoVarianceInterval:
+    """The intervals where no location was found."""
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        return no_interval(level, bounds=(0.0, math.inf), target=VARIANCE)
+
+    def noise_interval(self, level: float) -> Interval:
+        return no_interval(
+            level, bounds=(0.0, math.inf), kind="noise_interval", target="clipped variance"
+        )
+
 
 CENTER, LIMITS = 100.0, 150.0  # people times epsilon of the choices: what they need, if possible
 CENTER_SHARE = Fraction(3, 100), Fraction(3, 10)  # of the budget, for the center
@@ -192,3 +386,54 @@ def _powers(x: Floats, place: Place, unit: float) -> list[Integers]:
     square = a * a
     entries = (np.where(there, 1.0, 0.0), a, square, square * square)
     return [np.trunc(item * STEPS).astype(np.int64) for item in entries]
+
+
+DEVIATION = "standard deviation"
+VARIANCE_TERM = "variance"
+
+
+@dataclass(frozen=True, repr=False)
+class VarianceRelease(Release):
+    """A release of one variance and of the standard deviation, its root.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    made = pm.variance(table, "ln_wage", epsilon=1.0)
+    variance, deviation = made.rows()
+    print(deviation.estimate, deviation.lower, deviation.upper)
+    """
+
+    @property
+    def question_kind(self) -> str:
+        return "variance"
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation between people; NaN where no variance was found."""
+        return _root(float(self.estimate[0]))
+
+    def _rows(self, level: float) -> tuple[Row, ...]:
+        """The variance, then the standard deviation."""
+        (row,) = super()._rows(level)
+        error = row.std_error / (2 * self.deviation) if self.deviation > 0 else math.nan
+        root = replace(
+            row, term=DEVIATION, estimate=self.deviation, std_error=error,
+            lower=_root(row.lower), upper=_root(row.upper),
+            noise_lower=_root(row.noise_lower), noise_upper=_root(row.noise_upper),
+        )  # fmt: skip
+        return replace(row, term=VARIANCE_TERM), root
+
+    def labels(self) -> tuple[str, ...]:
+        return VARIANCE_LABELS
+
+    def joint_text(self) -> str:
+        """The second interval is the root of the first."""
+        return ""
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"deviation": plain(self.deviation)}
+
+
+def _root(value: float) -> float:
+    return math.sqrt(value) if value >= 0 else (math.nan if math.isnan(value) else 0.0)

@@ -1,4 +1,11 @@
-"""Coefficients, their covariance and intervals from what a pooled regression released.
+"""Intervals of pooled regressions.
+
+Eigenvectors of a small symmetric matrix by Jacobi's rotations, in plain Python.
+
+Sums are in a fixed order, so that the same released matrix gives the same bits on every machine: a
+library's eigenvectors differ in the last bit, and with them rows that are made from them.
+
+Coefficients, their covariance and intervals from what a pooled regression released.
 
 Reads no data. The covariance has three parts: sampling, from the products of score contributions
 that were released with them; the noise of the sum; and what the noisy matrix of the step leaves of
@@ -24,11 +31,57 @@ from privmean.inference.assumptions import (
     joined,
     no_undetected,
 )
+from privmean.inference.clipped_intervals import sidak_level
 from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import quantile
-from privmean.inference.simultaneous_boxes import sidak_level
 from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, release_status
-from privmean.models.jacobi_eigen import eigen, times
+
+SWEEPS = 60
+
+
+def eigen(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues, increasing, and eigenvectors as columns."""
+    a = [[float(x) for x in row] for row in matrix]
+    n = len(a)
+    v = [[1.0 if i == j else 0.0 for j in range(n)] for i in range(n)]
+    largest = max((abs(x) for row in a for x in row), default=0.0)
+    for _ in range(SWEEPS):
+        off = max((abs(a[i][j]) for i in range(n) for j in range(i + 1, n)), default=0.0)
+        if off <= 1e-15 * largest:
+            break
+        for i in range(n):
+            for j in range(i + 1, n):
+                if abs(a[i][j]) > 1e-300:
+                    _rotate(a, v, i, j)
+    order = sorted(range(n), key=lambda k: a[k][k])
+    values = np.array([a[k][k] for k in order])
+    return values, np.array([[v[i][k] for k in order] for i in range(n)])
+
+
+def _rotate(a: list[list[float]], v: list[list[float]], i: int, j: int) -> None:
+    """The rotation that makes entry (i, j) zero."""
+    theta = (a[j][j] - a[i][i]) / (2 * a[i][j])
+    t = math.copysign(1.0, theta) / (abs(theta) + math.sqrt(theta * theta + 1))
+    c = 1 / math.sqrt(t * t + 1)
+    s = t * c
+    for k in range(len(a)):
+        x, y = a[k][i], a[k][j]
+        a[k][i], a[k][j] = c * x - s * y, s * x + c * y
+    for k in range(len(a)):
+        x, y = a[i][k], a[j][k]
+        a[i][k], a[j][k] = c * x - s * y, s * x + c * y
+    for row in v:
+        x, y = row[i], row[j]
+        row[i], row[j] = c * x - s * y, s * x + c * y
+
+
+def times(a: Floats, b: Floats) -> Floats:
+    """The product of two small matrices, added in a fixed order."""
+    total = np.zeros((len(a), b.shape[1]))
+    for k in range(a.shape[1]):
+        total = total + a[:, k : k + 1] * b[k : k + 1, :]
+    return total
+
 
 TARGETS = ("mean", "clipped")
 SEEN = 2.0  # deviations of its noise from which a number is called seen

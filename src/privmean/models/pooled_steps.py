@@ -1,4 +1,12 @@
-"""What a pooled regression is asked and what it will ask: settings, and the mechanisms of its plan.
+"""The priced steps of a pooled regression.
+
+One budget at one law of noise, Laplace or Gaussian, and its shares among the steps of a plan.
+
+The length at which rows are shortened, where what is cut off balances the noise: from noisy
+counts of lengths on half octaves; and whether lengths are in units that cannot be theirs.
+docs/proofs/pooled-regression.md, sections 5 and 6.
+
+What a pooled regression is asked and what it will ask: settings, and the mechanisms of its plan.
 
 Center and limits of every variable by private choices; two rounds of noisy sums of people's second
 moments, the second in whitened regressors and residuals; then the sum of score contributions of the
@@ -8,25 +16,256 @@ coefficients asked for, shortened to a ball, with their products. docs/proofs/po
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import PersonTable
+from privmean.data.person_table import Floats, Integers, PersonTable
 from privmean.data.public_shape import PublicShape
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
+from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
 from privmean.mechanisms.private_center import PrivateCenter
 from privmean.mechanisms.private_limits import PrivateLimits
 from privmean.models.center_scale import ScaleChoice
-from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Weighting
-from privmean.models.noise_budget import NoiseBudget
+from privmean.models.column_plan import ColumnPlan
+from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Norm, Weighting
 from privmean.models.panel import panel_of
 from privmean.models.polynomial_design import Design
-from privmean.models.row_clipping import ShorteningPlan
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.calibrate import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
+
+Law = Literal["laplace", "gaussian"]
+Counts = NoisyCounts | GaussianCounts
+
+
+@dataclass(frozen=True)
+class NoiseBudget:
+    """Strengths of the parts of one law: shares of epsilon, or of mu squared."""
+
+    law: Law
+    strength: float | Fraction
+
+    @property
+    def laplace(self) -> bool:
+        return self.law == "laplace"
+
+    @property
+    def word(self) -> str:
+        return "Laplace" if self.laplace else "Gaussian"
+
+    @property
+    def norm(self) -> Norm:
+        """In which the answers of one person are limited."""
+        return "l1" if self.laplace else "l2"
+
+    @property
+    def unit(self) -> float:
+        """The deviation of noise of scale 1."""
+        return math.sqrt(2) if self.laplace else 1.0
+
+    def longest(self, entries: int) -> float:
+        """The length of a row of so many entries of 1."""
+        return float(entries) if self.laplace else math.sqrt(entries)
+
+    def epsilon(self, share: Fraction) -> Fraction:
+        """Of a choice: under Gaussian composition one whose zCDP is that share."""
+        if self.laplace:
+            return Fraction(self.strength) * share
+        found = 2 * float(self.strength) * math.sqrt(share)
+        return Fraction(max(1, math.floor(found * 2**40)), 2**40)
+
+    def share(self, epsilon: float) -> Fraction:
+        """Of a choice at this epsilon, in thousandths: the inverse of `epsilon`, rounded up."""
+        part = epsilon / float(self.strength)
+        return Fraction(math.ceil(1000 * (part if self.laplace else part * part / 4)), 1000)
+
+    def sums(self, share: Fraction) -> dict[str, Any]:
+        """The keyword of a mechanism of sums."""
+        if self.laplace:
+            return {"epsilon": Fraction(self.strength) * share}
+        return {"mu": float(self.strength) * math.sqrt(share)}
+
+    def counts(self, name: str, share: Fraction, relation: Relation, moved: int) -> Counts:
+        """Noisy counts, `moved` of which one person changes by one each."""
+        found = self.sums(share)
+        if self.laplace:
+            return NoisyCounts.at(name, found["epsilon"], relation, moved, moved)
+        return GaussianCounts.at(name, found["mu"], relation, moved)
+
+
+class HasEvents(Protocol):
+    """A plan at some strength."""
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]: ...
+
+
+P = TypeVar("P", bound=HasEvents)
+
+
+def plans_by_law(budget: Budget, made: Callable[[NoiseBudget], P]) -> list[P]:
+    """The plan of each law that a budget allows, at the largest strength that it admits."""
+    laws: tuple[Law, ...] = ("laplace", "gaussian")
+    if budget.is_pure:
+        laws = ("laplace",)
+    elif budget.is_zcdp:
+        laws = ("gaussian",)
+
+    def strength(law: Law) -> float | Fraction:
+        if law == "laplace":
+            return budget.pure_epsilon()
+        if budget.rho is not None:
+            return math.sqrt(2 * budget.rho) * (1 - 1e-9)
+        bill = lambda t: made(NoiseBudget(law, t)).events  # noqa: E731
+        return calibrate(bill, budget, grid=False, tolerance=1e-6)
+
+    return [made(NoiseBudget(law, strength(law))) for law in laws]
+
+
+def deviation(mechanism: Counts) -> float:
+    """Of the noise of one count, in people."""
+    if isinstance(mechanism, GaussianCounts):
+        return mechanism.sd
+    return math.sqrt(2) * float(mechanism.scale)
+
+
+def ask_counts(curator: Curator, mechanism: Counts, exact: Integers) -> Floats:
+    """The noisy counts."""
+    if isinstance(mechanism, GaussianCounts):
+        return curator.ask(mechanism, [exact])[0]
+    return curator.ask(mechanism, exact).astype(float)
+
+
+LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of what goes to shortened rows
+PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
+HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
+UNSEEN, FALL = 0.5, 2.0**-1.5  # the same of a sum's interval, and from cell to cell
+LEAST = 0.35
+LENGTHS: Floats = 2.0 ** (np.arange(-28, 37) / 4)  # that are tried
+NORMAL = 1.96
+LONG = 8.0  # deviations
+MANY, SURE = 4.0, 4.0
+LAPLACE = 2.0  # deviations on top of `SURE` that Laplace noise needs, for tails of 1e-4
+MIDDLE, CERTAIN = 2.0, 2.0  # usual size over the median length; deviations of a sum of counts
+
+
+@dataclass(frozen=True)
+class Radius:
+    """limit: the length; cut: what people lose beyond it, summed over people. squares: by how much
+    the squares of rows cut at the length exceed those of rows cut at half of it, summed."""
+
+    limit: float
+    cut: float
+    squares: float = 0.0
+
+    def times(self, unit: float) -> Radius:
+        return Radius(self.limit * unit, self.cut * unit, self.squares)
+
+
+def radius_of_least_width(
+    counts: Floats, sd: float, edges: Floats, noise: float, *, persons: int, beyond_sd: float
+) -> Radius:
+    """The length that makes the predicted half-width of an interval least: sampling, the noise of
+    the sum and of the count of those beyond it in quadrature, what is cut off linearly.
+
+    counts, sd, edges, noise: as for `best_radius`. beyond_sd: deviation of the count's noise. Half
+    a deviation of `counts` may hide in the first cell beyond what is seen, and falls as a tail of
+    index 3.
+    """
+    middles = np.append(np.sqrt(edges[:-1] * edges[1:]), edges[-1] * 2**0.25)
+    seen = seen_counts(counts, sd)
+    number = np.concatenate([seen, UNSEEN * sd * FALL ** np.arange(len(middles) - len(seen))])
+    tried = LENGTHS[:, None]
+    part = np.clip(2 * np.log2(middles * 2**0.25 / tried), 0.0, 1.0)  # of a cell beyond a length
+    beyond = (number * part).sum(axis=1)
+    cuts = (number * np.maximum(middles - tried, 0.0)).sum(axis=1)
+    variance = persons + (noise**2 + (beyond_sd / 2) ** 2) * LENGTHS**2
+    half = NORMAL * np.sqrt(variance) + np.maximum(LENGTHS * beyond, 2 * cuts) / 2
+    limit = max(float(LENGTHS[np.argmin(half)]), LEAST)
+    inside = np.minimum(middles[: len(seen)], limit) ** 2 - (limit / 2) ** 2
+    return Radius(
+        limit, float(np.interp(limit, LENGTHS, cuts)), float((seen * np.maximum(inside, 0)).sum())
+    )
+
+
+def seen_counts(counts: Floats, sd: float) -> Floats:
+    """The noisy people between edges, up to the last cell that noise does not explain."""
+    best, current, end = -np.inf, 0.0, 0
+    for place, count in enumerate(counts):
+        current = max(current, 0.0) + float(count) - PRICE * sd
+        if current > best:
+            best, end = current, place
+    return np.maximum(counts[1 : end + 1], 0.0)
+
+
+def usual_size(counts: Floats, sd: float, edges: Floats) -> float:
+    """A power of two, at most 1, of which most lengths are a part: an influence is the mean of a
+    person's records, and in units of one record the shorter the more there are."""
+    below = np.cumsum(counts[:-1])
+    sure = below - CERTAIN * sd * np.sqrt(np.arange(1, len(below) + 1)) > counts.sum() / 2
+    median = edges[np.argmax(sure)] if sure.any() else 1.0
+    return float(np.exp2(min(np.floor(np.log2(MIDDLE * median)), 0.0)))
+
+
+def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: bool) -> bool:
+    """Whether the units cannot be those of the score contributions: more than 4/r^2 of the people
+    (and more than noise explains, but in 1e-4) are above r deviations for an r from 8 on, where
+    Chebyshev's inequality leaves 1/r^2. laplace: whether the counts' noise is."""
+    long = edges >= LONG
+    above = np.cumsum(counts[1:][long][::-1])
+    least = np.maximum(
+        persons * MANY / edges[long][::-1] ** 2,
+        sd * (SURE * np.sqrt(np.arange(1, len(above) + 1)) + LAPLACE * laplace),
+    )
+    return bool(np.any(above > least))
+
+
+class ShorteningPlan(ColumnPlan):
+    """A plan that releases sums of shortened rows, after a search of their lengths and with a count
+    of those that were too long. lengths, farther: what these two are called; looking, counting:
+    their shares."""
+
+    parts: NoiseBudget
+    lengths: ClassVar[str]
+    farther: ClassVar[str]
+    looking: ClassVar[Fraction] = LOOK
+    counting: ClassVar[Fraction] = COUNT
+
+    @property
+    @abstractmethod
+    def rest(self) -> Fraction:
+        """The share of the search, the sums and the count."""
+
+    @property
+    def look(self) -> Counts:
+        moved = 2 if self.relation == REPLACE_ONE else 1
+        return self.parts.counts(self.lengths, self.rest * self.looking, self.relation, moved)
+
+    @property
+    def beyond(self) -> Counts:
+        return self.parts.counts(self.farther, self.rest * self.counting, self.relation, 1)
+
+    @property
+    def summed(self) -> Fraction:
+        """The share of the sums."""
+        return self.rest * (1 - self.looking - self.counting)
+
+    def looked(self, curator: Curator, lengths: Integers) -> tuple[Floats, float]:
+        """The noisy people by length, and the deviation of the noise."""
+        return ask_counts(curator, self.look, lengths), deviation(self.look)
+
+    def too_long(self, curator: Curator, number: int) -> tuple[float, float]:
+        """The noisy number of people beyond the length, and the deviation of its noise."""
+        return float(ask_counts(curator, self.beyond, as_counts(number))[0]), deviation(self.beyond)
+
 
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
 SEEN = 100.0  # people times epsilon that a choice of limits needs

@@ -24,7 +24,7 @@ from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import INDEPENDENT
-from privmean.inference.ratio_with_missing import RatioWithMissing
+from privmean.inference.ratios import RatioWithMissing
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator

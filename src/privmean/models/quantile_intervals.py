@@ -1,4 +1,14 @@
-"""Quantiles, their intervals and a band for the distribution function, from noisy counts of cells.
+"""Intervals of quantiles.
+
+A distribution function between edges at which it is known: a monotone cubic, and how far the
+law may lie from it inside of a cell. docs/proofs/quantiles.md, section 2.
+
+The cells of a histogram around a private median: public edges in units of a private spread.
+
+Widths near the median are unequal, so that values on a lattice (whole numbers) put unequal numbers
+of points into them and show, whatever the spacing. docs/proofs/quantiles.md, sections 2 and 3.
+
+Quantiles, their intervals and a band for the distribution function, from noisy counts of cells.
 
 At a point x with C of T people below it, C - qT is tested against its noise and the sampling of
 order statistics: the interval for the q-quantile holds every x that passes. T is the noisy total,
@@ -11,19 +21,230 @@ docs/proofs/quantiles.md, sections 2 and 3.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
-from privmean.data.person_table import Floats, Integers
+from privmean.data.column_counts import APART
+from privmean.data.person_table import ClipInterval, Floats, Integers, PersonTable
 from privmean.inference.assumptions import dependence, joined, values_within
 from privmean.inference.interval import Interval
 from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK
-from privmean.models.monotone_cubic import Smooth
-from privmean.models.quantile_cells import ZERO, zero_edges
+
+JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there
+STEEP = 3.0  # density at an end of a cell over that of the cell, at most: a cubic is monotone
+# density where a law begins inside of a cell, over the most that is seen, at most: where it does
+# not rise towards there; power of its rise from cell to cell, as a pole has it; the most of that
+DENSER, RISING, POLE = 1.4, 2.5, 2.5
+# how far an end is moved, over how far the cubic is from the chord: beyond fine cells; next to a
+# cell in which a law may begin or end; in one longer than COARSE of its distance from the median
+DOUBT, BESIDE, FAR_DOUBT, COARSE = 0.2, 1.0, 2.0, 0.6
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """edges: increasing; rising: the parts of the people below them, which increase; fine: the
+    outer edges of the cells near the median. before, after: densities at both ends of each cell.
+    begins, ends: the most that the density may be where the law does so inside of a cell, else 0.
+    """
+
+    edges: Floats
+    rising: Floats
+    fine: tuple[float, float]
+    before: Floats = field(default_factory=lambda: np.zeros(0))
+    after: Floats = field(default_factory=lambda: np.zeros(0))
+    begins: Floats = field(default_factory=lambda: np.zeros(0))
+    ends: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(
+        cls,
+        edges: Floats,
+        parts: Floats,
+        fine: tuple[float, float],
+        persons: float = math.inf,
+        sd: float = 0.0,
+    ) -> Smooth:
+        """parts: of so many people below each edge, of cells whose noise has this deviation."""
+        rising = np.maximum.accumulate(parts + np.arange(len(edges)) * 1e-12)
+        if len(edges) < 2:
+            return cls(edges, rising, fine)
+        slopes = np.diff(rising) / np.diff(edges)
+        slope = PchipInterpolator(edges, rising).derivative()(edges)
+        # beside a cell that is next to empty a law may begin or end: its density is not 0 there,
+        # and more than in the cell if that falls from there on
+        back, on = np.append(slopes[0], slopes[:-1]), np.append(slopes[1:], slopes[-1])
+        wide = np.diff(edges)
+        with np.errstate(all="ignore"):
+            share = wide / (wide + np.append(wide[1:], wide[-1]))
+            first = slopes * np.clip((slopes / on) ** share, 1, STEEP)
+            share = wide / (wide + np.append(wide[0], wide[:-1]))
+            last = slopes * np.clip((slopes / back) ** share, 1, STEEP)
+        # of people, too: a long cell behind a short one is thin where a law merely goes on
+        mass = slopes * wide
+        begins = (JUMP * slopes > back) & (JUMP * mass > np.append(mass[0], mass[:-1]))
+        ends = (JUMP * slopes > on) & (JUMP * mass > np.append(mass[1:], mass[-1]))
+        with np.errstate(all="ignore"):
+            error = np.sqrt((sd / persons) ** 2 + mass / persons) / mass
+        return cls(
+            edges,
+            rising,
+            fine,
+            np.where(begins, first, slope[:-1]),
+            np.where(ends, last, slope[1:]),
+            np.where(begins, _most(slopes, error), 0.0),
+            np.where(ends, _most(slopes[::-1], error[::-1])[::-1], 0.0),
+        )
+
+    def _beyond(self, part: float) -> float | None:
+        """An infinite place, where the part is reached before or after all edges."""
+        if len(self.edges) < 2:
+            return math.inf if part >= self.rising[0] else -math.inf
+        if not part > self.rising[0]:
+            return -math.inf
+        return None if part < self.rising[-1] else math.inf
+
+    def place(self, part: float) -> float:
+        """Where a part of the people is reached: -inf and inf beyond the outer edges."""
+        beyond = self._beyond(part)
+        if beyond is not None:
+            return beyond
+        k = int(np.searchsorted(self.rising, part)) - 1
+        width = float(self.edges[k + 1] - self.edges[k])
+        a, b = float(self.before[k]) * width, float(self.after[k]) * width
+        rise, left = float(self.rising[k + 1] - self.rising[k]), float(part - self.rising[k])
+        low, high = 0.0, 1.0
+        for _ in range(60):  # a monotone cubic
+            t = (low + high) / 2
+            reached = t * (a + t * (3 * rise - 2 * a - b + t * (a + b - 2 * rise)))
+            low, high = (t, high) if reached < left else (low, t)
+        return float(self.edges[k]) + width * (low + high) / 2
+
+    def end(self, part: float, side: int) -> float:
+        """As `place`, but as low (side -1) or high (1) as the law may have it inside of the cell:
+        where it begins or ends inside of one, nobody may be in part of it, and elsewhere as dense
+        as where it is densest."""
+        at = self.place(part)
+        if not math.isfinite(at):
+            return at
+        k = int(np.searchsorted(self.rising, part)) - 1
+        lower, upper = float(self.edges[k]), float(self.edges[k + 1])
+        left, rest = float(part - self.rising[k]), float(self.rising[k + 1] - part)
+        chord = lower + (upper - lower) * left / (left + rest)
+        away = self._doubt(k) * abs(at - chord)
+        found = [at + side * away]
+        if self.begins[k]:
+            found += [chord, upper - rest / float(self.begins[k])]
+        if self.ends[k]:
+            found += [chord, lower + left / float(self.ends[k])]
+        return min(max(min(found) if side < 0 else max(found), lower), upper)
+
+    def _doubt(self, k: int) -> float:
+        """Of the place in a cell, over how far the cubic is from the chord."""
+        lower, upper = float(self.edges[k]), float(self.edges[k + 1])
+        low, high = self.fine
+        if low <= lower and upper <= high:
+            doubt = 0.0
+        else:
+            middle = (low + high) / 2
+            long = upper - lower > COARSE * max(middle - lower, upper - middle)
+            doubt = FAR_DOUBT if long else DOUBT
+        beside = self.begins[max(k - 1, 0) : k].any() or self.ends[k + 1 : k + 2].any()
+        return max(doubt, BESIDE) if beside else doubt
+
+
+def _most(density: Floats, error: Floats) -> Floats:
+    """The density, at most, of a law that begins inside of a cell, on average from there on, from
+    that of the cell and of the next two: continued as it falls there, and more as it rises like a
+    pole, as far as the deviations `error` of the densities, over them, leave room for it."""
+    one, two = (np.append(density[k:], density[-1:].repeat(k)) for k in (1, 2))
+    near, far = (np.append(error[k:], error[-1:].repeat(k)) for k in (1, 2))
+    with np.errstate(all="ignore"):
+        rise = np.nan_to_num(one / two, nan=1.0)
+        pole = np.nan_to_num(rise * (1 + np.hypot(near, far)), nan=1.0) ** RISING
+        found = np.maximum(density, one * np.clip(rise, 1, STEEP) * np.clip(pole, 1, POLE))
+    result: Floats = DENSER * found
+    return result
+
+
+CLOSE = 1 / 256  # spreads: the nearest edge at most
+ZERO = 0.0, 2.0**-64  # the cell of zeros
+NOISY, NOISIER = 0.65, 1.0  # noise of the median, of its sampling error: fewer cells above
+CENTRAL = 0.2, 0.8
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Distances of edges to either side of the median, in spreads, but for the nearest edge: first
+    those of `like` cells (about as wide as each other), then the wider ones."""
+
+    like: tuple[float, ...]
+    wider: tuple[float, ...]
+
+    @property
+    def away(self) -> tuple[float, ...]:
+        return (*self.like, *self.wider)
+
+    @property
+    def cells(self) -> int:
+        """With those that the cell of zeros adds."""
+        return 2 * len(self.away) + 5
+
+    @property
+    def side(self) -> int:
+        """Cells to either side between two edges of `like`."""
+        return len(self.like) - 1
+
+    def edges_around(self, center: float, spread: float) -> tuple[float, ...]:
+        """Increasing edges around a median; those that doubles cannot tell apart merge into cells
+        that hold nobody. The innermost cell holds the values that are taken for the center, that of
+        a center of 0 is the cell of zeros."""
+        apart = abs(center) * APART
+        nearest = (center - apart, center + apart) if center else ZERO
+        if spread * CLOSE < apart:
+            nearest = center - spread * CLOSE, center + spread * CLOSE
+        away = [spread * x for x in self.away]
+        return (*(center - x for x in reversed(away)), *nearest, *(center + x for x in away))
+
+
+def zero_edges(edges: tuple[float, ...]) -> tuple[float, ...]:
+    """The edges with those of the cell of zeros: twice where the innermost cell is that one."""
+    return tuple(sorted((*edges, *ZERO)))
+
+
+MANY = Layout(
+    (0.11, 0.25, 0.36, 0.5, 0.61, 0.75, 0.86, 1.0),
+    (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 32.0, 1024.0),
+)
+# less noise in sums: for quantiles between CENTRAL, and for any
+SOME = Layout((0.24, 0.44, 0.58, 0.78, 0.92), (1.5, 2.5, 6.0, 1024.0))
+FEW = Layout((0.22, 0.5, 0.72, 1.0), (1.5, 2.5, 6.0, 1024.0))  # none of them nearly empty
+FAR = Layout((0.22, 0.5, 0.72, 1.0), (1.5, 2.0, 3.0, 6.0, 32.0, 1024.0))
+
+
+def layout_for(noise: float, points: tuple[float, ...]) -> Layout:
+    """noise: of the median with many cells, over its sampling error; points: the quantiles."""
+    if noise <= NOISY:
+        return MANY
+    if points[0] < CENTRAL[0] or points[-1] > CENTRAL[1]:
+        return FAR
+    return SOME if noise <= NOISIER else FEW
+
+
+def cells_between(people: PersonTable, edges: tuple[float, ...]) -> Integers:
+    """People with a value below the first edge, between edges (lower ends included), and from the
+    last one on: everybody with a value is in one cell."""
+    (box,) = people.interval_sums([ClipInterval(-1.0, 1.0)])
+    assert box is not None
+    below = [people.count_outside(0, x, x)[0] for x in edges]
+    upto = np.array([0, *below, box.present], dtype=np.int64)
+    cells: Integers = upto[1:] - upto[:-1]
+    return cells
+
 
 Flags = npt.NDArray[np.bool_]
 

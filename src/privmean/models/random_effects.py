@@ -16,7 +16,7 @@ from typing import Any
 from privmean import validate
 from privmean.central.clipping_radii import FromDeviations
 from privmean.central.winsorized import WinsorizedMean
-from privmean.central.winsorized_plan import WinsorizedPlan
+from privmean.central.winsorized_run import WinsorizedPlan
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.design_effects import grouped_design_effect

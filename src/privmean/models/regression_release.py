@@ -15,8 +15,7 @@ from privmean.errors import ArgumentError
 from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import no_interval
 from privmean.inference.status import OK, worst_status
-from privmean.models.evaluate_terms import term_at
-from privmean.models.formula import read_formula
+from privmean.models.formula import read_formula, term_at
 from privmean.models.pooled_intervals import Coefficients
 from privmean.plain_data import plain
 from privmean.release.release import Release, fitted_text

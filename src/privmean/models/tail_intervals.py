@@ -15,6 +15,7 @@ from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.estimators.means.clipped_mean import ClippedMean
 from privmean.inference.assumptions import assumed, no_undetected, outliers_within_times
+from privmean.inference.clipped_intervals import sidak_level
 from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import (
     ClippingBiasBound,
@@ -22,8 +23,7 @@ from privmean.inference.mean_interval import (
     noise_half,
 )
 from privmean.inference.outlier_check import SEEN
-from privmean.inference.ratio_with_missing import RatioWithMissing
-from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.inference.ratios import RatioWithMissing
 from privmean.inference.status import (
     FAILED,
     MODIFIED_TARGET,

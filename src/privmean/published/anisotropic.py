@@ -30,8 +30,7 @@ from scipy.stats import chi2
 
 from privmean import validate
 from privmean.central.anisotropic.calibrate_filter import SAFETY, calibrate, count_lattice
-from privmean.central.anisotropic.filtered_center import Centre
-from privmean.central.anisotropic.known_covariance import weighed_alike
+from privmean.central.anisotropic.known_covariance import Centre, weighed_alike
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.anisotropic.unknown_covariance import HALVES
 from privmean.data.collect_rows import collect_rows
@@ -39,12 +38,16 @@ from privmean.data.person_table import Floats, Integers, PersonTable
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.inference.status import FAILED
-from privmean.mechanisms.above_threshold import HitsAbove
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
-from privmean.mechanisms.filtered.filtered_noise import FilterCalibration
-from privmean.mechanisms.filtered.row_lattice import RADIUS, lattices
-from privmean.mechanisms.likeliest_bin import LikeliestBin
+from privmean.mechanisms.filtered.filtered_mean import (
+    RADIUS,
+    FilterCalibration,
+    FilteredMean,
+    Rows,
+    lattices,
+)
+from privmean.mechanisms.stable_histogram import LikeliestBin
+from privmean.mechanisms.threshold_search import HitsAbove
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate as strength_of
 from privmean.privacy.privacy_events import Approximate, PrivacyEvent

@@ -31,9 +31,8 @@ from privmean.local.exact_coins import signal
 from privmean.local.mechanisms import HADAMARD, SKETCH
 from privmean.local.round import Round
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
-from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.laplace_sums import JointLaplace
-from privmean.mechanisms.per_column import EachColumn
+from privmean.mechanisms.curator import Curator, EachColumn
+from privmean.mechanisms.row_sums import JointLaplace
 from privmean.mechanisms.stable_histogram import StableHistogram, laplace_threshold, top_bin
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import Parallel

@@ -19,12 +19,14 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.heavy_tailed import clipping_bias as bias
-from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
+from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.central.heavy_tailed.clipping_rounds import Problem
-from privmean.central.heavy_tailed.coarse_center import Coarse
-from privmean.central.heavy_tailed.coarse_center_budget import CoarseNeeds
-from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers
-from privmean.central.heavy_tailed.heavy_tailed_settings import COARSE_SHARE, THRESHOLD_SHARE
+from privmean.central.heavy_tailed.coarse_center import Coarse, CoarseNeeds
+from privmean.central.heavy_tailed.heavy_tailed_plan import (
+    COARSE_SHARE,
+    THRESHOLD_SHARE,
+    HeavyTailedNumbers,
+)
 from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats
 from privmean.data.public_shape import PublicShape
@@ -32,7 +34,7 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
-from privmean.mechanisms.weighted_rows import UNIT, JointSums
+from privmean.mechanisms.weighted_sums import UNIT, JointSums
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from privmean.central.clipping_region import ClippingRegion
+    from privmean.central.find_region import ClippingRegion
     from privmean.data.public_shape import PublicShape
     from privmean.data.table import Summary, Table
     from privmean.pipeline import Plan

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.inference.at_bound import TypeBounds
+from privmean.inference.clipped_intervals import TypeBounds
 from privmean.questions.assumptions import (
     BOUNDS,
     CONCENTRATION,

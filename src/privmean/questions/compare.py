@@ -14,7 +14,7 @@ from privmean.central.groups.group_means import GroupMeans
 from privmean.data.key_text import key_texts
 from privmean.data.pair_summaries import Difference, Pairs
 from privmean.errors import ArgumentError
-from privmean.inference.at_bound import TypeBounds
+from privmean.inference.clipped_intervals import TypeBounds
 from privmean.inference.contrasts import contrasts_of
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, QuestionDefaults
@@ -227,7 +227,7 @@ class Compare(QuestionDefaults):
             )
             known = {item.name: getattr(release, item.name) for item in fields(release)}
             return EffectRelease(**known)
-        from privmean.central.groups.compare_release import CompareRelease
+        from privmean.central.groups.effect_release import CompareRelease
         from privmean.central.groups.group_release import group_release
 
         text = f"{self.keys[0]} - {self.keys[1]}"

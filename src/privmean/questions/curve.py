@@ -17,7 +17,7 @@ from privmean import validate
 from privmean.central.groups.bin_plan import BinMeans
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import INDEPENDENT, dependence
-from privmean.inference.at_bound import BOOLEAN, TypeBounds
+from privmean.inference.clipped_intervals import BOOLEAN, TypeBounds
 from privmean.inference.group_table import GroupTable
 from privmean.inference.status import release_status
 from privmean.models.curve_intervals import CurveIntervals

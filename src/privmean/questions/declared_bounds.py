@@ -17,9 +17,9 @@ import numpy as np
 from privmean.data.key_text import spellings
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import keys_say, type_says
-from privmean.inference.at_bound import BOOLEAN, TypeBounds
+from privmean.inference.clipped_intervals import BOOLEAN, TypeBounds
+from privmean.inference.group_table import SeveralTables
 from privmean.inference.interval import ByColumn, HasStdErrors, Interval, IntervalMaker
-from privmean.inference.multi_value_table import SeveralTables
 
 if TYPE_CHECKING:
     from privmean.data.column_types import PublicBounds

@@ -11,7 +11,7 @@ from privmean import validate
 from privmean.data.read import Estimand
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
-from privmean.inference.at_bound import BOOLEAN
+from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.questions.assumptions import (
     BOUNDS,
     Assumption,
@@ -307,7 +307,7 @@ class Mean:
             said, terms = self.grouping, self.values or ("",)
             crossed = () if said.other_group else said.keys or ()
             if len(terms) > 1:
-                from privmean.central.groups.multi_value_release import values_release
+                from privmean.central.groups.group_release import values_release
 
                 return values_release(
                     release, terms=terms, by=said.by, keys=said.labels, contrasts=said.contrasts,

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from privmean import validate
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
-from privmean.inference.at_bound import BOOLEAN
-from privmean.models.quantile_release import QuantileRelease
-from privmean.models.quantiles import Quantiles
+from privmean.inference.clipped_intervals import BOOLEAN
+from privmean.models.quantiles import QuantileRelease, Quantiles
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, beside, limited
 from privmean.release.release import Release

@@ -21,15 +21,15 @@ from privmean.central.concentration import Bounded, UnknownScale
 from privmean.central.winsorized import WinsorizedMean
 from privmean.errors import ArgumentError
 from privmean.estimators.means.clipped_mean import ClippedMeans
-from privmean.inference.at_bound import BOOLEAN
+from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.models.fit_person import Exchangeable, Working
 from privmean.models.formula import read_formula
 from privmean.models.mean_coefficients import CoefficientPanel, MeanCoefficients
 from privmean.models.panel import PanelSums
-from privmean.models.pooled_regression import Pooled
 from privmean.models.private_scale import CLIPPED, MEAN, PrivateScale
 from privmean.models.regression_release import NO_VARIATION, NoFit, RegressionRelease
+from privmean.models.run_pooled import Pooled
 from privmean.models.tail_intervals import TailIntervals, unseen
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of

@@ -16,8 +16,8 @@ from privmean.errors import ArgumentError
 from privmean.models.fit_person import Exchangeable, Independence
 from privmean.models.moment_rows import Weighting
 from privmean.models.polynomial_design import Design
-from privmean.models.pooled_regression import Pooled
 from privmean.models.pooled_steps import Target
+from privmean.models.run_pooled import Pooled
 
 POOLED, WITHIN, OWN = "pooled", "within", "per_person"
 EFFECTS = (POOLED, WITHIN, OWN)

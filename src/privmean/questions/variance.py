@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 from privmean import validate
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
-from privmean.models.moment_variance import MomentVariance
+from privmean.models.moment_variance import MomentVariance, VarianceRelease
 from privmean.models.pair_variance import PairVariance
-from privmean.models.variance_release import VarianceRelease
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, limited
 from privmean.release.release import Release

@@ -18,7 +18,7 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.mechanisms.stream_radius import RadiusSearch
+from privmean.mechanisms.private_limits import RadiusSearch
 from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.neighbor_relations import stated

@@ -21,8 +21,7 @@ from dataclasses import replace
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget
-from privmean.study.budget_shares import AllocationTask, BudgetAllocation
-from privmean.study.composed_growth import grow_shares
+from privmean.study.budget_shares import AllocationTask, BudgetAllocation, grow_shares
 from privmean.study.shared_locations import Looks, can_share_location
 from privmean.study.study_question import StudyQuestion
 

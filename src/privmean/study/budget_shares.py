@@ -1,7 +1,19 @@
-"""Parts of a study's budget that make the errors of its questions least, from public numbers.
+"""Shares of a study's budget.
+
+What one question gets of a study's budget, and the lines that it puts in the study's accounting.
+
+A line is fixed before any data are seen (docs/proofs/study.md, section 1). A plan whose every price
+is a public number, and which asks all of its lines or bills them anyhow, puts its own lines on the
+accounting. Any other plan is one line: it keeps its part on every path, whatever it asks.
+
+Parts of a study's budget that make the errors of its questions least, from public numbers.
 
 The error of a question is read over the sampling error that it would have without privacy noise;
 the weighted geometric mean of these is made least. docs/proofs/study.md, section 2.
+
+Parts grown by one factor as far as the lines of the whole accounting compose to the budget.
+
+docs/proofs/study.md, section 2.
 """
 
 from __future__ import annotations
@@ -11,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,15 +35,119 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.pipeline import Plan
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget, exact_fraction
+from privmean.privacy.calibrate import within
+from privmean.privacy.compose import total_delta
 from privmean.privacy.gdp import rho_delta
-from privmean.study.question_share import QuestionShare, down, significant
+from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEvent, Pure
 from privmean.study.shared_locations import (
     Looks,
+    SharedLocationPlan,
     plan_of,
     shared_location_events,
     shared_locations_for,
 )
 from privmean.study.study_question import StudyQuestion
+
+DIGITS = 12  # decimals of an epsilon, so that sums of parts are exact
+
+
+@runtime_checkable
+class FixedEvents(Protocol):
+    """A plan whose every line has a price that is a public number, and whose accounting of any run
+    is covered by them, each used once (`privmean.privacy.compose`)."""
+
+    @property
+    def fixed(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class QuestionShare:
+    """One question's budget, its plan under it, and its lines in the accounting of the study. own:
+    what those lines may cost; with what looks cost that it shares, that is its budget by itself."""
+
+    name: str
+    plan: Plan
+    own: Budget
+    lines: tuple[PrivacyEvent, ...]
+
+    @classmethod
+    def of(cls, name: str, plan: Plan, *, summed: bool = False) -> QuestionShare:
+        """summed: its part adds up with others: lines that keep a delta by a curve of their own do
+        not, and are one line."""
+        inner = plan.inner if isinstance(plan, SharedLocationPlan) else plan
+        own = plan.own if isinstance(plan, SharedLocationPlan) else plan.budget
+        fixed = isinstance(inner, FixedEvents) and inner.fixed and not (summed and own.delta)
+        lines = inner.events if fixed else (whole(own),)
+        return cls(name, plan, own, tuple(_named(name, item) for item in lines))
+
+    @property
+    def budget(self) -> Budget:
+        return self.plan.budget
+
+    @property
+    def looks(self) -> tuple[SharedLocationQuery, ...]:
+        """The looks that the question works from."""
+        return self.plan.looks if isinstance(self.plan, SharedLocationPlan) else ()
+
+    @property
+    def size(self) -> float:
+        """How large its own part is: epsilon, or the epsilon of a pure part of that rho."""
+        return float(self.own.pure_epsilon())
+
+    @property
+    def rho(self) -> float:
+        """zCDP of its own lines."""
+        return math.fsum(line.rho for line in self.lines)
+
+
+def whole(budget: Budget) -> PrivacyEvent:
+    """A question as one line: what it may lose on any path."""
+    words = "all answers of the question, within its part of the budget"
+    relation = budget.neighbors
+    if budget.rho is not None:
+        return Concentrated("whole", budget.rho, neighbors=relation, sensitivity_text=words)
+    assert budget.epsilon is not None
+    if budget.delta:
+        return Approximate(
+            "whole",
+            exact_fraction(budget.epsilon),
+            budget.delta,
+            neighbors=relation,
+            sensitivity_text=words,
+        )
+    return Pure("whole", exact_fraction(budget.epsilon), neighbors=relation, sensitivity_text=words)
+
+
+def _named(name: str, loss: PrivacyEvent) -> PrivacyEvent:
+    return replace(loss, name=f"{name}: {loss.name}")
+
+
+def down(value: Fraction | float, digits: int = DIGITS) -> float:
+    """The largest decimal of so many digits after the point that is at most `value`.
+
+    It is its own shortest text, so that budgets made of such numbers add up exactly.
+    """
+    unit = 10**digits
+    exact = Fraction(value)
+    found = float(Fraction(exact.numerator * unit // exact.denominator, unit))
+    return found if exact_fraction(found) <= exact else down(exact - Fraction(2, unit), digits)
+
+
+def significant(value: float) -> float:
+    """The same to DIGITS significant digits, for numbers as small as a delta."""
+    text = f"{value:.{DIGITS - 1}e}"
+    found = float(text)
+    if exact_fraction(found) > Fraction(value):
+        found = float(f"{found * (1 - 10.0 ** (1 - DIGITS)):.{DIGITS - 1}e}")
+    return found
+
+
+def bill(
+    parts: Sequence[QuestionShare], looks: Sequence[SharedLocationQuery] = ()
+) -> tuple[PrivacyEvent, ...]:
+    """The lines of all looks, once each, then those of all questions."""
+    return (*shared_location_events(looks), *(line for part in parts for line in part.lines))
+
 
 SUMS, CURVES, RHO = "sums", "curves", "sums of rho"
 EXACTLY = 1 - Fraction(1, 10**11)  # shares are doubles: they may add up to more
@@ -372,3 +489,91 @@ def noise_of(plan: Plan, guess_sd: float) -> float:
         if name in told:
             return told[name]
     return math.sqrt(max(told["rmse"] ** 2 - told.get("sampling", 0.0) ** 2, 0.0))
+
+
+PRECISE = 1e-4  # relative precision of the common factor
+STRIDE, MOST = 1.2, 64.0
+STRAIGHT, MOST_TURNS = 12, 40  # tries along a line, before halves
+
+
+def grow_shares(
+    work: AllocationTask, owns: Sequence[Budget], first: float
+) -> BudgetAllocation | None:
+    """All free parts larger by the factor that the composed lines allow, beginning with `first`;
+    None if not even that fits."""
+    looks = tuple(work.taken.values())
+
+    def at(factor: float) -> _Tried:
+        parts = tuple(
+            work.part(item, _grown(item, own, factor))
+            for item, own in zip(work.items, owns, strict=True)
+        )
+        lines = bill(parts, looks)
+        assert work.budget.epsilon is not None
+        delta = total_delta(lines, work.budget.epsilon)
+        return _Tried(factor, parts, delta, within(lines, work.budget, again=False))
+
+    tried = at(first)
+    if not tried.fits:
+        return None
+    if not any(item.error is None for item in work.items):
+        return BudgetAllocation(tried.parts, CURVES, work.taken)
+    return BudgetAllocation(_largest(at, tried, work.budget.delta).parts, CURVES, work.taken)
+
+
+def _grown(item: StudyQuestion, own: Budget, factor: float) -> Budget:
+    """A part at a factor of strength; a wanted error says its part, which stays."""
+    if item.error is not None:
+        return own
+    if own.rho is not None:
+        return Budget(rho=significant(own.rho * factor**2), neighbors=own.neighbors)
+    assert own.epsilon is not None
+    epsilon = down(Fraction(own.epsilon) * Fraction(factor))
+    return Budget(epsilon, own.delta, neighbors=own.neighbors)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """One factor: its parts, the composed delta, and whether the budget holds it."""
+
+    factor: float
+    parts: tuple[QuestionShare, ...]
+    delta: float
+    fits: bool
+
+
+def _largest(at: Callable[[float], _Tried], first: _Tried, delta: float) -> _Tried:
+    """The largest factor that fits, to `PRECISE`: one that was tried itself. The delta is nearly a
+    power of the factor: a line through the last two points says where to try next."""
+    low, before = first, first
+    last = at(min(STRIDE * first.factor, MOST))
+    high = None if last.fits else last
+    low = last if last.fits else low
+    for turn in range(MOST_TURNS):
+        if high is not None and high.factor <= low.factor * (1 + PRECISE):
+            break
+        if low.factor >= MOST:
+            break
+        guess = _through(before, last, delta)
+        step = PRECISE / 3 if turn % 2 else -PRECISE / 3
+        guess = min(guess * (1 + step), STRIDE * low.factor, MOST)
+        if high is None:
+            guess = max(guess, low.factor * (1 + PRECISE / 2))
+        elif not low.factor < guess < high.factor or turn > STRAIGHT:
+            guess = math.sqrt(low.factor * high.factor)
+        before, last = last, at(guess)
+        if last.fits:
+            low = last
+        else:
+            high = last
+    return low
+
+
+def _through(one: _Tried, two: _Tried, delta: float) -> float:
+    """Where a line through two points of (log factor, log delta) meets the delta."""
+    if not (one.delta > 0 and two.delta > 0) or one.delta == two.delta:
+        return two.factor * STRIDE
+    slope = math.log(two.delta / one.delta) / math.log(two.factor / one.factor)
+    if not slope > 0:
+        return two.factor * STRIDE
+    return two.factor * math.exp(min(math.log(delta / two.delta) / slope, 1.0))

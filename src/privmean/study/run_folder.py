@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.storage.durable_log import DurableLog, LogExists, LogInUse
 from privmean.storage.file_io import os_error_text, sync_folder
-from privmean.study.answer_log import AnswerLog, CannotResume
-from privmean.study.table_state import is_table, table_state
+from privmean.study.stored_answers import AnswerLog, CannotResume, is_table, table_state
 
 if TYPE_CHECKING:
     from privmean.privacy.ledger_entry import LedgerEntry

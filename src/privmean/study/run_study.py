@@ -17,19 +17,19 @@ from privmean.pipeline import Performed, perform, run_step, settled
 from privmean.privacy.guarantee import warn_of_delta
 from privmean.release.provenance import Provenance
 from privmean.release.verify_study import UNPLACED
-from privmean.study.answer_log import CannotResume, kept_only
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan
+from privmean.study.stored_answers import CannotResume, kept_only
 from privmean.study.study_release import Answer, StudyRelease
 
 if TYPE_CHECKING:
     from privmean.api.call_options import CheckedOptions
-    from privmean.central.clipping_region import ClippingRegion
+    from privmean.central.find_region import ClippingRegion
     from privmean.data.person_table import PersonTable
     from privmean.pipeline import Plan
     from privmean.privacy.ledger import Ledger
     from privmean.privacy.ledger_entry import LedgerEntry
     from privmean.privacy.privacy_events import PrivacyEvent
-    from privmean.study.question_share import QuestionShare
+    from privmean.study.budget_shares import QuestionShare
     from privmean.study.study_plan import StudyPlan
     from privmean.study.study_question import StudyQuestion
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.api.run_question import make_plan, within_budget
-from privmean.central.clipping_region import ClippingRegion
+from privmean.central.find_region import ClippingRegion
 from privmean.central.shared_location import SharedLocationQuery
 from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError

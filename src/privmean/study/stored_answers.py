@@ -1,27 +1,54 @@
-"""Noisy answers as plain text and back: numbers, texts, lists of them, and four kinds of results.
+"""Answers of a study on disk.
+
+Noisy answers as plain text and back: numbers, texts, lists of them, and four kinds of results.
 
 What a text can stand for is listed here in full, so that a file that was written by somebody else
 can be read: reading makes no other object, imports nothing and calls nothing that the file names.
 Every number comes back bit for bit.
+
+Noisy answers kept on the disk before anyone sees them, so that a run that was stopped goes on.
+
+A kept answer is private already; raw noise, seeds and exact answers are never written. An answer
+that was drawn but not kept when a run stopped was seen by nobody: drawing it anew is a first draw.
+A kept answer is given back only for the same question, place, mechanism and prices, and is never
+drawn again. docs/proofs/study.md, section 4.
+
+Whether a table is still the one that a run began with: its files, its roster, what they hold.
+
+Sizes, times and numbers of files tell without reading; where they differ, as after a `chmod`, a
+`touch`, a copy or a backup by hard links, the digest decides. Of a database the address is all
+that is compared, and of a frame or arrays in memory nothing but the roster.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import glob
+import hashlib
 import json
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from privmean.data.list_columns import roster_texts
+from privmean.data.open_path import FORMS
+from privmean.data.table import Table
+from privmean.data.text_files import ending
+from privmean.errors import PrivmeanError
 from privmean.mechanisms.clipped_sum import ColumnSums
-from privmean.mechanisms.filtered.filtered_noise import KeptMean
+from privmean.mechanisms.curator import AnswerStore, Mechanism
+from privmean.mechanisms.filtered.filtered_mean import KeptMean
 from privmean.mechanisms.row_sums import NoisyRows
 from privmean.mechanisms.weighted_sums import PointSum
+from privmean.privacy.canonical_json import digest
 
 RESULTS = {item.__name__: item for item in (ColumnSums, KeptMean, NoisyRows, PointSum)}
 ARRAYS = ("|b1", "<i8", "<u8", "<f8")  # what arrays of numbers are made of
@@ -131,3 +158,172 @@ MADE: dict[str, Callable[..., Any]] = {
     "array": _read_array,
     "numbers": _read_numbers,
 }
+
+
+Exact = TypeVar("Exact")
+Noisy = TypeVar("Noisy")
+PURPOSE = "privmean draw"
+
+
+class CannotResume(PrivmeanError):
+    """A run that cannot go on, and why; what was charged for it stays charged."""
+
+
+class AnswerLog:
+    """The answers of one run.
+
+    kept: those of before, each under its place as (mechanism, text). keep: what makes one durable,
+    told of place, mechanism and text; a PrivmeanError of it ends the run.
+    """
+
+    def __init__(
+        self, kept: Mapping[str, tuple[str, str]], keep: Callable[[str, str, str], object]
+    ) -> None:
+        self._kept, self._keep = kept, keep
+        self._places: dict[str, int] = {}
+
+    def of(self, question: str) -> Question:
+        """The answers of one question."""
+        return Question(self, question)
+
+    def answer(
+        self, question: str, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]
+    ) -> Noisy:
+        number = self._places.get(question, 0)
+        self._places[question] = number + 1
+        at, what = f"{question}/{number}", _what(mechanism)
+        if at in self._kept:
+            before, text = self._kept[at]
+            if before != what:
+                raise CannotResume(
+                    f"{question}: the answer kept for step {number + 1} is that of another "
+                    "mechanism; the charge stays, because a different version of privmean or "
+                    "another study would have to draw anew"
+                )
+            try:
+                found: Noisy = read(text)
+            except NoAnswer:
+                raise CannotResume(
+                    f"{question}: what is kept for step {number + 1} is no answer; the charge "
+                    "stays, because the file was changed"
+                ) from None
+            return found
+        noisy = draw()
+        try:
+            self._keep(at, what, written(noisy))
+        except PrivmeanError as error:
+            raise CannotResume(f"{error} To go on, run the same command again") from None
+        return noisy
+
+
+class Question:
+    """The answers of one question of a run, one after the other."""
+
+    def __init__(self, draws: AnswerLog, name: str) -> None:
+        self._draws, self._name = draws, name
+
+    def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
+        """The answer kept for this place, or the one that `draw` gives, kept first."""
+        return self._draws.answer(self._name, mechanism, draw)
+
+
+def kept_only(draws: Callable[[str], AnswerStore]) -> Callable[[str], AnswerStore]:
+    """The answers of a run that was settled: those that are kept, and no other."""
+
+    class Kept:
+        def __init__(self, name: str) -> None:
+            self._answers = draws(name)
+
+        def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
+            """The answer kept for this place; nothing is drawn."""
+            return self._answers.answer(mechanism, _ended)
+
+    return Kept
+
+
+def _ended() -> NoReturn:
+    raise CannotResume(
+        "The run has ended, and what it did not ask came back to the ledger: nothing more is drawn "
+        "for it. Put back the newest copy of its folder, or begin a new study in another"
+    )
+
+
+def _what(mechanism: Mechanism[Any, Any]) -> str:
+    """A mechanism by its kind and its public parameters."""
+    losses = [loss.to_dict() for loss in mechanism.events]
+    return digest(PURPOSE, {"mechanism": type(mechanism).__name__, "losses": losses})
+
+
+LARGEST = 1 << 30  # bytes that are read for a digest; of more, pieces from all over the files
+PIECE = 1 << 20
+
+
+def table_state(source: object) -> dict[str, Any]:
+    """What a table is made of, as plain data; nothing for people in memory."""
+    if not isinstance(source, Table):
+        return {}
+    files = _files(source.source)
+    return {"files": {name: _stat(path) for name, path in files.items()}, **_told(source, files)}
+
+
+def is_table(source: object, before: Mapping[str, Any]) -> bool:
+    """Whether the table is in a state of `table_state`, as far as can be told."""
+    if not isinstance(source, Table):
+        return not before
+    files = _files(source.source)
+    stats = {name: _stat(path) for name, path in files.items()}
+    told = {name: said for name, said in before.items() if name != "files"}
+    if files and stats == before.get("files"):
+        return told.get("roster") == _roster(source)
+    return told == _told(source, files)
+
+
+def _told(source: Table, files: Mapping[str, Path]) -> dict[str, str | None]:
+    """What tells one table from another, whatever its times are."""
+    found = {"roster": _roster(source)}
+    if files:
+        return found | {"digest": _digest(files)}
+    given = source.source
+    return found | {"address": str(given) if isinstance(given, str | os.PathLike) else None}
+
+
+def _roster(source: Table) -> str | None:
+    """A digest of the ids of a roster."""
+    ids = None if source.roster is None else roster_texts(source.roster)
+    if not isinstance(ids, Iterable):
+        return None
+    return hashlib.sha256(repr([str(item) for item in ids]).encode()).hexdigest()
+
+
+def _files(source: object) -> dict[str, Path]:
+    if not isinstance(source, str | os.PathLike):
+        return {}
+    path = Path(source)
+    if path.is_dir():
+        found = (file for file in path.rglob("*") if ending(file) in FORMS)
+    else:
+        names = [str(path)] if path.exists() else glob.glob(str(source), recursive=True)
+        found, path = (Path(name) for name in names), path.parent
+    return {os.path.relpath(file, path): file for file in sorted(found) if file.is_file()}
+
+
+def _stat(path: Path) -> list[int]:
+    try:
+        found = path.stat()
+    except OSError:  # gone meanwhile
+        return []
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+
+
+def _digest(files: Mapping[str, Path]) -> str:
+    sizes = {name: (_stat(path) or [0])[0] for name, path in files.items()}
+    step = PIECE * max(1, -(-sum(sizes.values()) // LARGEST))
+    found = hashlib.blake2b(digest_size=32)
+    for name, path in files.items():
+        size = sizes[name]
+        found.update(f"{name}\n{size}\n".encode("utf-8", "surrogateescape"))
+        with suppress(OSError), path.open("rb") as file:  # what cannot be read is no table either
+            for place in (*range(0, size, step), max(0, size - PIECE)):
+                file.seek(place)
+                found.update(file.read(PIECE))
+    return found.hexdigest()

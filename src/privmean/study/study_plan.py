@@ -25,12 +25,13 @@ from privmean.study.allocate_budget import allot
 from privmean.study.budget_shares import (
     SUMS,
     BudgetAllocation,
+    QuestionShare,
+    bill,
     guess_of,
     least_errors,
     noise_of,
     ratio_of,
 )
-from privmean.study.question_share import QuestionShare, bill
 from privmean.study.shared_locations import plan_of, shared_location_events
 from privmean.study.study_question import StudyQuestion
 

@@ -21,7 +21,7 @@ from privmean.release.release import Release
 from privmean.release.result_rows import Row, columns_of
 
 if TYPE_CHECKING:
-    from privmean.study.question_share import QuestionShare
+    from privmean.study.budget_shares import QuestionShare
     from privmean.study.study_plan import StudyPlan
     from privmean.study.study_question import StudyQuestion
 

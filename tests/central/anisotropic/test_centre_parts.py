@@ -10,10 +10,13 @@ from privmean.central.anisotropic import calibrate_filter as calibration
 from privmean.central.anisotropic import known_covariance as known
 from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.data.array_table import ArrayPersonTable
-from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
-from privmean.mechanisms.filtered.neighbor_degrees import degrees
-from privmean.mechanisms.filtered.random_filter import keep_odds
-from privmean.mechanisms.filtered.row_lattice import Metric
+from privmean.mechanisms.filtered.filtered_mean import (
+    FilteredMean,
+    Metric,
+    Rows,
+    degrees,
+    keep_odds,
+)
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.amplification import outer_epsilon
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

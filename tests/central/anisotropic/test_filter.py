@@ -12,16 +12,17 @@ from scipy.special import ndtr
 import statistics_kit
 from privmean.central.anisotropic.calibrate_filter import calibrate
 from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees
-from privmean.mechanisms.filtered.filtered_noise import exact_sums, kept_mean
-from privmean.mechanisms.filtered.random_filter import (
+from privmean.mechanisms.filtered.filtered_mean import (
+    Metric,
     bernoulli,
+    exact_sums,
     keep_odds,
+    kept_mean,
     noisy_degree_keep,
     sampled_influence,
     sampled_odds,
     sampled_threshold,
 )
-from privmean.mechanisms.filtered.row_lattice import Metric
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.amplification import inner_epsilon, outer_epsilon

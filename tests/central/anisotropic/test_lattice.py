@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from privmean.central.anisotropic.ellipsoid import STEPS, clip_to_ball, clipped_sums
-from privmean.mechanisms.filtered.neighbor_degrees import degrees, sampled_degrees
-from privmean.mechanisms.filtered.random_filter import keep_odds
-from privmean.mechanisms.filtered.row_lattice import (
+from privmean.central.anisotropic.calibrate_filter import STEPS, clip_to_ball, clipped_sums
+from privmean.mechanisms.filtered.filtered_mean import (
     RADIUS,
     Metric,
+    degrees,
+    keep_odds,
     pairs_close,
     rotate,
+    sampled_degrees,
     to_lattice,
     usable_rows,
 )

@@ -15,7 +15,7 @@ from privmean.central.anisotropic.column_scales import (
     pairs,
     run,
 )
-from privmean.central.anisotropic.plan_unknown_covariance import (
+from privmean.central.anisotropic.unknown_covariance import (
     choices,
     largest_rho,
     plan_unknown,

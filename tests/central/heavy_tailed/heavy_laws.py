@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy import stats
 
-from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
+from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
 
 
 def two_point_bias(order: float, records: int, radius: float, chances: int = 300) -> float:

@@ -8,7 +8,7 @@ from heavy_laws import tails, two_point_bias
 
 from privmean.central.heavy_tailed import HeavyTailedMean
 from privmean.central.heavy_tailed import clipping_bias as bias
-from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
+from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import Budget
 from statistics_kit import planned

@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.central.heavy_tailed.coarse_center import Coarse, dense_counts
-from privmean.central.heavy_tailed.coarse_center_budget import CoarseNeeds
+from privmean.central.heavy_tailed.coarse_center import Coarse, CoarseNeeds, dense_counts
 from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.stable_histogram import laplace_tail

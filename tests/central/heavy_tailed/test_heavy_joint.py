@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
+from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.central.heavy_tailed.record_weights import RecordWeights, counted, records_of, totals
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
-from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
+from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, Pure

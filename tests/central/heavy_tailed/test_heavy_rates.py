@@ -8,7 +8,7 @@ import pytest
 from heavy_laws import slope, tails, two_point_bias
 
 from privmean.central.heavy_tailed import clipping_bias as bias
-from privmean.central.heavy_tailed import clipping_radius as radii
+from privmean.central.heavy_tailed import clipping_rounds as radii
 from privmean.central.heavy_tailed.clipping_rounds import Problem
 from privmean.privacy.gdp import gaussian_mu
 

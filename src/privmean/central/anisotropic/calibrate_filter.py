@@ -1,32 +1,49 @@
-"""Noise of the filtered mean: how large, and what is taken off the count.
+"""Constants of the filtered mean, and what they make feasible.
+
+Noise of the filtered mean: how large, and what is taken off the count.
 
 Every variant has the form: count n' = |C| - t + N(0, 1/m^2) and, where n' >= 1, the mean of the
 kept people plus (2 lambda/n') s M^(1/4) g with standard normal g. A calibration holds m, t and the
 multiplier s. Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy (2024); the constants are
 derived in docs/proofs/anisotropic.md and are about 14 times smaller than the published ones.
+
+What would do where people are too few: the least n, the least epsilon, and other ways.
+
+Sums of rows clipped to an ellipsoid around a released center, on an integer lattice.
+
+Clipped sums around a released center, each with less noise and a smaller radius than before.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from scipy.special import ndtri
 
+from privmean.bisection import smallest_int, smallest_real
+from privmean.data.person_table import Floats, Integers
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.filtered.filtered_noise import MEAN_STEPS, FilterCalibration
+from privmean.mechanisms.filtered.filtered_mean import (
+    CACHED,
+    MEAN_STEPS,
+    FilterCalibration,
+    slices,
+    to_lattice,
+)
 from privmean.privacy.amplification import (
     BASIC_INFLUENCE,
     delta_ratio,
     inner_epsilon,
     tail_threshold,
 )
-from privmean.privacy.budget import Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.loss_distribution import PrivacyProfile
+from privmean.privacy.privacy_events import Gaussian
 from privmean.privacy.profile_events import FilteredMean
 
 BAD_SHARE = 0.1  # share of delta for a count above the true number of kept people
@@ -171,3 +188,179 @@ def centre_parts(persons: int, epsilon: float = 1.0) -> int:
     """
     enough = CENTRE_PERSONS / min(epsilon, 1.0)
     return max(1, int(persons / enough)) if persons > MOST_PAIRED else 1
+
+
+CLOSE = 0.03
+MOST_PERSONS = 10**9
+MOST_EPSILON = 100.0
+Attempt = Callable[[Budget, int], bool]
+
+
+def too_few(
+    attempt: Attempt, budget: Budget, persons: int, problem: str, others: str
+) -> TooFewPeople:
+    """The refusal, with numbers. attempt: whether a plan is worth its while at public numbers."""
+    assert budget.epsilon is not None
+    n = smallest_int(lambda n: attempt(budget, n), persons + 1, most=MOST_PERSONS, within=CLOSE)
+    epsilon = smallest_real(
+        lambda e: attempt(replace(budget, epsilon=e), persons),
+        budget.epsilon,
+        most=MOST_EPSILON,
+        within=0.05,
+    )
+    more = "no number of people would do" if n is None else f"about {n} people would do"
+    if epsilon is not None:
+        more += f", or epsilon={epsilon:.3g}"
+    return TooFewPeople(problem, f"{more}; {others}")
+
+
+STEPS = CLIP_STEPS
+
+
+def clip_to_ball(v: Integers, steps: int = STEPS) -> Integers:
+    """Each row shortened to norm `steps` (at most 2^26), toward zero; the norm holds exactly.
+
+    Rows outside are halved first until their squared norm is an exact double, so that the factor
+    depends on the row alone, whatever the order of additions.
+    """
+    y = v.astype(np.float64)
+    limit = float(steps) ** 2
+    # an exact decision: below 2^53 the sum of squares is exact, above it is far above the limit
+    outside = np.flatnonzero(np.einsum("ij,ij->i", y, y) > limit)
+    if len(outside) == 0:
+        return v.copy()
+    long = y[outside]
+    spare = 26 - math.ceil(math.log2(max(v.shape[1], 1)) / 2)
+    _, exponent = np.frexp(np.abs(long).max(axis=1))
+    long = np.trunc(np.ldexp(long, -np.maximum(exponent - spare, 0)[:, None]))
+    factor = steps / np.sqrt(np.einsum("ij,ij->i", long, long))
+    short = np.trunc(long * factor[:, None])
+    for shrink in (1 - 2.0**-30, 0.0):
+        over = np.einsum("ij,ij->i", short, short) > limit
+        short[over] = np.trunc(long[over] * (factor[over] * shrink)[:, None])
+    result = v.copy()
+    result[outside] = short.astype(np.int64)
+    return result
+
+
+def clipped_sums(x: Floats, centre: Floats, factor: Floats, steps: int = STEPS) -> Integers:
+    """Sums over rows of clip((x - center) * factor) in lattice steps; a null counts as center.
+
+    factor: lattice steps a unit of each column, public or released like the center. One person
+    moves the vector of sums by at most `steps`, or 2 `steps` if replaced, in l2 norm.
+    """
+    total = np.zeros(x.shape[1], dtype=np.int64)
+    for where in slices(x, numbers=CACHED):
+        some = x[where]
+        with np.errstate(all="ignore"):
+            gap = some - centre
+        # a person with an infinite or impossible value is nobody's problem but her own
+        bad = np.isinf(some).any(axis=1)
+        v = to_lattice(gap, factor)
+        v[bad] = 0
+        total += clip_to_ball(v, steps).sum(axis=0)
+    return total
+
+
+class Powers:
+    """Sums and maxima of powers of the standard deviations, kept once computed."""
+
+    def __init__(self, deviations: Floats) -> None:
+        self._deviations = deviations
+        self._sums: dict[float, float] = {}
+        self._most: dict[float, float] = {}
+        self._persons: dict[tuple[float, float], float] = {}
+        self._ends = float(deviations.min()), float(deviations.max())
+
+    def total(self, power: float) -> float:
+        if power not in self._sums:
+            self._sums[power] = float((self._deviations**power).sum())
+        return self._sums[power]
+
+    def largest(self, power: float) -> float:
+        if power not in self._most:
+            self._most[power] = float(max(end**power for end in self._ends))
+        return self._most[power]
+
+    def person(self, own: float, u: float) -> float:
+        """The squared distance of a person, exceeded with probability e^-u at most."""
+        if (own, u) not in self._persons:
+            found = self.total(own) + 2 * math.sqrt(self.total(2 * own) * u)
+            self._persons[own, u] = found + 2 * self.largest(own) * u
+        return self._persons[own, u]
+
+
+def clip_radius(
+    powers: Powers,
+    noise: float,
+    centre_exponent: float,
+    n_guess: float,
+    beta: float,
+    exponent: float = 1.0,
+) -> float:
+    """A radius around a noisy center that holds n_guess people in the metric Sigma^(-exponent/4).
+
+    The center's noise is `noise` times Sigma^(centre_exponent/4) times a standard normal vector.
+    Tails of Hsu, Kakade and Zhang (2012) for the people and for the noise.
+    """
+    u = math.log(n_guess / beta)
+    own, shape = 2 - exponent, centre_exponent - exponent
+    slack = noise**2 * (2 * math.sqrt(3 * powers.total(2 * shape)) + 6 * powers.largest(shape))
+    slack += 4 * noise * math.sqrt(2 * u * powers.largest(own + shape))
+    return math.sqrt(powers.person(own, u) + noise**2 * powers.total(shape) + slack)
+
+
+@dataclass(frozen=True)
+class ClipStep:
+    """One clipped sum in the metric of Sigma^(-exponent/4).
+
+    mean_mu: of the sum. count_mu, count_steps: of the noisy number of people, if this step buys it
+    (0 otherwise), and its lattice steps a person.
+    """
+
+    exponent: float
+    mean_mu: float
+    count_mu: float = 0.0
+    count_steps: int = 0
+
+    def events(self, dimension: int, relation: Relation) -> tuple[Gaussian, ...]:
+        """The accounting. One person moves the sum by STEPS, or by 2 STEPS if replaced."""
+        moved = float(2 * STEPS if relation == REPLACE_ONE else STEPS)
+        bill = [Gaussian("clipped sum", moved, moved / self.mean_mu, dimension, neighbors=relation)]
+        if self.count_mu:
+            steps = float(self.count_steps)
+            bill.append(
+                Gaussian("count of people", steps, steps / self.count_mu, 1, neighbors=relation)
+            )
+        return tuple(bill)
+
+    def scale(self, relation: Relation) -> float:
+        """Noise of the sum, in lattice steps."""
+        return (2 if relation == REPLACE_ONE else 1) * STEPS / self.mean_mu
+
+    def noise(self, radius: float, relation: Relation, persons: float) -> float:
+        """Noise of the center that this step gives, in its metric."""
+        return self.scale(relation) / STEPS * radius / persons
+
+
+def expected_chain(
+    powers: Powers,
+    steps: Sequence[ClipStep],
+    noise: float,
+    exponent: float,
+    relation: Relation,
+    n_guess: int,
+    beta: float,
+) -> tuple[list[float], float]:
+    """Radii of the steps and the last noise, if the first center's noise is `noise`."""
+    radii = []
+    for step in steps:
+        radius = clip_radius(powers, noise, exponent, n_guess, beta, step.exponent)
+        noise, exponent = step.noise(radius, relation, n_guess), step.exponent
+        radii.append(radius)
+    return radii, noise
+
+
+def step_of(radius: float, deviations: Floats, exponent: float) -> Floats:
+    """The lattice step along each axis."""
+    return np.asarray(radius / STEPS * deviations ** (exponent / 2))

@@ -10,8 +10,8 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.data.person_table import Floats
+from privmean.inference.clipped_intervals import sidak_level
 from privmean.inference.interval import Interval
-from privmean.inference.simultaneous_boxes import sidak_level
 from privmean.inference.status import FAILED, OK
 
 MEAN = "mean"

@@ -1,4 +1,9 @@
-"""Plans for a known covariance: the filtered mean alone, or as the center of a clipped sum."""
+"""A mean under a public covariance.
+
+The filtered mean as a step: filter, count and mean along the axes of a public covariance.
+
+Plans for a known covariance: the filtered mean alone, or as the center of a clipped sum.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,14 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.anisotropic.clipping_steps import (
+from privmean.central.anisotropic.calibrate_filter import (
     ClipStep,
     Powers,
     clip_radius,
+    clipped_sums,
     expected_chain,
     step_of,
 )
-from privmean.central.anisotropic.ellipsoid import clipped_sums
-from privmean.central.anisotropic.filtered_center import Centre, Found
 from privmean.central.anisotropic.gaussian_box import GaussianBox
 from privmean.central.anisotropic.spectrum import NORMS, SAME, Spectrum
 from privmean.central.choose_vector_method import instead
@@ -28,13 +32,103 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.filtered.filtered_mean import FilteredMean
-from privmean.mechanisms.filtered.row_lattice import RADIUS, REACH
-from privmean.mechanisms.lattice_sums import LatticeSums
+from privmean.mechanisms.filtered.filtered_mean import (
+    RADIUS,
+    REACH,
+    FilterCalibration,
+    FilteredMean,
+    KeptMean,
+    Metric,
+    NoisyDegrees,
+    Progress,
+    Rows,
+    Sampled,
+    to_lattice,
+    usable_rows,
+)
+from privmean.mechanisms.row_sums import LatticeSums
 from privmean.pipeline import PlanBase
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A released center along the axes: values, noise deviations, and the noisy count."""
+
+    values: Floats
+    deviations: Floats
+    count: float
+
+
+@dataclass(frozen=True)
+class Centre:
+    """A filtered mean in the metric of Sigma^(-exponent/4), all of it decided before data.
+
+    persons: the public number that radius and noise are made for. radius: people closer than this
+    are friends; calibration: noise and accounting; noisy or sampled: set for those filters, else
+    the basic one runs.
+    """
+
+    spectrum: Spectrum
+    exponent: float
+    n: int
+    radius: float
+    relation: Relation
+    calibration: FilterCalibration
+    noisy: NoisyDegrees | None = None
+    sampled: Sampled | None = None
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.calibration.events
+
+    @property
+    def filter_name(self) -> str:
+        if self.noisy is not None:
+            return "noisy-degree"
+        return "sampled-degree" if self.sampled is not None else "basic"
+
+    def noise(self, count: float) -> float:
+        """Noise of the center in its metric, given the noisy count of kept people."""
+        return 2 * self.radius * self.calibration.multiplier / count
+
+    @property
+    def expected_noise(self) -> float:
+        """The same at the count expected if nobody is dropped; infinite if that count fails."""
+        multiplier = self.calibration.expected_multiplier(self.n)
+        return 2 * self.radius * multiplier / self.n
+
+    def rows(self, x: Floats) -> Rows:
+        """People (along the axes) on the lattice of this center."""
+        steps = self._steps()
+        return Rows((Metric(to_lattice(x, steps)),), usable_rows(x, steps))
+
+    def mechanism(
+        self, parts: int = 1, work: float | None = None, tell: bool | Progress | None = None
+    ) -> FilteredMean:
+        """What is asked of `rows`; see `FilteredMean`."""
+        return FilteredMean(
+            self.calibration,
+            self.relation,
+            noisy=self.noisy,
+            sampled=self.sampled,
+            parts=parts,
+            work=work,
+            tell=tell,
+        )
+
+    def found(self, noisy: KeptMean | None) -> Found | None:
+        """The noisy center along the axes, or None (a paid outcome)."""
+        if noisy is None:
+            return None
+        unit = 1 / self._steps()
+        return Found(noisy.means[0] * unit, noisy.deviations[0] * unit, noisy.count)
+
+    def _steps(self) -> Floats:
+        return np.asarray(RADIUS / self.radius * self.spectrum.deviations ** (-self.exponent / 2))
+
 
 BOUND = "the covariance bound holds, so that almost no one is filtered out or clipped"
 TAILS = "people are sub-Gaussian with the given covariance"

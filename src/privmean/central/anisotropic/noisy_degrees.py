@@ -15,9 +15,8 @@ from privmean.central.anisotropic.calibrate_filter import (
     infeasible,
     tight_count,
 )
-from privmean.mechanisms.filtered.filtered_noise import MEAN_STEPS, FilterCalibration
-from privmean.mechanisms.filtered.random_filter import NoisyDegrees
-from privmean.mechanisms.gaussian_sums import root_above
+from privmean.mechanisms.filtered.filtered_mean import MEAN_STEPS, FilterCalibration, NoisyDegrees
+from privmean.mechanisms.row_sums import root_above
 from privmean.privacy.amplification import gaussian_tail, tail_threshold
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Threshold

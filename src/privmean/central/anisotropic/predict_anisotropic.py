@@ -14,8 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaincinv
 
-from privmean.central.anisotropic.column_blocks import Block, Stage, centre_shares, clip_shares
-from privmean.central.anisotropic.column_scales import QUANTILE, Scales
+from privmean.central.anisotropic.column_scales import (
+    QUANTILE,
+    Block,
+    Scales,
+    Stage,
+    centre_shares,
+    clip_shares,
+)
 from privmean.data.person_table import Floats
 from privmean.mechanisms.noisy_quantile import FINE
 

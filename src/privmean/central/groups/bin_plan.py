@@ -16,7 +16,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.central.groups.group_plan import GroupPlan
-from privmean.central.groups.group_settings import GroupSettings
+from privmean.central.groups.group_stages import GroupSettings
 from privmean.central.groups.group_texts import in_words_of
 from privmean.central.groups.run_groups import price, run_groups
 from privmean.data.group_pairs import MOST_GROUPS, GroupWeights, pairs_of

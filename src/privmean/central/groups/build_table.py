@@ -7,28 +7,29 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.central.groups.decode_cells import (
-    TINY,
-    BetweenGroups,
-    DecodedCells,
-    Flags,
-    between_groups,
-)
-from privmean.central.groups.group_settings import (
+from privmean.central.groups.group_stages import (
     ALLOWED,
     CARRIES,
     HIDES,
     PRECISE,
-    SEEN,
+    SEEN_WEIGHT,
     SURE,
     GroupSettings,
 )
-from privmean.central.groups.occupied_cells import OccupiedCells
-from privmean.central.groups.pooled_tail import GroupBounds, PooledTail
+from privmean.central.groups.pooled_tail import (
+    TINY,
+    BetweenGroups,
+    DecodedCells,
+    Flags,
+    GroupBounds,
+    OccupiedCells,
+    PooledTail,
+    TailDecay,
+    between_groups,
+)
 from privmean.central.groups.run_groups import GroupEstimates
-from privmean.central.groups.tail_decay import TailDecay
 from privmean.data.person_table import Floats
-from privmean.inference.at_bound import Reached
+from privmean.inference.clipped_intervals import Reached
 from privmean.inference.group_table import GroupTable
 from privmean.inference.status import (
     AT_BOUND,
@@ -71,7 +72,7 @@ def table_of(
     assert final is not None
     assert limits is not None
     assert tail is not None
-    seen = final.seen(SEEN)
+    seen = final.seen(SEEN_WEIGHT)
     between = between_groups(final, final.mean, found.weight, seen, tail.spread)
     variance = between.variance(final.noise, found.weight)
     shift = between.shrunk(final.mean, variance) - between.grand
@@ -176,7 +177,7 @@ def table_within(
     assert final is not None
     assert limits is not None
     spread = float((final.radius**2).max())  # the largest there can be, where no group is seen
-    between = between_groups(final, final.mean, found.weight, final.seen(SEEN), spread)
+    between = between_groups(final, final.mean, found.weight, final.seen(SEEN_WEIGHT), spread)
     few = final.weight < settings.few * 6**0.5 * final.scale
     precise = found.weight * settings.strength(epsilon) / settings.most
     sides = _sides(final) if settings.given else np.zeros(settings.groups)
@@ -322,7 +323,7 @@ def _variance_of_type(final: DecodedCells) -> Floats:
     n, noise = final.divisor, CLEAR * 6**0.5 * final.scale
     most = np.maximum(1 - final.share**2, TINY)
     inside = n * (1 - final.within / final.radius**2 - final.share**2)
-    seen = np.where(final.seen(SEEN), 1.0, 0.0)
+    seen = np.where(final.seen(SEEN_WEIGHT), 1.0, 0.0)
     pooled = float(seen @ inside) - noise * float(seen.sum()) ** 0.5
     pooled = max(pooled, 0.0) / max(float(seen @ (n * most)), TINY)
     part = np.clip(pooled, (inside - noise) / (n * most), (inside + noise) / (n * most))

@@ -1,4 +1,9 @@
-"""What the release of one difference adds to a release: the effect and its p-value."""
+"""Releases of one difference of two groups.
+
+What the release of one difference adds to a release: the effect and its p-value.
+
+What the release of two arms adds to one by group: the effect and its p-value.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from privmean.central.groups.group_release import GroupRelease
 from privmean.inference.status import MODIFIED_TARGET
 from privmean.plain_data import plain
 from privmean.release.release import Release
@@ -76,3 +84,49 @@ def effect_lines(p_value: float, *, by_arms: bool) -> tuple[str, ...]:
         null = "equal distributions in both arms" if by_arms else "no difference"
         lines = (f"{said} for the null hypothesis of {null}.", *lines)
     return lines
+
+
+@dataclass(frozen=True)
+class CompareRelease(GroupRelease):
+    """A release of two arms: their means, the effect and its p-value.
+
+    Notes
+    -----
+    Every number follows from the released means, at no further charge.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    release = pm.compare(table, "ln_wage", arms="collgrad", epsilon=1.0)
+    release.effect, release.p_value
+    """
+
+    @property
+    def question_kind(self) -> str:
+        return "compare"
+
+    @property
+    def effect(self) -> Row:
+        """First arm less second, with its intervals."""
+        return self.rows()[len(self.columns)]
+
+    @property
+    def answered(self) -> bool:
+        return math.isfinite(self.effect.estimate)
+
+    @property
+    def p_value(self) -> float:
+        """For the null hypothesis of equal distributions in both arms.
+
+        The smallest level at which the interval for the difference of clipped means excludes 0.
+        Both arms have the same clipping bounds, so that this difference is 0 under the null
+        hypothesis. The interval of the effect allows for different outliers and is wider. NaN
+        without an effect; 1 if too many values lie outside the bounds.
+        """
+        return self.groups.p_value(np.array([1.0, -1.0]))
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"p_value": plain(self.p_value)}
+
+    def footer(self) -> tuple[str, ...]:
+        return (*super().footer(), *effect_lines(self.p_value, by_arms=True))

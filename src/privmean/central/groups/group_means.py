@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from privmean import validate
 from privmean.central.groups.group_plan import GroupPlan
-from privmean.central.groups.group_settings import GroupSettings
+from privmean.central.groups.group_stages import GroupSettings
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.key_text import keys_of, label
 from privmean.data.public_shape import PublicShape

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privmean import validate
-from privmean.central.clipping_region import ClippingRegion
+from privmean.central.find_region import ATOM_ONLY, ClippingRegion
 from privmean.central.groups.build_table import empty_table, table_of, table_within
-from privmean.central.groups.group_settings import (
+from privmean.central.groups.group_stages import (
     BEYOND,
     COUNTS,
     LEAST,
@@ -24,8 +24,8 @@ from privmean.central.groups.group_settings import (
     ROUGH,
     TOTAL,
     GroupSettings,
+    steps_within,
 )
-from privmean.central.groups.group_stages import steps_within
 from privmean.central.groups.group_texts import (
     advice_of,
     assumption_of,
@@ -43,7 +43,6 @@ from privmean.central.groups.run_groups import (
     price,
     run_groups,
 )
-from privmean.central.log_histogram import ATOM_ONLY
 from privmean.data.grids import LOG_CELLS
 from privmean.data.group_pairs import pairs_of
 from privmean.data.key_text import label
@@ -54,8 +53,7 @@ from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.inference.group_table import GroupTable
 from privmean.inference.status import FAILED, POINT_MASS, SUPPRESSED, release_status
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.gaussian_cells import GaussianCells
-from privmean.mechanisms.key_cells import KeyCells
+from privmean.mechanisms.group_cells import GaussianCells, KeyCells
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent

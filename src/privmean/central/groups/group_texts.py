@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from privmean.central.clipping_region import ClippingRegion
-from privmean.central.groups.group_settings import LEAST, PRECISE, GroupSettings
+from privmean.central.find_region import ATOM_ONLY, BEYOND, ClippingRegion
+from privmean.central.groups.group_stages import LEAST, PRECISE, GroupSettings
 from privmean.central.groups.run_groups import GroupEstimates
-from privmean.central.log_histogram import ATOM_ONLY, BEYOND
 from privmean.central.point_mass import point_mass_value
 from privmean.inference.assumptions import (
     GROUP_SHARE,

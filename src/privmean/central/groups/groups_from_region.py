@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from privmean.central.clipping_region import ClippingRegion
+from privmean.central.find_region import ClippingRegion
 from privmean.central.groups.group_means import GroupMeans
 from privmean.central.groups.group_plan import GroupPlan
 from privmean.central.shared_location import SingleRegionPlan

@@ -16,11 +16,10 @@ from functools import partial
 import numpy as np
 
 from privmean.central.groups.group_plan import GroupPlan
-from privmean.central.groups.group_settings import COUNTS, TOTAL
-from privmean.central.groups.group_stages import GroupRun
+from privmean.central.groups.group_stages import COUNTS, TOTAL, GroupRun
 from privmean.central.groups.run_groups import GroupCounts, counted_groups, run_value
 from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
-from privmean.inference.multi_value_table import SeveralTables
+from privmean.inference.group_table import SeveralTables
 from privmean.inference.status import release_status
 from privmean.mechanisms.curator import Curator
 from privmean.privacy.privacy_events import PrivacyEvent

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from privmean import validate
-from privmean.central.groups.group_settings import LEAST, PRECISE, GroupSettings
+from privmean.central.groups.group_stages import LEAST, PRECISE, GroupSettings
 from privmean.data.key_text import key_text
 from privmean.errors import ArgumentError
 from privmean.inference.status import LOW_PRECISION, OK, SUPPRESSED

@@ -15,26 +15,32 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.groups.decode_cells import DecodedCells, between_groups, pooled_weight
-from privmean.central.groups.group_settings import (
+from privmean.central.groups.group_stages import (
     BEYOND,
     LEAST,
     RHO,
     ROUGH,
-    SEEN,
+    SEEN_WEIGHT,
     TOTAL,
+    GroupRun,
     GroupSettings,
+    boxes_of,
+    recenter,
 )
-from privmean.central.groups.group_stages import GroupRun, boxes_of
-from privmean.central.groups.pooled_tail import GroupBounds, PooledTail, point_mass_share
-from privmean.central.groups.recenter import recenter
+from privmean.central.groups.pooled_tail import (
+    DecodedCells,
+    GroupBounds,
+    PooledTail,
+    between_groups,
+    point_mass_share,
+    pooled_weight,
+)
 from privmean.central.groups.run_groups import FINAL, GroupEstimates, opened, price
 from privmean.data.group_pairs import GroupPairTable, pairs_of
 from privmean.data.person_table import ClipInterval, Floats
 from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.group_cells import GroupCells
-from privmean.mechanisms.key_cells import Key, KeyCells
+from privmean.mechanisms.group_cells import GroupCells, Key, KeyCells
 
 UNKNOWN = 80.0  # people times epsilon of a group of which nothing is known
 
@@ -86,7 +92,7 @@ def run_private(
         weight, weight_sd = rough.weight, 6**0.5 * rough.scale
         cut = tail.up(usual.upper) - tail.down(usual.lower)
         mean = rough.mean + cut
-        between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
+        between = between_groups(rough, mean, weight, rough.seen(SEEN_WEIGHT), tail.spread)
         places = {key: place for place, key in enumerate(people.keys)}
         among = people.select_groups([places[key] for key in known])
         looking = GroupRun(curator, view, spender, among)

@@ -11,15 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.clipping_region import ClippingRegion
-from privmean.central.groups.decode_cells import (
-    BetweenGroups,
-    DecodedCells,
-    Flags,
-    between_groups,
-    pooled_weight,
-)
-from privmean.central.groups.group_settings import (
+from privmean.central.find_region import ClippingRegion
+from privmean.central.groups.group_stages import (
     BEYOND,
     COUNTS,
     HEAVY,
@@ -28,13 +21,25 @@ from privmean.central.groups.group_settings import (
     MANY,
     RHO,
     ROUGH,
-    SEEN,
+    SEEN_WEIGHT,
     TOTAL,
+    GroupOutsideCount,
+    GroupRegions,
+    GroupRun,
     GroupSettings,
+    joined,
+    recenter,
 )
-from privmean.central.groups.group_stages import GroupOutsideCount, GroupRun, joined
-from privmean.central.groups.pooled_tail import GroupBounds, PooledTail, point_mass_share
-from privmean.central.groups.recenter import GroupRegions, recenter
+from privmean.central.groups.pooled_tail import (
+    BetweenGroups,
+    DecodedCells,
+    Flags,
+    GroupBounds,
+    PooledTail,
+    between_groups,
+    point_mass_share,
+    pooled_weight,
+)
 from privmean.central.widen_bounds import first_step
 from privmean.data.group_pairs import GroupPairTable
 from privmean.data.person_table import Floats
@@ -161,7 +166,7 @@ def run_value(
         weight = pooled_weight((counts, count_sd), (rough.weight, rough_sd))
         weight_sd = (count_sd**-2 + rough_sd**-2) ** -0.5
     mean = rough.mean + tail.up(limits.upper) - tail.down(limits.lower)
-    between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
+    between = between_groups(rough, mean, weight, rough.seen(SEEN_WEIGHT), tail.spread)
     units, rounds = None, 0
     if not settings.common:
         units, weight, weight_sd, rounds = recenter(
@@ -220,7 +225,7 @@ def opened(
     """Limits moved out on the side where a group seems to lie, as far as its place is known: those
     of all people would cut the group that differs most."""
     place = between.shrunk(mean, between.variance(rough.noise, weight)) - between.grand
-    shift = np.where(rough.seen(SEEN), place, 0.0)
+    shift = np.where(rough.seen(SEEN_WEIGHT), place, 0.0)
     return GroupBounds(limits.lower + np.minimum(shift, 0.0), limits.upper + np.maximum(shift, 0.0))
 
 

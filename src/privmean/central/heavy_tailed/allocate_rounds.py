@@ -15,15 +15,15 @@ from privmean.central.heavy_tailed.clipping_rounds import (
     strength,
 )
 from privmean.central.heavy_tailed.coarse_center import Coarse
-from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers
-from privmean.central.heavy_tailed.heavy_tailed_settings import (
+from privmean.central.heavy_tailed.heavy_tailed_plan import (
     COARSE_SHARE,
     SEARCH_SHARE,
+    HeavyTailedNumbers,
     Settings,
 )
 from privmean.central.heavy_tailed.high_dimension import ThreadedPlan
 from privmean.central.heavy_tailed.private_radius import RadiusSearch
-from privmean.mechanisms.weighted_rows import EXTRA, Law, WeightSum
+from privmean.mechanisms.weighted_sums import EXTRA, Law, WeightSum
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent

@@ -9,15 +9,15 @@ from fractions import Fraction
 from functools import lru_cache
 
 from privmean.central.choose_vector_method import WORTH, instead
-from privmean.central.heavy_tailed import clipping_radius as radii
+from privmean.central.heavy_tailed import clipping_rounds as radii
 from privmean.central.heavy_tailed import private_radius
 from privmean.central.heavy_tailed.allocate_rounds import threaded_plans
 from privmean.central.heavy_tailed.clipping_rounds import Round, Schedule
 from privmean.central.heavy_tailed.coarse_center import Coarse
-from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers
-from privmean.central.heavy_tailed.heavy_tailed_settings import (
+from privmean.central.heavy_tailed.heavy_tailed_plan import (
     COARSE_SHARE,
     SEARCH_SHARE,
+    HeavyTailedNumbers,
     Settings,
 )
 from privmean.central.heavy_tailed.high_dimension import ThreadedPlan

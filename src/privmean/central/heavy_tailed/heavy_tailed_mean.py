@@ -14,10 +14,9 @@ from privmean import validate
 from privmean.bisection import smallest_int
 from privmean.central.choose_vector_method import predicted_with_nothing
 from privmean.central.heavy_tailed import choose_heavy_tailed as planning
-from privmean.central.heavy_tailed.bounded_moment import BoundedMoment
 from privmean.central.heavy_tailed.choose_heavy_tailed import Plan
-from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers
-from privmean.central.heavy_tailed.heavy_tailed_settings import Settings
+from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
+from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers, Settings
 from privmean.central.heavy_tailed.record_weights import RecordWeights
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from privmean.central.heavy_tailed import clipping_bias as bias
-from privmean.central.heavy_tailed.bounded_moment import Tail
-from privmean.central.heavy_tailed.clipping_plan import ClippingPlan
-from privmean.central.heavy_tailed.heavy_tailed_plan import assumption_of
+from privmean.central.heavy_tailed.clipping_bias import Tail
+from privmean.central.heavy_tailed.heavy_tailed_plan import ClippingPlan, assumption_of
 from privmean.central.heavy_tailed.moment_intervals import Coordinates
 from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.central.heavy_tailed.record_weights import (
@@ -30,9 +29,9 @@ from privmean.central.heavy_tailed.record_weights import (
     totals,
 )
 from privmean.data.person_table import Floats, PersonTable
-from privmean.inference.ratio_with_missing import FEWEST, TOO_FEW
+from privmean.inference.ratios import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
+from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightSum
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import PrivacyEvent

@@ -1,4 +1,8 @@
-"""Intervals for the population mean under a known moment bound: post-processing only.
+"""Intervals under a bounded moment.
+
+Boxes that ask little: of privacy noise only, and of a failed release.
+
+Intervals for the population mean under a known moment bound: post-processing only.
 
 The clipped mean differs from the mean by at most the excess beyond the clipping limits, which the
 assumption bounds as a function of the unknown mean itself; the interval holds every mean that is
@@ -18,19 +22,61 @@ from scipy.special import ndtr, ndtri
 
 from privmean import validate
 from privmean.central.heavy_tailed import clipping_bias as bias
-from privmean.central.heavy_tailed.bounded_moment import Tail
-from privmean.central.heavy_tailed.noise_boxes import MEAN, noise_box
+from privmean.central.heavy_tailed.clipping_bias import Tail
 from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.data.person_table import ClipInterval
 from privmean.inference.assumptions import INDEPENDENT
+from privmean.inference.clipped_intervals import sidak_level
 from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import margin, quantile
-from privmean.inference.mean_interval import limit
-from privmean.inference.simultaneous_boxes import sidak_level
-from privmean.inference.status import ASSUMPTION_VIOLATED, OK
+from privmean.inference.mean_interval import limit, no_interval
+from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
-from privmean.mechanisms.weighted_rows import Law
+from privmean.mechanisms.weighted_sums import Law
 from privmean.privacy.budget import REPLACE_ONE
+
+MEAN = "mean"
+
+
+def noise_box(
+    estimate: tuple[float, ...], half: float, level: float, target: str, assumption: str = ""
+) -> Interval:
+    """The same half length on both sides in every column: privacy noise only."""
+    return Interval(
+        tuple(x - half for x in estimate),
+        tuple(x + half for x in estimate),
+        level,
+        kind="noise_interval",
+        target=target,
+        assumption=assumption,
+        half_widths={"noise": (half,) * len(estimate)},
+    )
+
+
+@dataclass(frozen=True)
+class NoInterval:
+    """The intervals of a failed release: the public range, or the whole line."""
+
+    ranges: tuple[tuple[float, float], ...] | None
+    columns: int
+
+    def _make(self, level: float, kind: str) -> Interval:
+        if self.ranges is None:
+            return no_interval(level, kind=kind, columns=self.columns)
+        return Interval(
+            tuple(a for a, _ in self.ranges),
+            tuple(c for _, c in self.ranges),
+            level,
+            kind=kind,
+            status=FAILED,
+        )
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        return self._make(level, "interval")
+
+    def noise_interval(self, level: float) -> Interval:
+        return self._make(level, "noise_interval")
+
 
 CLIPPED = "clipped mean"
 ADVICE = (

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.heavy_tailed.clipping_plan import ClippingPlan
-from privmean.central.heavy_tailed.clipping_radius import Choice
-from privmean.central.heavy_tailed.heavy_tailed_plan import assumption_of
+from privmean.central.heavy_tailed.clipping_rounds import Choice
+from privmean.central.heavy_tailed.heavy_tailed_plan import ClippingPlan, assumption_of
 from privmean.central.heavy_tailed.moment_intervals import OneColumn
 from privmean.data.person_table import ClipInterval
-from privmean.inference.ratio_with_missing import TOO_FEW, is_undetected
+from privmean.inference.ratios import TOO_FEW, is_undetected
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.privacy.budget import REPLACE_ONE, Relation

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.inference.assumptions import assumed
-from privmean.inference.at_bound import Reached, at_bound_advice, opened_at
+from privmean.inference.clipped_intervals import Reached, at_bound_advice, opened_at, sidak_level
 from privmean.inference.interval import Floats, Interval
 from privmean.inference.laplace_normal import (
     allowance_miss,
@@ -30,8 +30,7 @@ from privmean.inference.mean_interval import (
     no_interval,
     noise_half,
 )
-from privmean.inference.ratio_with_missing import is_undetected
-from privmean.inference.simultaneous_boxes import sidak_level
+from privmean.inference.ratios import is_undetected
 from privmean.inference.status import AT_BOUND, FAILED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 

@@ -41,7 +41,7 @@ from privmean.inference.hidden_people import HiddenPeople
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.missing_count import MissingCount
 from privmean.inference.outlier_check import SEEN, OutlierCheck
-from privmean.inference.ratio_with_missing import TOO_FEW, RatioWithMissing
+from privmean.inference.ratios import TOO_FEW, RatioWithMissing
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator

@@ -1,4 +1,25 @@
-"""The mean of the people that a random filter keeps, with its noisy count: one mechanism.
+"""A mean of the rows that have enough rows near them.
+
+A progress bar for long comparisons of all pairs, where somebody can see it.
+
+Rows on a public integer lattice, and who lies close to whom, exactly.
+
+Whether two people are friends must depend on their two rows alone: a floating-point Gram matrix
+around a center read from the data would let one person flip the friendships of others. So rows are
+rounded to a lattice fixed in advance, and distances are compared as integers. Translations by
+integers are exact, so the center used for speed cannot change a decision.
+
+The mean of the people kept: a noisy count first, then noise in proportion to its inverse.
+
+How many friends everybody has: all pairs in symmetric blocks, or a random sample a person.
+
+Who is kept: a random filter under which two kept people always have a friend in common.
+
+Two people with more than half of all degrees share a friend, so they are at most two radii apart,
+however far the rest of the data lies. Keeping is random, with a probability that grows with the
+degree, so that one person cannot switch others on or off. Proofs: docs/proofs/anisotropic.md.
+
+The mean of the people that a random filter keeps, with its noisy count: one mechanism.
 
 Who is kept, how many and their mean cost together what `FilterCalibration` states; none of them
 alone is private. Proofs: docs/proofs/anisotropic.md.
@@ -6,28 +27,489 @@ alone is private. Proofs: docs/proofs/anisotropic.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from privmean.array_types import Flags
-from privmean.mechanisms.filtered.filtered_noise import FilterCalibration, KeptMean, kept_mean
-from privmean.mechanisms.filtered.neighbor_degrees import degrees, sampled_degrees
-from privmean.mechanisms.filtered.pair_progress import Progress, shown
-from privmean.mechanisms.filtered.random_filter import (
-    NoisyDegrees,
-    Sampled,
-    basic_keep,
-    bernoulli,
-    noisy_degree_keep,
-    sampled_odds,
-)
-from privmean.mechanisms.filtered.row_lattice import Metric
+from privmean.array_types import Flags, Floats, Integers
 from privmean.noise.noise_source import Noise
-from privmean.privacy.budget import Relation
+from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
+
+Progress = Callable[[float], None]
+LONG = 2e11  # products of all pairs and columns; some seconds
+
+
+@contextmanager
+def shown(asked: bool | Progress | None, public_work: float | None) -> Iterator[Progress | None]:
+    """What to tell the fraction done: a given function, a bar on standard error, or nothing.
+
+    asked: True for a bar, False for none, None for a bar if standard error is a terminal and the
+    public amount of work is large (None: not public, no bar). The bar shows a fraction only.
+    """
+    if callable(asked):
+        yield asked
+        return
+    if asked is None:
+        asked = public_work is not None and public_work > LONG and sys.stderr.isatty()
+    if not asked:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+
+    with Bars(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("comparing people", total=1.0)
+        yield lambda done: bars.update(task, completed=done)
+
+
+RADIUS = 2**22  # the friendship radius lambda, in lattice steps
+REACH = 2.0**60  # coordinates are clamped to +-REACH steps, and a row beyond them is not usable
+EXACT_SQUARE = 2.0**50  # rows with smaller squared norm have exact double products
+LIMB = 20  # bits of a limb in exact rotations
+LIMBS = 4  # of them, so that rotations reach 2^80 steps, more than doubles resolve
+ROWS = 1 << 20  # numbers handled at a time
+CACHED = 1 << 17  # and where every one is looked at several times
+
+
+def usable_rows(x: Floats, factor: Floats) -> Flags:
+    """Rows without a null, an infinite value, or one that would be clamped by `to_lattice`.
+
+    Clamped rows would all be friends at a place where nobody is.
+    """
+    result = np.empty(len(x), dtype=bool)
+    for where in slices(x):
+        with np.errstate(all="ignore"):
+            result[where] = (np.abs(x[where] * factor) <= REACH).all(axis=1)
+    return result
+
+
+def slices(x: Floats | Integers, length: int | None = None, numbers: int = ROWS) -> list[slice]:
+    """Slices of about `numbers` numbers of the rows of x (or of `length` such rows)."""
+    rows = max(1, numbers // max(1, x.shape[1]))
+    return [slice(a, a + rows) for a in range(0, len(x) if length is None else length, rows)]
+
+
+def of_columns(x: Floats, columns: Integers) -> Floats:
+    """x[:, columns] for sorted columns, without a copy where they are all there are."""
+    return x if len(columns) == x.shape[1] else x[:, columns]
+
+
+def to_lattice(x: Floats, factor: Floats) -> Integers:
+    """round(x * factor), number by number; nulls give 0, far numbers the end of the reach."""
+    z = np.empty(x.shape, dtype=np.int64)
+    for where in slices(x, numbers=CACHED):
+        with np.errstate(all="ignore"):
+            y = x[where] * factor
+        np.rint(y, out=y)
+        np.clip(y, -REACH, REACH, out=y)
+        y[np.isnan(y)] = 0.0
+        z[where] = y
+    return z
+
+
+def rotate(x: Floats, rotation: Floats, step: float) -> Floats:
+    """x @ rotation, each row a function of that row alone in whatever order a library adds.
+
+    Rows are read in units of `step`, a power of two, as integers in limbs of 20 bits, the rotation
+    as 40 bits in two; every product of limbs is a sum of integers below 2^53, hence exact, and the
+    few sums are added in one order. Rows with a null or a number too far become nulls.
+    """
+    half = 2**LIMB
+    upper = np.rint(rotation * half)
+    lower = np.rint((rotation * half - upper) * half)
+    result = np.empty((len(x), rotation.shape[1]))
+    for where in slices(x):
+        with np.errstate(all="ignore"):
+            rest = np.rint(x[where] / step)
+            far = ~(np.abs(rest) < 2.0 ** (LIMB * LIMBS)).all(axis=1)
+        rest[far] = 0.0
+        total = np.zeros((len(rest), rotation.shape[1]))
+        for power in range(LIMB * (LIMBS - 1), -1, -LIMB):
+            limb = np.rint(rest * 2.0**-power)
+            rest = rest - limb * 2.0**power
+            if limb.any():  # the highest are 0 nearly always, and then add nothing
+                total = total + (limb @ upper) * 2.0 ** (power - LIMB)
+                total = total + (limb @ lower) * 2.0 ** (power - 2 * LIMB)
+        total[far] = np.nan
+        result[where] = total * step
+    return result
+
+
+@dataclass(frozen=True)
+class Metric:
+    """People are close if their lattice points are at most `radius` steps apart."""
+
+    points: Integers
+    radius: int = RADIUS
+
+    def of(self, chosen: Flags) -> Metric:
+        """The same for some of the people."""
+        return Metric(self.points[chosen], self.radius)
+
+
+def lattices(x: Floats, blocks: Sequence[tuple[Integers, Floats]]) -> tuple[list[Metric], Flags]:
+    """A metric for each (columns, factor), and the rows usable in all of them."""
+    usable = np.ones(len(x), dtype=bool)
+    metrics = []
+    for columns, factor in blocks:
+        some = of_columns(x, columns)
+        usable &= usable_rows(some, factor)
+        metrics.append(Metric(to_lattice(some, factor)))
+    return metrics, usable
+
+
+def pairs_close(metric: Metric, i: Integers, j: Integers) -> Flags:
+    """Whether each pair (i[k], j[k]) is close: integer differences, exact decision.
+
+    Differences are exact integers. If the sum of squares is below 2^53 its double is exact; if not,
+    it is far above the squared radius either way.
+    """
+    result = np.empty(len(i), dtype=bool)
+    limit = float(metric.radius) ** 2
+    rows = max(1, ROWS // max(1, metric.points.shape[1]))
+    for start in range(0, len(i), rows):
+        where = slice(start, start + rows)
+        gap = (metric.points[i[where]] - metric.points[j[where]]).astype(np.float64)
+        result[where] = np.einsum("ij,ij->i", gap, gap) <= limit
+    return result
+
+
+class Prepared:
+    """One metric, ordered and centered for block products; decisions are those of `pairs_close`."""
+
+    def __init__(self, metric: Metric, order: Integers) -> None:
+        self.metric = metric
+        self.order = order
+        self.limit = float(metric.radius) ** 2
+        self.rows, self.half = _centred(metric.points, order, middle_row(metric.points, order))
+
+    def close(self, a: slice, b: slice) -> Flags:
+        """Closeness of every row in slice a to every row in slice b (of the order)."""
+        found, unsure = _decide(self.rows[a], self.half[a], self.rows[b], self.half[b], self.limit)
+        if unsure is None:
+            return found
+        if np.count_nonzero(unsure) > 8 * len(found):
+            # far from the common centre: a center of this block's own is as good, and nearer
+            points = self.metric.points
+            centre = middle_row(points, self.order[a])
+            near_a = _centred(points, self.order[a], centre)
+            near_b = _centred(points, self.order[b], centre)
+            found, unsure = _decide(*near_a, *near_b, self.limit)
+            if unsure is None:
+                return found
+        i, j = np.nonzero(unsure)
+        found[i, j] = pairs_close(self.metric, self.order[a][i], self.order[b][j])
+        return found
+
+
+def middle_row(points: Integers, order: Integers) -> Integers:
+    """The coordinate-wise middle of up to 501 rows; any integers would give the same answers."""
+    some = points[order[:: max(1, len(order) // 501)]]
+    return np.asarray(np.partition(some, len(some) // 2, axis=0)[len(some) // 2])
+
+
+def half_norms(metric: Metric, index: Integers) -> Floats:
+    """Half the squared distance of some rows to their middle (only to put rows in order)."""
+    half = np.empty(len(index))
+    centre = middle_row(metric.points, index)
+    for where in slices(metric.points[:0], len(index)):
+        gap = (metric.points[index[where]] - centre).astype(np.float64)
+        half[where] = np.einsum("ij,ij->i", gap, gap) / 2
+    return half
+
+
+def _centred(points: Integers, order: Integers, centre: Integers) -> tuple[Floats, Floats]:
+    rows = np.empty((len(order), points.shape[1]))
+    half = np.empty(len(order))
+    for where in slices(rows):
+        rows[where] = points[order[where]] - centre
+        half[where] = np.einsum("ij,ij->i", rows[where], rows[where]) / 2
+    return rows, half
+
+
+def _decide(
+    rows_a: Floats, half_a: Floats, rows_b: Floats, half_b: Floats, limit: float
+) -> tuple[Flags, Flags | None]:
+    """Closeness by -dist^2/2 = <a,b> - |a|^2/2 - |b|^2/2, and which pairs are in doubt.
+
+    Exact, hence without doubt, if all squared norms are at most EXACT_SQUARE. Otherwise the error
+    of sums of d products is at most (d+16) 2^-53 (|a|^2 + |b|^2), in any order of addition.
+    """
+    inner = rows_a @ rows_b.T
+    inner -= half_a[:, None]
+    inner -= half_b[None, :]
+    largest = 2 * max(half_a.max(initial=0.0), half_b.max(initial=0.0))
+    if largest <= EXACT_SQUARE:
+        return inner >= -limit / 2, None
+    unit = (rows_a.shape[1] + 16) * 2.0**-51
+    error = unit * half_a[:, None] + unit * half_b[None, :]
+    found = inner - error >= -limit / 2
+    unsure = (inner + error >= -limit / 2) & ~found
+    return found, unsure
+
+
+MEAN_STEPS = 2.0**30  # least lattice steps a standard deviation of the mean's noise
+
+
+@dataclass(frozen=True)
+class FilterCalibration:
+    """Noise of one filtered mean.
+
+    count_steps: lattice steps a person; count_scale: noise of the count in steps; threshold: steps
+    taken off; multiplier: s; losses: the accounting of the whole filtered mean (filter included).
+    law: "gaussian" or "laplace" (the published form) for the count.
+    """
+
+    count_steps: int
+    count_scale: float
+    threshold: int
+    multiplier: float
+    events: tuple[PrivacyEvent, ...]
+    law: str = "gaussian"
+
+    @property
+    def offset(self) -> float:
+        """t: people taken off the count."""
+        return self.threshold / self.count_steps
+
+    def expected_multiplier(self, persons: float) -> float:
+        """s people/(people - t): the noise in units of 2 lambda/people; infinite if t is."""
+        left = persons - self.offset
+        return self.multiplier * persons / left if left >= 1 else math.inf
+
+
+@dataclass(frozen=True)
+class KeptMean:
+    """What a filtered mean releases, in lattice units.
+
+    count: the noisy count of kept people (less its offset). means, deviations: one a metric, the
+    noisy means and the standard deviation of their noise a coordinate.
+    """
+
+    count: float
+    means: tuple[Floats, ...]
+    deviations: tuple[float, ...]
+
+
+def exact_sums(points: Integers, kept: Flags) -> list[int]:
+    """Sums over the kept rows as Python integers, whatever their size."""
+    high = np.zeros(points.shape[1], dtype=np.int64)
+    low = np.zeros(points.shape[1], dtype=np.int64)
+    index = np.flatnonzero(kept)
+    rows = max(1, (1 << 20) // max(1, points.shape[1]))
+    for start in range(0, len(index), rows):
+        some = points[index[start : start + rows]]
+        high += (some >> 31).sum(axis=0)
+        low += (some & 0x7FFFFFFF).sum(axis=0)
+    return [(int(a) << 31) + int(b) for a, b in zip(high, low, strict=True)]
+
+
+def noisy_count(kept: int, calibration: FilterCalibration, noise: Noise) -> int:
+    """The count less its offset plus noise, in lattice steps."""
+    if calibration.law == "laplace":
+        (drawn,) = noise.laplace(1, Fraction(calibration.count_scale)).tolist()
+    else:
+        (drawn,) = noise.gaussian(1, calibration.count_scale).tolist()
+    steps: int = kept * calibration.count_steps - calibration.threshold + drawn
+    return steps
+
+
+def lattice_bits(deviation: float) -> int:
+    """Halvings of the data's lattice step until noise of `deviation` steps has MEAN_STEPS."""
+    return max(0, math.ceil(math.log2(MEAN_STEPS / deviation)))
+
+
+def kept_mean(
+    metrics: Sequence[Metric],
+    kept: Flags,
+    calibration: FilterCalibration,
+    noise: Noise,
+    shares: Sequence[float] = (1.0,),
+) -> KeptMean | None:
+    """The noisy mean of the kept rows, or None where the noisy count is below one person.
+
+    shares: of the squared precision 1/s^2 a metric; they add up to 1. The mean is a ratio with a
+    private denominator, so it is first rounded to a lattice that the noisy count alone decides.
+    """
+    persons = int(np.count_nonzero(kept))
+    steps = noisy_count(persons, calibration, noise)
+    if steps < calibration.count_steps:
+        return None
+    count = steps / calibration.count_steps
+    means, deviations = [], []
+    for metric, share in zip(metrics, shares, strict=True):
+        multiplier = calibration.multiplier / math.sqrt(share)
+        deviation = 2 * metric.radius * multiplier / count
+        bits = lattice_bits(deviation)
+        drawn = noise.gaussian(metric.points.shape[1], deviation * 2**bits)
+        sums = exact_sums(metric.points, kept)
+        # an empty count above one person has probability below the billed delta; its mean is 0
+        c = max(persons, 1)
+        rounded = [((2 * total << bits) + c) // (2 * c) for total in sums]
+        means.append(
+            np.array([(a + b) / 2**bits for a, b in zip(rounded, drawn.tolist(), strict=True)])
+        )
+        deviations.append(deviation)
+    return KeptMean(count, tuple(means), tuple(deviations))
+
+
+BLOCK = 2048
+
+
+def degrees(
+    metrics: Sequence[Metric],
+    usable: Flags,
+    *,
+    block: int = BLOCK,
+    progress: Progress | None = None,
+) -> Integers:
+    """Friends of each person, self included; friends are close in every metric.
+
+    usable: rows that can have friends; the others have themselves only. Memory: one block^2 matrix
+    of doubles and a second copy of the rows; never people^2. `progress` gets the fraction done.
+    """
+    result = np.ones(len(usable), dtype=np.int64)
+    index = np.flatnonzero(usable)
+    if len(index) == 0:
+        return result
+    # rows far from the middle come last, so that the blocks before them need no second look
+    norm = np.zeros(len(index))
+    for metric in metrics:
+        norm += half_norms(metric, index) / float(metric.radius) ** 2
+    order = index[np.argsort(norm, kind="stable")]
+    prepared = [Prepared(metric, order) for metric in metrics]
+    count = np.zeros(len(order), dtype=np.int64)
+    starts = range(0, len(order), block)
+    total, done = len(starts) * (len(starts) + 1) / 2, 0
+    for first in starts:
+        a = slice(first, min(first + block, len(order)))
+        for second in range(first, len(order), block):
+            b = slice(second, min(second + block, len(order)))
+            close = prepared[0].close(a, b)
+            for other in prepared[1:]:
+                close &= other.close(a, b)
+            count[a] += np.count_nonzero(close, axis=1)
+            if second > first:
+                count[b] += np.count_nonzero(close, axis=0)
+            done += 1
+            if progress is not None:
+                progress(done / total)
+    result[order] = count
+    return result
+
+
+def sampled_degrees(
+    metrics: Sequence[Metric],
+    usable: Flags,
+    draws: int,
+    noise: Noise,
+    *,
+    progress: Progress | None = None,
+) -> Integers:
+    """Friends among `draws` people drawn with replacement, afresh for each person.
+
+    One shared sample would not do: replacing a person in it would move everybody.
+    """
+    n = len(usable)
+    result = np.zeros(n, dtype=np.int64)
+    rows = max(1, (1 << 18) // draws)
+    for start in range(0, n, rows):
+        i = np.repeat(np.arange(start, min(start + rows, n)), draws)
+        j = noise.below(len(i), n)
+        close = i == j
+        ask = np.flatnonzero(usable[i] & usable[j] & ~close)
+        friends = np.ones(len(ask), dtype=bool)
+        for metric in metrics:
+            friends &= pairs_close(metric, i[ask], j[ask])
+        close[ask] = friends
+        result[start : start + rows] = close.reshape(-1, draws).sum(axis=1)
+        if progress is not None:
+            progress(min(1.0, (start + rows) / n))
+    return result
+
+
+@dataclass(frozen=True)
+class NoisyDegrees:
+    """Gaussian noise on every degree and one hard threshold: a filter for large public n.
+
+    steps, scale: lattice steps a degree and noise in steps; threshold: the least noisy degree kept,
+    in steps.
+    """
+
+    steps: int
+    scale: float
+    threshold: int
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The sampled-degree filter: friends among `draws` people a person, above `threshold`."""
+
+    draws: int
+    threshold: int
+
+
+def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
+    """Keeping probabilities of the basic filter as integers over one denominator.
+
+    add-remove (2 deg - n)/n, replace-one (2 deg - n - 1)/(n - 1), never below 0. The published
+    threshold n/2 is wrong for replace-one neighbors and odd n: two people without a common friend
+    can then be kept in neighboring tables.
+    """
+    n = len(deg)
+    if relation == REPLACE_ONE:
+        if n < 2:
+            return np.ones(n, dtype=np.int64), 1
+        return np.maximum(2 * deg - n - 1, 0), n - 1
+    return np.maximum(2 * deg - n, 0), max(n, 1)
+
+
+def basic_keep(deg: Integers, usable: Flags, relation: Relation, noise: Noise) -> Flags:
+    """Who the basic filter keeps among the usable rows; the others are as if they were not there.
+
+    A person whose row becomes usable is an added one: the replace-one filter bears that as well.
+    """
+    kept = np.zeros(len(deg), dtype=np.bool_)
+    kept[usable] = bernoulli(*keep_odds(deg[usable], relation), noise)
+    return kept
+
+
+def sampled_threshold(persons: int, draws: int, slip: float) -> int:
+    """The number of sampled friends below which nobody is kept (replace-one).
+
+    A person with at most (n+1)/2 friends reaches it with probability at most slip/n (Hoeffding).
+    """
+    share = (persons + 1) / (2 * persons) + math.sqrt(math.log(persons / slip) / (2 * draws))
+    return math.ceil(draws * share * (1 + 1e-12))
+
+
+def sampled_influence(persons: int, draws: int, slip: float) -> float:
+    """1/(1 - tau): the slope of the sampled filter's keeping probability; inf if tau >= 1."""
+    room = draws - sampled_threshold(persons, draws, slip)
+    return draws / room if room > 0 else math.inf
+
+
+def sampled_odds(friends: Integers, draws: int, threshold: int) -> tuple[Integers, int]:
+    """Keeping probabilities from sampled friends, as integers over one denominator."""
+    return np.maximum(friends - threshold, 0), draws - threshold
+
+
+def bernoulli(numerators: Integers, denominator: int, noise: Noise) -> Flags:
+    """Independent coins, each true with probability numerator/denominator exactly."""
+    drawn = noise.below(len(numerators), denominator)
+    return np.asarray(drawn < numerators)
+
+
+def noisy_degree_keep(deg: Integers, noisy: NoisyDegrees, noise: Noise) -> Flags:
+    """Whether each degree plus Gaussian noise reaches the threshold."""
+    drawn = noise.gaussian(len(deg), noisy.scale)
+    return np.asarray(deg * noisy.steps + drawn >= noisy.threshold)
 
 
 @dataclass(frozen=True)
