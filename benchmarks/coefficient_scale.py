@@ -2,8 +2,8 @@
 
 Own choices: a grid median and a half octave that between half and three quarters of the people stay
 below. Center and spread: the choices of the default mean and of quantiles, at the same prices; the
-spread, a power of two, takes the place of the half octave. Error: root mean square around the mean of
-the fitted coefficients, over that of the own choices. Slopes and intercepts together.
+spread, a power of two, takes the place of the half octave. Error: root mean square around the mean
+of the fitted coefficients, over that of the own choices. Slopes and intercepts together.
 
     python benchmarks/coefficient_scale.py [--runs 20]
 """
