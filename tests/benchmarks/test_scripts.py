@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 0.7  # of the processor, after which a script of LONG is left
 PARTS = 4
 TABLES = ROOT.parent / "shared" / "data"  # development tables, which are no part of the project
-ON_TABLES = ["continual_events", "default_mean", "groups", "several_columns"]  # which need them
+# which need them
+ON_TABLES = ["coefficient_scale", "continual_events", "default_mean", "groups", "several_columns"]
 PANEL = "nlswork.parquet"
 
 # scripts that end by themselves, and what makes them small
