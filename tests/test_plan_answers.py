@@ -1,4 +1,4 @@
-"""Plans answer which epsilon and how many people: for every kind of question, as table and picture."""
+"""Plans answer which epsilon and how many people, for every kind of question."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_required_epsilon_is_enough_and_hardly_more(name):
     target = 1.2 * error_of(question, more, 50.0)
     found = pm.required_epsilon(question, n=4000, target_error=target, guess_sd=1.0, **more)
     assert error_of(question, more, found) <= target
-    try:
+    try:  # noqa: SIM105
         assert error_of(question, more, found * 0.98) > target
     except pm.InfeasibleError:
         pass

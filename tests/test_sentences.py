@@ -50,17 +50,17 @@ ASKED = {  # question: what is asked, and what its sentence looks like
     ),
     "ratio and rest": (
         (pm.mean, "pay", {**KEYS, "contrasts": ["left / right", "left - rest"]}),
-        r"The mean pay in left is 1\.1\d+ times that in right \(.*\); the mean pay is \d\.\d+ euros "
+        r"The mean pay in left is 1\.1\d+ times that in right \(.*\); the mean pay is \d\.\d+ euros "  # noqa: E501
         r"higher in left than in the other groups \(.*\)\.",
     ),
     "arms": (
         (pm.compare, "pay", {"arms": "arm"}),
-        r"The mean pay is \d\.\d+ euros higher where arm is 1 than where arm is 0 \(.*\)\. It is an "
+        r"The mean pay is \d\.\d+ euros higher where arm is 1 than where arm is 0 \(.*\)\. It is an "  # noqa: E501
         r"effect of the arms only if people were assigned to them at random\.",
     ),
     "pair": (
         (pm.compare, "pay", {"by": "when", "pair": ["late", "early"]}),
-        r"For the same people, the mean pay is [23]\.\d+ euros higher where when is late than where "
+        r"For the same people, the mean pay is [23]\.\d+ euros higher where when is late than where "  # noqa: E501
         r"it is early \(.*\)\.",
     ),
     "curve": (

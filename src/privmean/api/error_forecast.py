@@ -133,7 +133,7 @@ class ErrorForecast(HasOutput):
         )
         lines = {CAUSES[cause]: line for cause, line in self.errors.items()}
         return Output(
-            f"Predicted error of a {NOUNS.get(self.question, self.question)} against {self.against}",
+            f"Predicted error of a {NOUNS.get(self.question, self.question)} against {self.against}",  # noqa: E501
             f"{self.fixed}; planning charges nothing",
             tuple(CAUSES.values()),
             tuple(rows),
