@@ -30,6 +30,7 @@ from unittest import mock
 
 from privmean import SimulatedNoise, pipeline
 from privmean.cli.app import run
+from privmean.streams import mean_stream
 from privmean.study import run_study
 
 ROOT = Path(__file__).resolve().parent.parent
