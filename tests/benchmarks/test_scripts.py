@@ -59,6 +59,7 @@ SMALL = {
 
 # scripts that two runs do not make quick: they are left after SECONDS, if nothing went wrong
 LONG = {
+    "coefficient_scale": ("--runs 2", "regressions of whole tables"),
     "ledger_charge": ("--before {src}/..", "whole processes"),
     "stream_step": ("--before {src}/..", "whole processes"),
     "wrong_uses": ("", "commands run in processes of their own"),
