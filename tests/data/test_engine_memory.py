@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from forked_process import forked
 from privmean.data import exact_totals as totals
 from privmean.data import read_progress as progress
 from privmean.data.duckdb_engine import DIRECT, STATE, Engine
@@ -158,3 +160,22 @@ def test_the_progress_of_a_real_scan_is_shown_on_a_terminal(tmp_path, monkeypatc
         raise AssertionError("no scan of ten has shown how far it is")
     pm.read(path, person="who", values="x")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_fork_leaves_the_engine_to_the_process_that_made_it():
+    """Closing it there waits for threads, or reads memory, that a fork does not have."""
+    engines = [Engine(threads=2, memory_limit="1GB")]
+    engines[0].connection.execute("SELECT count(*) FROM range(1000000)").fetchone()
+    folder = Path(engines[0].temp_directory)
+
+    def drops_it() -> None:
+        engines.clear()
+        gc.collect()
+
+    with forked(drops_it):
+        pass
+    assert folder.is_dir()
+    assert engines[0].connection.execute("SELECT 7").fetchone() == (7,)
+    engines.clear()
+    gc.collect()
+    assert not folder.exists()

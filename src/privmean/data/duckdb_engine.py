@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import weakref
@@ -15,6 +16,7 @@ from privmean.errors import ArgumentError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+OF_ANOTHER_PROCESS: list[DuckDBPyConnection] = []
 DIRECT = 2**26  # bytes a thread for a table of people that the id itself indexes
 STATE = 24  # bytes of one exact sum and its count
 LEAST_ROOM = 4 * 2**20  # bytes of memory without which it answers nothing
@@ -52,7 +54,9 @@ class Engine:
             remedy = "name a folder where you may write"
             raise ArgumentError("temp_directory", temp_directory, problem, remedy) from None
         self.connection = duckdb.connect()
-        self._finalizer = weakref.finalize(self, _close, self.connection, self.temp_directory)
+        self._finalizer = weakref.finalize(
+            self, _close, self.connection, self.temp_directory, os.getpid()
+        )
         self._set("temp_directory", quoted(self.temp_directory))
         # asked for, DuckDB knows how far it is; showing it is ours (read_progress.py). Without
         # ipywidgets a notebook refuses both settings, and has and shows no progress
@@ -125,7 +129,12 @@ def _bytes(size: str) -> int:
     return int(float(number) * 2**scale)
 
 
-def _close(connection: DuckDBPyConnection, temp_directory: str) -> None:
+def _close(connection: DuckDBPyConnection, temp_directory: str, process: int) -> None:
+    """A fork has none of DuckDB's threads and cannot close what the process that made it uses: it
+    keeps the connection, and that process its folder."""
+    if os.getpid() != process:
+        OF_ANOTHER_PROCESS.append(connection)
+        return
     connection.close()
     shutil.rmtree(temp_directory, ignore_errors=True)
 
