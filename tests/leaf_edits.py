@@ -211,7 +211,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"plan\.mechanisms\.(epsilon|scale|sensitivity|threshold)", SIX),
     (r"contrasts\.assumption", WORDS),
     (r"provenance\..*", OWN),
-    (r"(name|run|card.*|question\.(name|ask|options|advice))", OWN),
+    (r"(name|run|card.*|question\.(name|ask|options|advice|label|unit|note))", OWN),
     (r"diagnostics.*", SHOWN),
     (r"plan\.\.\.\.", SHOWN),
     (r"budget_shares.*", ONCE),

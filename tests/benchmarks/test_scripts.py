@@ -52,6 +52,7 @@ SMALL = {
     "regression_intervals": "--runs 2 --panels normal",
     "reproduce": "none",
     "spark": "--quick --records 10000 --persons 100 --repeats 1",
+    "staged_charges": "--ledgers 12",
     "stream_radius": "--runs 2",
     "streams_pictures": "",
     "two_servers": "--runs 2 --persons 2000",

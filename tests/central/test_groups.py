@@ -214,14 +214,14 @@ def test_without_groups_nothing_changes():
 
 
 # --- private failures are answers -----------------------------------------------------------------
-def test_too_few_persons_are_an_answer_and_are_charged_in_full(tmp_path):
+def test_too_few_persons_are_an_answer_and_cost_the_counts_alone(tmp_path):
     ledger = pm.Ledger(tmp_path / "ledger", epsilon=5.0)
     release = asked(records(30), epsilon=0.5, contrasts=["a - b", "a / b"], ledger=ledger)
     assert release.failed
     assert np.isnan(release.estimate).all()
     assert {row.status for row in release.rows()} == {"suppressed"}
     assert "too few people to find the values" in " ".join(str(release).split()).lower()
-    assert ledger.spent().epsilon == pytest.approx(0.5)
+    assert ledger.spent().epsilon == pytest.approx(0.02)
     json.dumps(release.to_dict(), allow_nan=False)
 
 

@@ -196,7 +196,7 @@ WHOLE = re.compile(
     r"right at most [\d.]+% of the time with it(?:; a guess about a person's values, [\d.]+%)?",
     re.I,
 )
-EPSILON = re.compile(r"([\d.]+)-DP \(pure\)|epsilon = ([\d.]+) \(pure DP\)")
+LOSS = re.compile(r"epsilon = ([\d.]+)(?:, delta = ([\d.e-]+))? \((?:pure|approximate) DP\)")
 RELATION = re.compile(r"replace-one|add-remove|zero-out")
 ANY = re.compile(r"right at most|right 50 ?%", re.I)
 
@@ -215,8 +215,8 @@ def test_no_text_has_a_sentence_of_its_own():
         text = " ".join(path.read_text(errors="replace").split())
         for match in WHOLE.finditer(text):
             before = text[max(match.start() - 200, 0) : match.start()]
-            epsilon = next(filter(None, EPSILON.findall(before)[-1]))
-            made = Guarantee(RELATION.findall(before)[-1], (), epsilon=float(epsilon))
+            epsilon, delta = (float(number or 0) for number in LOSS.findall(before)[-1])
+            made = Guarantee(RELATION.findall(before)[-1], (), epsilon=epsilon, delta=delta)
             assert match[0].lower() == risk_sentence(made).lower(), path
             seen += 1
         rest = WHOLE.sub("", text)

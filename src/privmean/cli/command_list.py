@@ -11,7 +11,7 @@ LINES = {
     "variance": "Estimate the variance of person means in one column.",
     "compare": "Compare two groups: effect, confidence interval and p-value.",
     "quantile": "Estimate quantiles of person means in one column.",
-    "plan": "Predict the error of a mean, or the required n, without any data.",
+    "plan": "Predict errors, or the required n or epsilon, without any data.",
     "demo": "Show a private mean and a planned study of a made table.",
     "example": "Write an example table.",
     "withhold": "Release means of a stream by the withhold-release method.",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,9 @@ from privmean.api.parse_question import question_of
 from privmean.cli import options as opt
 from privmean.cli.option_parsing import grouped
 from privmean.output import Output
+
+if TYPE_CHECKING:
+    from privmean.questions.base import Question
 
 Told = tuple[Any, dict[str, Any], Output]  # a plan, what is said of it, and the same as a print
 
@@ -75,7 +79,7 @@ def plan(
     arms: Arms,
     as_json: opt.Json = False,
 ) -> None:
-    """Predict the error of a mean, or the required n or epsilon, without any data."""
+    """Predict errors, or the required n or epsilon, without any data."""
     if arms.arms is not None:
         chosen, found, shown = _of_arms(arms, guessed, budget)
     elif groups.by:
@@ -95,7 +99,10 @@ def plan(
 
 
 def _wanted(
-    question: Any, guessed: Guessed, terms: dict[str, Any], sizes: Any = None
+    question: Question,
+    guessed: Guessed,
+    terms: dict[str, Any],
+    sizes: float | Sequence[float] | Mapping[str, float] | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """What a wanted error needs, and the errors at other values, as plain data and as lines."""
     from privmean.api.plan_functions import predict_errors, required_epsilon, required_n

@@ -13,7 +13,7 @@ from privmean.data.open_source import open_source, types_of
 
 
 def declared_bounds(
-    source: Any,
+    source: object,
     person: object,
     values: Sequence[str] | None,
     keys: Sequence[str],

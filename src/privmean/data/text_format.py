@@ -84,7 +84,7 @@ def refuse(given: Mapping[str, object], what: str, but: Sequence[str] = ()) -> N
             raise ArgumentError(name, value, f"is not used by {what}", "remove it")
 
 
-def _types(given: Any) -> tuple[tuple[str, str], ...]:
+def _types(given: object) -> tuple[tuple[str, str], ...]:
     """Columns with their types, each once."""
     listed = list(given.items()) if isinstance(given, Mapping) else given
     remedy = f"use for example types={{'y': 'boolean'}}; the types are {', '.join(TYPES)}"

@@ -37,8 +37,9 @@ from privmean.bisection import bisect
 from privmean.privacy.budget import ADD_REMOVE, exact_fraction
 from privmean.privacy.event_numbers import Correction, refused
 from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon, rho_delta, rho_epsilon
-from privmean.privacy.loss_distribution import PrivacyProfile, grid_delta, grid_epsilon, grid_helps
+from privmean.privacy.loss_distribution import grid_delta, grid_epsilon, grid_helps
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Pure, Selection
+from privmean.privacy.privacy_profile import PrivacyProfile
 
 # Sums of a few doubles are compared to twelve digits: that much is the form the numbers are stored
 # in, not privacy. Pure epsilons are exact and get no such room.

@@ -9,8 +9,8 @@ from typing import Any
 from privmean.privacy.budget import ADD_REMOVE, RELATIONS, Relation
 from privmean.privacy.compose import total_delta
 from privmean.privacy.event_numbers import LARGEST_EXPONENT, LARGEST_LOSS, refused
-from privmean.privacy.loss_distribution import PrivacyProfile
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, bounded
+from privmean.privacy.privacy_profile import PrivacyProfile
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from privmean.privacy.amplification import AmplifiedProfile
-from privmean.privacy.loss_distribution import convolved, gaussian_and_step, pieces_of
+from privmean.privacy.laplace_convolution import convolved
+from privmean.privacy.loss_distribution import gaussian_and_step, pieces_of
 from privmean.privacy.privacy_events import PrivacyEvent
 
 

@@ -67,7 +67,7 @@ class ColumnTypes:
         )
 
     def in_question(
-        self, question: Q, limits: Limits = (), by: Sequence[str] = (), **changed: Any
+        self, question: Q, limits: Limits = (), by: Sequence[str] = (), **changed: object
     ) -> Q:
         """The question with public limits of its answers, column by column, and with what is owed
         to the types. by: columns whose types list the keys. changed: fields of the question that

@@ -63,8 +63,8 @@ from privmean.pipeline import PlanBase
 from privmean.plurals import count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu, rho_delta
-from privmean.privacy.loss_distribution import PrivacyProfile
 from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.privacy.privacy_profile import PrivacyProfile
 from privmean.privacy.profile_events import ParallelCurve
 from privmean.release.outcome import Outcome
 
