@@ -686,3 +686,15 @@ def test_add_remove_needs_a_guess_and_keeps_its_relation():
     assert found.guarantee.neighbors == "add-remove"
     assert found.guarantee.verify()
     assert copy.deepcopy(found.plan.digest) == made.plan().digest
+
+
+def test_a_print_says_the_number_of_people_that_is_public():
+    """Even where the first question counts people with noise."""
+    columns = records()
+    table = pm.Table(columns | {"g": columns["who"] % 2}, person="who")
+    asked = pm.Study(table, epsilon=2, noise=SimulatedNoise(1))
+    asked.add("groups", pm.Mean("y", by="g", keys=(0, 1)))
+    asked.add("level", pm.Mean("y", assume=LIMITS))
+    found = asked.release()
+    assert "(noisy)" in str(found["groups"])
+    assert f"n = {PERSONS:,} people (public)" in str(found)

@@ -230,9 +230,10 @@ def study_output(
             for line in lines
         ]
     targets = [release.interval().target for release in releases]
+    known = sorted(releases, key=is_public, reverse=True)  # a public number of people, if any
     return Output(
         f"Study: {name}" if name else "Study",
-        sample=f"{people_text(releases[0])}; {kind}" if releases else "",
+        sample=f"{people_text(known[0])}; {kind}" if known else "",
         columns=(*COLUMNS, *(["n"] if counted else [])),
         rows=tuple(made),
         notes=notes(letters, " or ".join(dict.fromkeys(targets))),
