@@ -47,6 +47,7 @@ SMALL = {
     "larger_than_memory": "--quick --records 10000 --persons 1000 --memory-limit 1GB",
     "local_frequency": "--quick",
     "many_columns": "--runs 2",
+    "passes": "",
     "peers": "--publish",
     "records_coverage": "--runs 2 --sizes 1500 --epsilons 1",
     "regression_intervals": "--runs 2 --panels normal",
