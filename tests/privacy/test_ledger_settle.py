@@ -240,15 +240,21 @@ def table(persons=2000):
 
 
 def test_a_mean_without_values_costs_its_first_question_and_says_so(book):
-    ledger = book(epsilon=1.0)
-    release = pm.mean(table(), "z", epsilon=1.0, ledger=ledger)
-    assert release.failed
-    asked = sum(line.pure for line in release.guarantee.mechanisms)
-    assert ledger.spent().epsilon == asked
+    """The noise of the first question takes nobody for people in about 1 % of releases, which then
+    ask on: five in a row once in 10^9."""
+    ledger, whole = book(epsilon=5.0), 0
+    for _ in range(5):
+        release = pm.mean(table(), "z", epsilon=1.0, ledger=ledger)
+        assert release.failed
+        asked = sum(line.pure for line in release.guarantee.mechanisms)
+        assert ledger.spent().epsilon == whole + asked
+        assert pm.verify(release, ledger=ledger)
+        assert pm.verify(pm.Release.from_dict(release.to_dict()), ledger=ledger)
+        if asked < 1:
+            break
+        whole += asked
     assert math.isclose(float(asked), 0.02, rel_tol=1e-9)
     assert "Charged: epsilon=1, of which epsilon=0.98 came back." in str(release)
-    assert pm.verify(release, ledger=ledger)
-    assert pm.verify(pm.Release.from_dict(release.to_dict()), ledger=ledger)
 
 
 def test_a_failed_release_that_asked_all_says_that_nothing_came_back():
