@@ -27,7 +27,7 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.winsorized import UnknownScale, WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.filtered.filtered_mean import RADIUS, Metric, degrees, to_lattice
+from privmean.mechanisms.filtered_mean import RADIUS, Metric, degrees, to_lattice
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

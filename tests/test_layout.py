@@ -54,3 +54,17 @@ def test_benchmarks_run_as_their_pages_say() -> None:
         named = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
         ours = set(named) & tests - beside - sys.stdlib_module_names
         assert not ours or "sys.path.insert" in text, path.name
+
+
+def test_files_that_docstrings_and_pages_name_are_there():
+    """A page that names the code of a proof, or a docstring its neighbor, goes stale in silence."""
+    kept = {path.name for folder in ("src", "tests", "benchmarks", "docs", "examples")
+            for path in (ROOT / folder).rglob("*.py")}  # fmt: skip
+    told = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+    named = {
+        (path.name, name)
+        for path in told
+        for name in re.findall(r"`(?:[\w/]+/)?(\w+\.py)`", path.read_text())
+    }
+    assert len(named) > 100
+    assert [(page, name) for page, name in sorted(named) if name not in kept] == []

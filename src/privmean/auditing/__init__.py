@@ -2,6 +2,5 @@
 
 `calls` makes whole calls, `transcript` records and replays them, `operands` measures a pair of
 neighbors. `call_list` and `subjects` list what is asked. `measure_loss` tries the draws themselves,
-`sharp_choices` those by rejection; `audit_local`, `audit_streams` and `direct` audit what has no
-curator.
+also those by rejection; `audit_local`, `audit_streams` and `replay` audit what has no curator.
 """

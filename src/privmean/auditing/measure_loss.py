@@ -35,7 +35,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.column_counts import ColumnCounts
 from privmean.mechanisms.curator import EachColumn, Mechanism
 from privmean.mechanisms.exponential import Exponential, TopChoices
-from privmean.mechanisms.filtered.filtered_mean import FilteredMean
+from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.mechanisms.group_cells import KeyCells
 from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_quantile import NoisyQuantile

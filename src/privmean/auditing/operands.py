@@ -23,7 +23,7 @@ from privmean.auditing.fixed_noise import (
 )
 from privmean.auditing.measure_loss import PROCEDURES, same, step_of
 from privmean.mechanisms.curator import Mechanism
-from privmean.mechanisms.filtered.filtered_mean import FilteredMean
+from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import Selection, Threshold
 

@@ -2,7 +2,7 @@
 
 Where texts that differ compare as equal (another case, an accent left out), people and groups
 would be merged, and the one spelling of a group that an engine shows would be one person's choice.
-SQL engines behind Ibis have their own words for the same (`sqltables.py`); Polars has no rules.
+SQL engines behind Ibis have their own words for the same (`sql_tables.py`); Polars has no rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records in memory whose ids are whole numbers, grouped by NumPy: the doubles that engines give.
 
-The definition of a person's value is that of `records.py`. How grid points are added depends on
-how large they are, which changes the time and nothing else: in each way the total is exact, and
+The definition of a person's value is that of `person_records.py`. How grid points are added depends
+on how large they are, which changes the time and nothing else: in each way the total is exact, and
 rounded to a double once.
 """
 

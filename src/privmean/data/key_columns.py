@@ -1,4 +1,4 @@
-"""Columns of keys as their canonical texts (`keytexts.py`), on every engine."""
+"""Columns of keys as their canonical texts (`key_text.py`), on every engine."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ grid of `resolution`, a power of two:
     t = floor(x / resolution + 1/2),   T = sum of t over the person's records,
     value = double(T) resolution / double(records)
 
-T is summed exactly (`totals.py`) for 2^32 records a person and more. double(T) is T rounded to the
-nearest double and limited to +-2^100 (a sum of 10^18 at the default resolution). So a person's
-value does not depend on the order in which an engine adds, on its threads, or on other people,
-and it is the same double on every engine.
+T is summed exactly (`exact_totals.py`) for 2^32 records a person and more. double(T) is T rounded
+to the nearest double and limited to +-2^100 (a sum of 10^18 at the default resolution). So a
+person's value does not depend on the order in which an engine adds, on its threads, or on other
+people, and it is the same double on every engine.
 """
 
 from __future__ import annotations

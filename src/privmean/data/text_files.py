@@ -2,7 +2,7 @@
 
 Nothing is guessed from the lines. The columns of CSV files are named by the first line, which is
 public then, or by their places; the keys of JSON lines by the caller. What a line says is decided
-in `text.py`, for every line on its own.
+in `text_record.py`, for every line on its own.
 """
 
 from __future__ import annotations

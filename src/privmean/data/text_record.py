@@ -1,7 +1,7 @@
 """One line of a text file to one record: CSV and JSON lines, read so that a line can change nothing
 but its own record.
 
-These are the rules; `textchunks.py` applies them to many lines at once, and the tests compare the
+These are the rules; `text_blocks.py` applies them to many lines at once, and the tests compare the
 two. Every function is total: any bytes give a result, in memory bounded by `LONGEST`.
 
 * A line ends at a line feed; a carriage return before it belongs to the end. Nothing else ends a

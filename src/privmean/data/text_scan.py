@@ -1,4 +1,4 @@
-"""How DuckDB scans text files: fields from `textblocks.py`, turned into ids and numbers by SQL."""
+"""How DuckDB scans text files: fields from `text_blocks.py`, turned into ids and numbers by SQL."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ exponent is ever positive (docs/proofs/intervals.md, section 3). Nothing reads d
 
 Sums of many Laplace noises and a normal one: quantiles for any scales, equal ones too.
 
-Three scales and fewer have a closed form (`laplace_normal.py`), whose partial fractions cancel
+Three scales and fewer have a closed form (above), whose partial fractions cancel
 where many scales are close. Here the tail is found from the characteristic function
 
     P(X > x) = 1/2 - (1/pi) int_0^inf sin(t x)/t exp(-sd^2 t^2/2) prod 1/(1 + b_i^2 t^2) dt

@@ -8,7 +8,7 @@ told, what is left of the budget stays unspent.
 One regression for all people from noisy second moments and one step of noisy score
 contributions.
 
-The choice of the noise, and the plan; its mechanisms: `pooled_steps.py`, its run: `pooled_run.py`.
+The choice of the noise, and the plan; its mechanisms: `pooled_steps.py`.
 docs/proofs/pooled-regression.md.
 """
 
@@ -397,7 +397,7 @@ class PooledPlan(PooledSteps):
     """Every mechanism of a pooled regression, and its run."""
 
     def after(self, places: tuple[ClippingRegion, ...]) -> PooledPlan | None:
-        """The plan that runs from looks at the columns of the variables `looked`, in order."""
+        """The plan that goes on from shared locations of the variables `looked`, in order."""
         if any(place.outcome != FOUND for place in places):
             return None
         found = {

@@ -1,5 +1,5 @@
 """Exact integer noise on the operating system's entropy: OpenDP's rational samplers for single
-draws and choices, the sampler of this library (`bulk.py`) for many draws of one scale."""
+draws and choices, the sampler of this library (`bulk_draws.py`) for many draws of one scale."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
-"""Composition of privacy events.
-
-Composition: the total loss of the mechanism calls of one plan, fixed before data are read.
+"""Composition: the total loss of the mechanism calls of one plan, fixed before data are read.
 
 Several valid upper bounds are computed and the smallest is taken:
 
 * basic: pure epsilons add, Gaussian mu^2 add and are converted exactly, added deltas add;
-* zCDP: rho adds and is converted (`zcdp`);
-* privacy loss distributions, rounded pessimistically (`distribution`), where they can win; for
-  verification by other means than for plans (`recomputed`);
+* zCDP: rho adds and is converted (`gdp`);
+* privacy loss distributions, rounded pessimistically (`loss_distribution`), where they can win; for
+  verification by other means than for plans (`recompute_delta`);
 * one part known by its whole curve, with Gaussian parts: the law that dominates the curve.
 
 The first two are closed forms. Each bound holds when later calls look at earlier noisy answers, as

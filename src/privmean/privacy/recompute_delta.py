@@ -1,7 +1,7 @@
 """Privacy loss distributions a second time: what verification composes, by NumPy alone.
 
-The pairs of laws are those of `distribution.py`. The pure parts are convolved on a grid
-(`convolution.py`); the Gaussian ones together are one closed form, never put on a grid
+The pairs of laws are those of `loss_distribution.py`. The pure parts are convolved on a grid
+(`laplace_convolution.py`); the Gaussian ones together are one closed form, never put on a grid
 (docs/proofs/composition.md, section 1). Independent of the library that composes plans, and
 without the time of its import.
 """

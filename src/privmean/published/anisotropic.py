@@ -39,7 +39,7 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.filtered.filtered_mean import (
+from privmean.mechanisms.filtered_mean import (
     RADIUS,
     FilterCalibration,
     FilteredMean,

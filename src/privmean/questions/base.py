@@ -103,5 +103,5 @@ class SharesLocation(Protocol):
         ...
 
     def from_regions(self, columns: tuple[str, ...]) -> Estimator:
-        """Who answers from looks at these of the columns; its plans are `LocatedPlan`s."""
+        """Who answers from shared locations of these columns, by a `SharedLocationPlan`."""
         ...

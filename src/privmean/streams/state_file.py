@@ -12,7 +12,7 @@ The file holds raw clipped records and is as secret as the data. One process at 
 
 A journal of records and noise draws: the durable state of streams that a restart replays.
 
-The same guarantee as `state`: a batch is on disk before its releases are shown, and what was drawn
+The same guarantee: a batch is on disk before its releases are shown, and what was drawn
 is drawn once. The file is as secret as the data.
 """
 

@@ -1,8 +1,6 @@
 """Everything about a stream that is decided before the first record arrives.
 
 The plan of one stream: strategy, noise, accounting and predicted error.
-
-Everything about a stream that is decided before the first record arrives.
 """
 
 from __future__ import annotations

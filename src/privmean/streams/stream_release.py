@@ -186,7 +186,7 @@ class View:
 
     target: what the stream estimates. sd: a public limit of the standard deviation of a row around
     its expectation, for the population interval; None: it is only known to lie in the region. icc:
-    a public limit of the correlation of two rows of a person. heaviest: see `person_weights`.
+    a public limit of the correlation of two rows of a person. heaviest: see `participation`.
     """
 
     clamp: bool = True

@@ -45,7 +45,7 @@ from privmean.data.text_files import ending
 from privmean.errors import PrivmeanError
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import AnswerStore, Mechanism
-from privmean.mechanisms.filtered.filtered_mean import KeptMean
+from privmean.mechanisms.filtered_mean import KeptMean
 from privmean.mechanisms.row_sums import NoisyRows
 from privmean.mechanisms.weighted_sums import PointSum
 from privmean.privacy.canonical_json import digest
@@ -267,7 +267,7 @@ def table_state(source: object) -> dict[str, Any]:
 
 
 def is_table(source: object, before: Mapping[str, Any]) -> bool:
-    """Whether the table is in a state of `table_state`, as far as can be told."""
+    """Whether the table is in a stored state, as far as can be told."""
     if not isinstance(source, Table):
         return not before
     files = _files(source.source)

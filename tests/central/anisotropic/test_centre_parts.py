@@ -10,7 +10,7 @@ from privmean.central.anisotropic import calibrate_filter as calibration
 from privmean.central.anisotropic import known_covariance as known
 from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.data.array_table import ArrayPersonTable
-from privmean.mechanisms.filtered.filtered_mean import (
+from privmean.mechanisms.filtered_mean import (
     FilteredMean,
     Metric,
     Rows,
@@ -113,7 +113,7 @@ def test_all_pairs_are_never_compared_where_persons_are_many(
         asked.append(len(usable))
         return degrees(metrics, usable, **others)
 
-    monkeypatch.setattr("privmean.mechanisms.filtered.filtered_mean.degrees", seen)
+    monkeypatch.setattr("privmean.mechanisms.filtered_mean.degrees", seen)
     n = 12_000
     x = 3 + np.random.default_rng(0).standard_normal((n, 4))
     plan = planned(AnisotropicMean(covariance), BUDGET, count=n, dimension=4, relation=relation)

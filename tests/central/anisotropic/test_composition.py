@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from privmean.central.anisotropic.calibrate_filter import calibrate, gaussian_after
-from privmean.mechanisms.filtered.filtered_mean import keep_odds
+from privmean.mechanisms.filtered_mean import keep_odds
 from privmean.privacy.amplification import dominating
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_epsilon

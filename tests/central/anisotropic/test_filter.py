@@ -12,7 +12,7 @@ from scipy.special import ndtr
 import statistics_kit
 from privmean.central.anisotropic.calibrate_filter import calibrate
 from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees
-from privmean.mechanisms.filtered.filtered_mean import (
+from privmean.mechanisms.filtered_mean import (
     Metric,
     bernoulli,
     exact_sums,

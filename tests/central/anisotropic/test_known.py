@@ -18,7 +18,7 @@ from privmean.central.anisotropic.spectrum import (
 )
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.mechanisms.filtered.filtered_mean import RADIUS, Metric, pairs_close
+from privmean.mechanisms.filtered_mean import RADIUS, Metric, pairs_close
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -438,7 +438,7 @@ def test_progress_is_told_and_ends_at_one():
 def test_a_bar_is_shown_on_a_terminal_only(terminal, monkeypatch, capsys):
     import sys
 
-    from privmean.mechanisms.filtered.filtered_mean import LONG, shown
+    from privmean.mechanisms.filtered_mean import LONG, shown
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with shown(None, 2 * LONG) as tell:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privmean.central.anisotropic.calibrate_filter import STEPS, clip_to_ball, clipped_sums
-from privmean.mechanisms.filtered.filtered_mean import (
+from privmean.mechanisms.filtered_mean import (
     RADIUS,
     Metric,
     degrees,

@@ -5,7 +5,7 @@ import pytest
 
 import privmean as pm
 from privmean.central.anisotropic.spectrum import spectrum_of
-from privmean.mechanisms.filtered.filtered_mean import rotate
+from privmean.mechanisms.filtered_mean import rotate
 
 BUDGET = dict(epsilon=1.0, delta=1e-6)
 ALONE = "anisotropic"  # not the cheapest of all methods

@@ -40,7 +40,7 @@ from privmean.central.anisotropic.unknown_covariance import UnknownPlan, plan_un
 from privmean.central.choose_vector_method import predicted_with_nothing
 from privmean.data.public_shape import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.mechanisms.filtered.filtered_mean import Sampled, sampled_influence, sampled_threshold
+from privmean.mechanisms.filtered_mean import Sampled, sampled_influence, sampled_threshold
 from privmean.plurals import count_noun, count_phrase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu

@@ -27,7 +27,7 @@ from scipy.special import ndtri
 from privmean.bisection import smallest_int, smallest_real
 from privmean.data.person_table import Floats, Integers
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.filtered.filtered_mean import (
+from privmean.mechanisms.filtered_mean import (
     CACHED,
     MEAN_STEPS,
     FilterCalibration,

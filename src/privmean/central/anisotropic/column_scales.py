@@ -30,7 +30,7 @@ from privmean.data.person_table import Floats, Integers
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.exponential import TopChoices
-from privmean.mechanisms.filtered.filtered_mean import FilterCalibration, of_columns, slices
+from privmean.mechanisms.filtered_mean import FilterCalibration, of_columns, slices
 from privmean.mechanisms.noisy_quantile import FINE, Counting, NoisyQuantile
 from privmean.mechanisms.row_sums import LatticeSums, root_above
 from privmean.privacy.budget import REPLACE_ONE

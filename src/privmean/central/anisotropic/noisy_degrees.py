@@ -15,7 +15,7 @@ from privmean.central.anisotropic.calibrate_filter import (
     infeasible,
     tight_count,
 )
-from privmean.mechanisms.filtered.filtered_mean import MEAN_STEPS, FilterCalibration, NoisyDegrees
+from privmean.mechanisms.filtered_mean import MEAN_STEPS, FilterCalibration, NoisyDegrees
 from privmean.mechanisms.row_sums import root_above
 from privmean.privacy.amplification import gaussian_tail, tail_threshold
 from privmean.privacy.budget import REPLACE_ONE

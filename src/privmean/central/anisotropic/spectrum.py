@@ -11,7 +11,7 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import Floats
 from privmean.errors import ArgumentError
-from privmean.mechanisms.filtered.filtered_mean import rotate
+from privmean.mechanisms.filtered_mean import rotate
 from privmean.plurals import count_noun
 
 FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one

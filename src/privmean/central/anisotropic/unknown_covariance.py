@@ -49,7 +49,7 @@ from privmean.data.public_shape import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.inference.status import FAILED, LOW_PRECISION, OK
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.filtered.filtered_mean import (
+from privmean.mechanisms.filtered_mean import (
     RADIUS,
     FilteredMean,
     KeptMean,

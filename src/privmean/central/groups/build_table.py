@@ -92,8 +92,8 @@ def table_of(
     cells = OccupiedCells.of(found.place, found.place.seen, settings.weights.mass)
     doubt = CLEAR * final.radius**2 * 6**0.5 * final.scale / final.divisor
     about = between.middle, between.within, found.n
-    heaped = cells.explain(final.mean, final.within, doubt, about)
-    wide = np.where(heaped, 1.0, wide)
+    at_one_value = cells.explain(final.mean, final.within, doubt, about)
+    wide = np.where(at_one_value, 1.0, wide)
     far_up, far_down = up, down
     # an allowance is as the values of all lie about their own mean: a group that lies apart from
     # the most is cut more, which says that it lies farther, where more is cut
@@ -116,8 +116,8 @@ def table_of(
     inside = wide * between.within**0.5 / 2 + final.noise
     room = final.radius * (1 - np.abs(final.share))
     high = final.share > 0
-    spills = _spills(final, between, room) & ~heaped
-    near = (room < inside) | (spills & (not tail.heaped))
+    spills = _spills(final, between, room) & ~at_one_value
+    near = (room < inside) | (spills & (not tail.at_one_value))
     hidden = _hidden(found, limits, high)
     if settings.public_keys and not settings.weights.split:  # all whom the cells count are here
         total, sd = float(found.weight.sum()), found.weight_sd * settings.groups**0.5
@@ -136,7 +136,7 @@ def table_of(
     seen_out |= slow_up + slow_down > CARRIES * error
     arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
     leans = (up + down + far_up + far_down > 2 * error) | (arm > LONG * between.within**0.5)
-    alone = _wider(final, between) & leans & ~heaped & settings.counted
+    alone = _wider(final, between) & leans & ~at_one_value & settings.counted
     status = _worst(
         len(few), {
             SUPPRESSED: few, MODIFIED_TARGET: np.full(len(few), thick), AT_BOUND: near,
@@ -237,7 +237,9 @@ def _cut(
 ) -> tuple[Floats, Floats]:
     """Mean excess over and below the limits of each group, by the pooled tail about its center.
     stretch: how much wider its people spread, about `grand`."""
-    if tail.heaped:  # groups differ in how many lie beside the point mass, and not in where it is
+    if (
+        tail.at_one_value
+    ):  # groups differ in how many lie beside the point mass, and not in where it is
         shift, grand = np.zeros(len(shift)), tail.center
     high = grand + (limits.upper - shift - grand) / stretch
     low = grand + (limits.lower - shift - grand) / stretch
@@ -262,7 +264,7 @@ def _beside(
     """How many times more people of each group lie beside a point mass of more than half of all (1
     where there is none): as much more of its mean is cut off."""
     times = np.ones(len(final.mean))
-    if tail.heaped:
+    if tail.at_one_value:
         square = final.within + (final.mean - tail.center) ** 2
         usual = np.maximum(tail.square(limits.lower, limits.upper), 1e-300)
         times = np.maximum(square / usual, 1.0)

@@ -47,7 +47,7 @@ _ARM: Floats = 2.0 ** (-np.arange(DEPTH) / OCTAVE)
 _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 
 
-HEAPED = 0.5  # of all people at one value, which every group shares then
+SHARED = 0.5  # of all people at one value, which every group shares then
 BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the point mass
 ATOM = 4.0  # noise scales of the origin's cell where somebody is for certain
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
@@ -101,7 +101,7 @@ class GroupBounds:
 class PooledTail:
     """Masses on intervals between two limits, even within each, and one at the origin.
 
-    a, b, mass: of the intervals. total: of all masses, the origin's too. heaped: the mass there.
+    a, b, mass: of the intervals. total: of all masses, the origin's (`point_mass`) too.
     """
 
     a: Floats
@@ -119,8 +119,8 @@ class PooledTail:
         a, b = np.maximum(LOWER + origin, lower), np.minimum(UPPER + origin, upper)
         inside = b > a
         mass = np.maximum(counts[inside], 0.0)
-        heap = max(seen.zero, 0.0) if lower <= origin <= upper else 0.0
-        total = max(float(mass.sum()) + heap, 1e-9)
+        point_mass = max(seen.zero, 0.0) if lower <= origin <= upper else 0.0
+        total = max(float(mass.sum()) + point_mass, 1e-9)
         return cls(a[inside], b[inside], mass, total, origin, lower, upper)
 
     @classmethod
@@ -149,28 +149,28 @@ class PooledTail:
             part = np.where(outside, (wide.b - wide.a) / np.maximum(distance**2, 1e-300), 0.0)
             if part.sum() > 0:
                 mass = mass + beyond * part / part.sum()
-        heap = wide.total - float(wide.mass.sum())
-        total = max(float(mass.sum()) + max(heap, 0.0), 1e-9)
+        point_mass = wide.total - float(wide.mass.sum())
+        total = max(float(mass.sum()) + max(point_mass, 0.0), 1e-9)
         return PooledTail(wide.a, wide.b, mass, total, self.origin, lower, upper)
 
-    def up(self, limits: Floats, heap: Floats | None = None) -> Floats:
-        """Mean excess over each limit, a mean over everybody. heap: the limits for those at the
+    def up(self, limits: Floats, point_mass: Floats | None = None) -> Floats:
+        """Mean excess over each limit, a mean over everybody. point_mass: limits for those at the
         origin, where these do not go with the others (default: the same)."""
         t = np.atleast_1d(np.asarray(limits, float))
         over = np.clip(self.b - t[:, None], 0.0, None) ** 2
         over -= np.clip(self.a - t[:, None], 0.0, None) ** 2
         found: Floats = (self.mass * over / (2 * (self.b - self.a))).sum(axis=1)
-        at_origin = np.clip(self.center - (t if heap is None else heap), 0.0, None)
-        return (found + self.heap * at_origin) / self.total
+        at_origin = np.clip(self.center - (t if point_mass is None else point_mass), 0.0, None)
+        return (found + self.point_mass * at_origin) / self.total
 
-    def down(self, limits: Floats, heap: Floats | None = None) -> Floats:
-        """Mean shortfall below each limit, a mean over everybody. heap: as for `up`."""
+    def down(self, limits: Floats, point_mass: Floats | None = None) -> Floats:
+        """Mean shortfall below each limit, a mean over everybody. point_mass: as for `up`."""
         t = np.atleast_1d(np.asarray(limits, float))
         under = np.clip(t[:, None] - self.a, 0.0, None) ** 2
         under -= np.clip(t[:, None] - self.b, 0.0, None) ** 2
         found: Floats = (self.mass * under / (2 * (self.b - self.a))).sum(axis=1)
-        at_origin = np.clip((t if heap is None else heap) - self.center, 0.0, None)
-        return (found + self.heap * at_origin) / self.total
+        at_origin = np.clip((t if point_mass is None else point_mass) - self.center, 0.0, None)
+        return (found + self.point_mass * at_origin) / self.total
 
     def square(self, lower: Floats, upper: Floats) -> Floats:
         """Mean square about the center of values cut to each pair of limits, over everybody."""
@@ -181,7 +181,7 @@ class PooledTail:
             return inside + low**2 * np.minimum(x - low, 0) + high**2 * np.maximum(x - high, 0)
 
         each = (below(self.b - self.center) - below(self.a - self.center)) / (self.b - self.a)
-        found: Floats = each @ self.mass + self.heap * np.clip(0.0, low, high)[:, 0] ** 2
+        found: Floats = each @ self.mass + self.point_mass * np.clip(0.0, low, high)[:, 0] ** 2
         return found / self.total
 
     def beyond(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
@@ -190,17 +190,17 @@ class PooledTail:
         under = self.mass * np.clip((lower[:, None] - self.a) / wide, 0.0, 1.0)
         over = self.mass * np.clip((self.b - upper[:, None]) / wide, 0.0, 1.0)
         under, over = under.sum(axis=1), over.sum(axis=1)
-        under = under + self.heap * (self.center < lower)
-        over = over + self.heap * (self.center > upper)
+        under = under + self.point_mass * (self.center < lower)
+        over = over + self.point_mass * (self.center > upper)
         return under / self.total, over / self.total
 
     @property
-    def heaped(self) -> bool:
+    def at_one_value(self) -> bool:
         """Whether more than half of all are at the origin."""
-        return self.heap > HEAPED * self.total
+        return self.point_mass > SHARED * self.total
 
     @cached_property
-    def heap(self) -> float:
+    def point_mass(self) -> float:
         """The mass at the origin."""
         return max(self.total - float(self.mass.sum()), 0.0)
 
@@ -213,10 +213,10 @@ class PooledTail:
     def spread(self) -> float:
         """Variance of the masses about their mean."""
         middle = (self.a + self.b) / 2
-        heap = self.total - float(self.mass.sum())
-        mean = (float(self.mass @ middle) + heap * self.center) / self.total
+        point_mass = self.total - float(self.mass.sum())
+        mean = (float(self.mass @ middle) + point_mass * self.center) / self.total
         square = float(self.mass @ ((middle - mean) ** 2 + (self.b - self.a) ** 2 / 12))
-        return (square + heap * (self.center - mean) ** 2) / self.total
+        return (square + point_mass * (self.center - mean) ** 2) / self.total
 
     @cached_property
     def _candidates(self) -> tuple[Floats, Floats]:
@@ -224,7 +224,7 @@ class PooledTail:
         inner = width * _INNER
         uppers = center + (self.upper - center) * _ARM
         lowers = center - (center - self.lower) * _ARM
-        apart = self.heap > 0  # others may lie together, far from the point mass at the end
+        apart = self.point_mass > 0  # others may lie together, far from the point mass at the end
         if center >= self.upper:
             edges = self.b[(self.upper - self.b > inner[-1]) & (self.b > self.lower)]
             uppers = np.concatenate([self.upper - inner, edges if apart else []])
@@ -242,7 +242,7 @@ class PooledTail:
         width = uppers[None, :] - lowers[:, None]
         cut = self.down(lowers)[:, None] ** 2 + self.up(uppers)[None, :] ** 2
         fits = width > 1e-12 * (self.upper - self.lower)
-        if self.heaped:
+        if self.at_one_value:
             rho *= BESIDE
         bias = np.where(fits, rho**2 * cut, np.inf).ravel()
         square = np.where(fits, width, 0.0).ravel() ** 2
@@ -253,7 +253,7 @@ class PooledTail:
 
 BEFORE, BEHIND, ON = 7, 3, 9  # bins through which the curve is drawn, and to which it goes on
 RISES = 1 / 6  # of the fullest bin: one before it with less does not belong to the tail
-HEAP = 3.0  # times the next bin: a fullest one with more is a heap, and the tail begins behind it
+PEAK = 3.0  # times the next bin: a fullest one with more is a point mass; the tail begins behind it
 BENT, STRAIGHT = -0.08, -0.05  # bends of a curve that is not believed, and of one that is
 USUAL, SPREAD = -0.15, 0.1  # what is known of bends beforehand, so that noise decides nothing
 TURNS, NEAR_ENOUGH = 60, 1e-6
@@ -299,7 +299,7 @@ def _beyond(counts: Floats, scale: float, arm: float) -> tuple[Floats, Floats, F
         return np.empty(0), np.empty(0), np.empty(0)
     first = max(last - BEFORE + 1, 0)
     fullest = first + int(np.argmax(counts[first : last + 1]))
-    if fullest < last - 1 and counts[fullest] > HEAP * counts[fullest + 1]:
+    if fullest < last - 1 and counts[fullest] > PEAK * counts[fullest + 1]:
         first = fullest + 1
         fullest = first + int(np.argmax(counts[first : last + 1]))
     scarce = np.flatnonzero(counts[first:fullest] < RISES * counts[fullest])

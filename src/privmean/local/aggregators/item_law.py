@@ -5,8 +5,6 @@ Estimates of the frequencies of items.
 Proofs: docs/proofs/local-items.md.
 
 Shares of single items on demand, for domains too large to list.
-
-Proofs: docs/proofs/local-items.md.
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ degree, so that one person cannot switch others on or off. Proofs: docs/proofs/a
 The mean of the people that a random filter keeps, with its noisy count: one mechanism.
 
 Who is kept, how many and their mean cost together what `FilterCalibration` states; none of them
-alone is private. Proofs: docs/proofs/anisotropic.md.
-"""
+alone is private. Proofs: docs/proofs/anisotropic.md."""
 
 from __future__ import annotations
 
