@@ -204,13 +204,14 @@ def test_a_column_of_hardly_any_numbers_exits_with_3_and_says_why(capsys, tmp_pa
     status, out, _ = call(capsys, *asked)
     assert status == 3
     assert "\nfailed: No estimate was found" in out
-    assert "Is the column numeric" in " ".join(out.split())
+    reasons = ("Is the column numeric", "Too few people have a value")  # as the noise falls
+    assert any(reason in " ".join(out.split()) for reason in reasons)
     status, out, _ = call(capsys, *asked, "--json")
     result = json.loads(out)
     assert status == 3
     assert result["estimate"] == [None]
     assert result["interval"]["upper"] == [None]
-    assert "Is the column numeric" in result["advice"]
+    assert any(reason in result["advice"] for reason in reasons)
 
 
 def completed(monkeypatch, capsys, line):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -12,7 +13,6 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from forked_process import forked
 from privmean.data import exact_totals as totals
 from privmean.data import read_progress as progress
 from privmean.data.duckdb_engine import DIRECT, STATE, Engine
@@ -162,20 +162,28 @@ def test_the_progress_of_a_real_scan_is_shown_on_a_terminal(tmp_path, monkeypatc
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_fork_leaves_the_engine_to_the_process_that_made_it():
-    """Closing it there waits for threads, or reads memory, that a fork does not have."""
-    engines = [Engine(threads=2, memory_limit="1GB")]
-    engines[0].connection.execute("SELECT count(*) FROM range(1000000)").fetchone()
-    folder = Path(engines[0].temp_directory)
+FORKED = """
+import gc, os
+from pathlib import Path
+from privmean.data.duckdb_engine import Engine
 
-    def drops_it() -> None:
-        engines.clear()
-        gc.collect()
-
-    with forked(drops_it):
-        pass
-    assert folder.is_dir()
-    assert engines[0].connection.execute("SELECT 7").fetchone() == (7,)
+engines = [Engine(threads=2, memory_limit="1GB")]
+engines[0].connection.execute("SELECT count(*) FROM range(1000000)").fetchone()
+folder = Path(engines[0].temp_directory)
+child = os.fork()
+if not child:
     engines.clear()
     gc.collect()
-    assert not folder.exists()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert folder.is_dir()
+assert engines[0].connection.execute("SELECT 7").fetchone() == (7,)
+engines.clear()
+gc.collect()
+assert not folder.exists()
+"""
+
+
+def test_a_fork_leaves_the_engine_to_the_process_that_made_it():
+    """Closing it there waits for threads, or reads memory, that a fork does not have."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=300)

@@ -168,6 +168,7 @@ def test_a_changed_rule_would_be_seen(monkeypatch):
     def forget():
         items.subset_size.cache_clear()
         items.subset_threshold.cache_clear()
+        items.window.cache_clear()
 
     real = items.flip_threshold
     forget()
