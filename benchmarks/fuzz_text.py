@@ -29,7 +29,7 @@ from privmean.data.text_format import TextFormat
 from privmean.data.text_record import csv_fields, ended_line, json_fields, number
 
 BATCH = 500  # hostile persons in a file
-RESOLUTION = 2.0**-40
+RESOLUTION = 2.0**-36
 CLEAN = "clean-7c1e"  # an id that no hostile bytes make up
 PIECES = [
     b'"', b'""', b"'", b"\\", b",", b";", b"\t", b":", b"{", b"}", b"[", b"]", b"\r", b"\0", b" ",

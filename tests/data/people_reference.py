@@ -22,7 +22,7 @@ def quotient(x, step):
     return x * (1 / step)
 
 
-def person_value(records, resolution=2.0**-40):
+def person_value(records, resolution=2.0**-36):
     """The mean of one person's records (None and NaN are none) and how many there are."""
     limit = resolution * 2.0**80
     total = count = 0
@@ -38,7 +38,7 @@ def person_value(records, resolution=2.0**-40):
     return float(Fraction(total)) * resolution / count, count
 
 
-def group(rows, resolution=2.0**-40):
+def group(rows, resolution=2.0**-36):
     """Rows (id, x, y, ...) to a sorted list of (id, [values], [counts]); null ids are dropped."""
     persons = defaultdict(list)
     for who, *values in rows:

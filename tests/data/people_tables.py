@@ -199,7 +199,7 @@ def edges_expected(values):
     }  # fmt: skip
 
 
-def expected(rows, cap=None, resolution=2.0**-40):
+def expected(rows, cap=None, resolution=2.0**-36):
     """The same from the reference."""
     table = reference.group(rows, resolution)
 

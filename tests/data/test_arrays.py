@@ -25,7 +25,7 @@ def engine_rows(ids, matrix, cap, resolution):
     return read_arrays(ids, matrix, names, cap, resolution, None, MACHINE)
 
 
-def same(ids, matrix, cap=None, resolution=2.0**-40):
+def same(ids, matrix, cap=None, resolution=2.0**-36):
     estimand = {} if cap is None else {"estimand": "records", "max_records": cap}
     found = pm.read(matrix, person=ids, resolution=resolution, **estimand)
     expected = engine_rows(np.asarray(ids), matrix, cap, resolution)
@@ -68,17 +68,17 @@ def test_totals_of_any_width_are_rounded_once(size):
     generator = np.random.default_rng(7)
     ids = np.repeat(np.arange(9), [1, 2, 3, 10, 100, 1000, 3000, 1, 5])
     x = generator.uniform(-1, 1, len(ids)) * size
-    x[ids == 7], x[ids == 8] = size, [size, 2.0**-40, -size, -size, -(2.0**-40)]
+    x[ids == 7], x[ids == 8] = size, [size, 2.0**-36, -size, -size, -(2.0**-36)]
     found = same(ids, x[:, None]).values[:, 0]
     limit = 2**80
     for p in range(9):
         points = [
-            min(max(math.floor(Fraction(item) * 2**40 + Fraction(1, 2)), -limit), limit)
-            if abs(item) * 2.0**40 < 2.0**52
-            else min(max(int(item * 2.0**40), -limit), limit)
+            min(max(math.floor(Fraction(item) * 2**36 + Fraction(1, 2)), -limit), limit)
+            if abs(item) * 2.0**36 < 2.0**52
+            else min(max(int(item * 2.0**36), -limit), limit)
             for item in x[ids == p].tolist()
         ]
-        assert found[p] == float(sum(points)) * 2.0**-40 / len(points)
+        assert found[p] == float(sum(points)) * 2.0**-36 / len(points)
 
 
 def test_three_words_are_those_of_one_where_one_is_enough(monkeypatch):

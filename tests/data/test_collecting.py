@@ -58,7 +58,7 @@ def test_collected_rows_keep_nulls_counts_and_the_order_of_the_roster(home):
     people = pm.read(source, person="who", values=["x", "y"], estimand="records", max_records=9)
     found = people.collect()
     nan = np.nan
-    expected = [[2.25, nan], [nan, nan], [2.5, nan], [0.0, 2.0**40]]
+    expected = [[2.25, nan], [nan, nan], [2.5, nan], [0.0, 2.0**44]]
     assert np.array_equal(found.values, expected, equal_nan=True)
     assert found.values.flags.c_contiguous
     assert found.counts.tolist() == [[2, 0], [0, 0], [2, 0], [1, 1]]

@@ -63,11 +63,11 @@ def reference(rows, keys, weights, other=False):
             place = len(order)
         else:
             continue
-        limited = min(max(value, -(2.0**40)), 2.0**40)
-        per.setdefault(who, {}).setdefault(place, []).append(math.floor(limited * 2.0**40 + 0.5))
+        limited = min(max(value, -(2.0**44)), 2.0**44)
+        per.setdefault(who, {}).setdefault(place, []).append(math.floor(limited * 2.0**36 + 0.5))
     pairs = []
     for who, groups in per.items():
-        means = {g: float(Fraction(sum(t))) * 2.0**-40 / len(t) for g, t in groups.items()}
+        means = {g: float(Fraction(sum(t))) * 2.0**-36 / len(t) for g, t in groups.items()}
         if not weights.split:
             g = min(groups, key=lambda g: (-len(groups[g]), g))
             pairs.append((who, g, means[g], 1, 1))

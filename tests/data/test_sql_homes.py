@@ -209,7 +209,7 @@ def test_no_setting_of_clickhouse_makes_an_error_of_a_value():
     for name, value in free.items():
         con.command(f"SET {name} = {value!r}")
     assert str(found[0]) == str(found[1])
-    limit = 2.0**40
+    limit = 2.0**44
     assert str(found[0][0]) == str([math.nan, math.nan, limit, -limit, limit, -limit, 0.0, 0.0,
                                     math.nan, 3.0])  # fmt: skip
 
@@ -327,7 +327,7 @@ def test_decimals_of_any_length_are_read(engine):
     rows = ", ".join(f"({i}, {'NULL' if v is None else repr(v)})" for i, v in enumerate(given))
     link = execute(f"CREATE TABLE decimals AS SELECT i, v::numeric FROM (VALUES {rows}) t(i, v)")
     people = pm.read(link.table("decimals"), person="i", values="v")
-    limit = 2.0**40
+    limit = 2.0**44
     expected = [math.nan, limit, limit, -limit, 0.0, 12.25, math.nan]
     assert np.array_equal(people.matrix()[:, 0], expected, equal_nan=True)
     assert Decimal("12.25") == Decimal(str(people.matrix()[5, 0]))

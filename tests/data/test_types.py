@@ -54,7 +54,7 @@ def sources(x, folder, who=None):
     return found
 
 
-def answers(source, resolution=2.0**-40):
+def answers(source, resolution=2.0**-36):
     people = pm.read(source, person="who", values="x", resolution=resolution)
     box, ball = ClipInterval(-1e3, 1e3), L2Ball((0.5,), 900.0, 0.01)
     return (
@@ -67,7 +67,7 @@ def answers(source, resolution=2.0**-40):
     )
 
 
-def outcome(source, resolution=2.0**-40):
+def outcome(source, resolution=2.0**-36):
     try:
         return answers(source, resolution)
     except pm.SchemaError:

@@ -18,7 +18,8 @@ import numpy as np
 from privmean.array_types import Floats
 
 # --- a person's own records -----------------------------------------------------------------------
-LIMIT_BITS = 80  # grid points of a value, see `records`
+RESOLUTION = 2.0**-36  # the step of values, and
+LIMIT_BITS = 80  # the largest value in steps: 2^44, above a date in milliseconds
 TOTAL_BITS = 100  # and of a total
 
 # --- signed logarithmic bins: two an octave, both signs, and one zero bin -------------------------

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from privmean import validate
 from privmean.array_types import Floats, Integers
 from privmean.data.column_counts import ColumnCounts
+from privmean.data.grids import RESOLUTION
 from privmean.data.key_text import by_text
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError
@@ -176,7 +177,7 @@ class GroupPairQuery:
     by: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...] | None
     weights: GroupWeights = GroupWeights()
-    resolution: float = 2.0**-40
+    resolution: float = RESOLUTION
     other: bool = False
     before: str | None = None
     slope: float = 1.0
@@ -256,7 +257,7 @@ class DifferenceQuery:
     value: str
     by: str
     pair: tuple[str, str]
-    resolution: float = 2.0**-40
+    resolution: float = RESOLUTION
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.array_table import ArrayPersonTable
+from privmean.data.grids import RESOLUTION
 from privmean.data.list_columns import has_no_type, id_array, roster_texts
 from privmean.data.read_options import ReadOptions, reads, told
 from privmean.data.text_format import refuse
@@ -33,7 +34,7 @@ def read(
     values: str | Sequence[str] | None = None,
     estimand: Estimand = "people",
     max_records: int | None = None,
-    resolution: float = 2.0**-40,
+    resolution: float = RESOLUTION,
     roster: Roster | None = None,
     progress: bool = False,
     **said: Unpack[ReadOptions],
@@ -53,7 +54,7 @@ def read(
         People weighted equally, or people weighted by their records, up to `max_records`.
     max_records : int, optional
         The most records per person that count; required for "records".
-    resolution : float, default 2**-40
+    resolution : float, default 2**-36
         Public grid step of the values, a power of two. Values are limited to 2**80 steps.
     roster : list or path, optional
         Public ids of all people. Other people are dropped, and a person without records stays.

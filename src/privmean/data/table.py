@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from privmean.data.grids import RESOLUTION
 from privmean.data.text_format import options
 from privmean.errors import ArgumentError
 from privmean.signatures import known_keywords
@@ -231,7 +232,7 @@ class RecordMeans:
     values: tuple[str, ...] | None = None
     estimand: Estimand = "people"
     max_records: int | None = None
-    resolution: float = 2.0**-40
+    resolution: float = RESOLUTION
 
     def __post_init__(self) -> None:
         from privmean.data.read import checked

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from privmean.data.grids import LIMIT_BITS, RESOLUTION
 from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.private_center import PrivateCenter, ShortNumbers
@@ -21,10 +22,11 @@ LIMITS_SHARE = Fraction(3, 10)  # of what is left
 LIMITS_PEOPLE = 150  # epsilon of the limits times the people, at least,
 MOST_LIMITS = Fraction(4, 10)  # but at most so much of what is left
 
-END = 2.0**40  # of the range on which records are read: values beyond it are read as it
+# of the range on which records are read unless a resolution is given: what is beyond is read as it
+END = RESOLUTION * 2.0**LIMIT_BITS
 LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
 RANGE = (
-    "Values reach beyond the public range of 2^40, or nearly. Divide the column by a constant, "
+    "Values reach beyond the public range of 2^44, or nearly. Divide the column by a constant, "
     "give bounds, or read it on a coarser grid: pm.Mean(..., resolution=2**-20)."
 )
 POWERS = ShortNumbers(high=63, digits=1)  # candidates of a spread: powers of two

@@ -11,6 +11,7 @@ from privmean import validate
 from privmean.central.bounded import BoundedMean
 from privmean.central.default_mean import DefaultMean
 from privmean.central.groups.group_means import GroupMeans
+from privmean.data.grids import RESOLUTION
 from privmean.data.key_text import key_texts
 from privmean.data.pair_summaries import Difference, Pairs
 from privmean.errors import ArgumentError
@@ -63,7 +64,7 @@ class Compare(QuestionDefaults):
     membership : {"private", "public"}, default "private"
         Whether the arm of a person is private. Public arms have exact sizes, and less noise than
         private arms under replace-one.
-    resolution : float, default 2**-40
+    resolution : float, default 2**-36
         Grid step: values are rounded to this power of two, in their unit.
 
     Raises
@@ -96,7 +97,7 @@ class Compare(QuestionDefaults):
         None
     )
     membership: Annotated[str, "Say whether the arm of a person is private or public."] = PRIVATE
-    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
+    resolution: Annotated[float, "Round values to this power of two."] = RESOLUTION
 
     def __post_init__(self) -> None:
         if not isinstance(self.value, str):

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
+from privmean.data.grids import RESOLUTION
 from privmean.data.read import Estimand
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
@@ -60,7 +61,7 @@ class Mean:
         People weighted equally, or a record-weighted mean up to `max_records` records.
     max_records : int, optional
         The most records per person that count, for "records".
-    resolution : float, default 2**-40
+    resolution : float, default 2**-36
         Grid step: values are rounded to this power of two, in their unit.
     assume : bounds, concentration, BoundedMoment or Covariance, optional
         What accuracy assumes; privacy assumes nothing. Default: the range is found privately.
@@ -115,7 +116,7 @@ class Mean:
     ] = None
     estimand: Annotated[Estimand, "Weight people equally, or records up to a limit."] = "people"
     max_records: Annotated[int | None, "Count at most this many records per person."] = None
-    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
+    resolution: Annotated[float, "Round values to this power of two."] = RESOLUTION
     assume: Annotated[Assumption | None, "Assume this about the values; see the method guide."] = (
         None
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from privmean import validate
+from privmean.data.grids import RESOLUTION
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import BOOLEAN
@@ -36,7 +37,7 @@ class Quantile(QuestionDefaults):
         Public bounds of the values, in their unit. Default: found privately.
     clustering : float, default 1.0
         Design effect of clustered people.
-    resolution : float, default 2**-40
+    resolution : float, default 2**-36
         Grid step: values are rounded to this power of two, in their unit.
 
     Raises
@@ -66,7 +67,7 @@ class Quantile(QuestionDefaults):
     q: Annotated[Sequence[float], "List the quantiles, such as 0.25,0.5,0.75."] = (0.5,)
     bounds: Annotated[tuple[float, float] | None, "Give public bounds of the values."] = None
     clustering: Annotated[float, "Give the design effect of clustered people."] = 1.0
-    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
+    resolution: Annotated[float, "Round values to this power of two."] = RESOLUTION
 
     def __post_init__(self) -> None:
         validate.positive("clustering", self.clustering)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from privmean import validate
+from privmean.data.grids import RESOLUTION
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
 from privmean.models.moment_variance import MomentVariance, VarianceRelease
@@ -37,7 +38,7 @@ class Variance(QuestionDefaults):
     method : {"auto", "moment", "pair scale"}, default "auto"
         "moment" requires nothing public; "pair scale" requires `within`. "auto" is "pair scale" if
         `within` is given, otherwise "moment".
-    resolution : float, default 2**-40
+    resolution : float, default 2**-36
         Grid step: values are rounded to this power of two, in their unit.
     clustering : float, default 1.0
         Design effect of clustered people, for "moment".
@@ -71,7 +72,7 @@ class Variance(QuestionDefaults):
         tuple[float, float] | None, "Give public bounds of the standard deviation."
     ] = None
     method: Annotated[Method, "Choose 'moment' or 'pair scale'."] = "auto"
-    resolution: Annotated[float, "Round values to this power of two."] = 2.0**-40
+    resolution: Annotated[float, "Round values to this power of two."] = RESOLUTION
     clustering: Annotated[float, "Give the design effect of clustered people."] = 1.0
 
     def __post_init__(self) -> None:
