@@ -57,7 +57,7 @@ FAR = (
     "A quantile lies beyond the cells, or in a cell that holds most of the people. Add people, "
     "raise epsilon, or give bounds."
 )
-RANGE = "Values reach beyond the public range of 2^40 on either side. Give them in a larger unit."
+RANGE = "Values reach beyond the public range of 2^44 on either side. Give them in a larger unit."
 BEYOND = (
     "About {:.0f}% of the people lie beyond the bounds, and quantiles there are not identified. "
     "Give bounds that hold the values, or omit the bounds."
