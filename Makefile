@@ -1,8 +1,7 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make demo   installs what privmean itself needs and runs the main job on real data
-#   make test   installs what tests need too, and runs format check, lint, types and tests
-# and one makes the site, in an environment of its own:
-#   make docs   site/index.html, to be read from disk; a warning is an error
+#   make test   installs what tests need too, and runs format check, lint, types and quick tests
+# `make help` lists all tasks: a task has its line there behind two number signs.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
@@ -17,12 +16,14 @@ PACKAGES = src:$(shell $(BIN)/python -c "import sysconfig; print(sysconfig.get_p
 SYSTEM := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && \
   { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1 && echo yes)
 ifeq ($(SYSTEM)$(CI),)
-SELECT := -m "not system and not long"
+WITHOUT := and not system
 endif
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal -p no:anyio -p no:benchmark
 
 DOCS := $(VENV)-docs
 
-.PHONY: demo test audit-long docs outputs changelog lowest review two-servers lint types unit fuzz vectors test-js test-spark engines reproduce bench peers size golden clean
+.PHONY: help demo test quick test-slow left-out audit-long docs outputs changelog lowest proofs review \
+  two-servers lint types fuzz vectors test-js test-spark engines reproduce bench peers size golden clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -41,21 +42,25 @@ $(READY): requirements-dev.lock $(RUNS)
 	@$(PIP) -r requirements-dev.lock
 	@touch $(READY)
 
-demo: $(RUNS)
+demo: $(RUNS) ## install what privmean needs, run the main job on real data
 	$(BIN)/python examples/demo.py
 
-test: lint types unit
+help: ## list the tasks
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
+	  while IFS="$$(printf '\t')" read -r task says; do printf '  %-14s %s\n' "$$task" "$$says"; done
+
+test: lint types quick ## format check, lint, types, quick tests: every push
 
 # pages show what their code prints with noise of a fixed seed, and the README a picture of it
-outputs: $(READY)
+outputs: $(READY) ## refresh the outputs that pages show, and the picture of the README
 	$(BIN)/python docs/site-tools/refresh_outputs.py
 	$(BIN)/python docs/site-tools/readme_picture.py
 
 # a release: make changelog VERSION=0.3.0 DATE=2027-01-31 moves changelog.d/*.md into CHANGELOG.md
-changelog: $(READY)
+changelog: $(READY) ## a release: VERSION=0.3.0 DATE=2027-01-31
 	$(BIN)/python changelog.d/assemble.py $(VERSION) $(DATE)
 
-docs: $(DOCS)/.ready
+docs: $(DOCS)/.ready ## the site, in site/index.html; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 	$(DOCS)/bin/python docs/site-tools/offline.py site
 
@@ -68,7 +73,7 @@ $(DOCS)/.ready: requirements-docs.lock
 
 # the lowest versions that pyproject.toml admits: the law of the noise, and every page of the docs
 LOWEST := $(VENV)-lowest
-lowest: $(LOWEST)/.ready
+lowest: $(LOWEST)/.ready ## the main tests with the lowest versions that pyproject.toml admits
 	$(LOWEST)/bin/python -m pytest -p no:cacheprovider -W ignore::DeprecationWarning \
 	  -W ignore::FutureWarning tests/noise tests/test_pages.py tests/test_docstrings.py \
 	  tests/cli tests/local/test_cli.py tests/privacy/test_ledger_trail.py tests/test_release_output.py
@@ -84,12 +89,12 @@ $(LOWEST)/.ready: pyproject.toml
 
 # the joint release of value, square and weight, for every width, and the law of the bulk sampler,
 # for every table (needs coqc; Debian: coq). A test runs them where coqc is; nightly elsewhere
-proofs:
+proofs: ## lemmas by Coq (Debian: coq)
 	@folder=$$(mktemp -d) && cp docs/proofs/machine/*.v $$folder && cd $$folder && \
 	  for file in *.v; do coqc $$file && echo "$$file: proved" || exit 1; done
 
 # means by two servers, with the library of proofs that they need (Node 20 and its registry)
-two-servers: $(READY) clients/two-servers/node_modules
+two-servers: $(READY) clients/two-servers/node_modules ## means by two servers (Node 20 and its registry)
 	$(BIN)/python -m pytest tests/experimental
 
 clients/two-servers/node_modules: clients/two-servers/package.json
@@ -97,37 +102,42 @@ clients/two-servers/node_modules: clients/two-servers/package.json
 	@touch $@
 
 # ten claims, ten commands, one table: docs/review.md
-review: $(READY)
+review: $(READY) ## ten claims, ten commands, one table: docs/review.md
 	$(BIN)/python benchmarks/review.py
 
-lint: $(READY)
+lint: $(READY) ## format check and lint
 	$(BIN)/ruff format --check src tests benchmarks examples docs/site-tools changelog.d
 	$(BIN)/ruff check src tests benchmarks examples docs/site-tools changelog.d
 
-types: $(READY)
+types: $(READY) ## mypy, strict on src
 	$(BIN)/mypy --num-workers 2
 
-unit: $(READY)
-ifdef SELECT
+quick: $(READY) left-out
+	$(PYTEST) -m "not slow and not long $(WITHOUT)"
+
+test-slow: $(READY) left-out ## tests of half a second and more; CI runs them after `make test`
+	$(PYTEST) -m "slow and not long $(WITHOUT)"
+
+left-out:
+ifdef WITHOUT
 	@echo "chromium, chromium-driver or postgresql is missing: tests that need them are left out"
 endif
-	$(BIN)/python -m pytest -n 2 --dist worksteal -p no:anyio -p no:benchmark $(SELECT)
 
 # whole jobs of the audit on every broken twin, and whole calls from every kind of source: nightly
-audit-long: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -p no:anyio -p no:benchmark -m long tests/auditing
+audit-long: $(READY) ## nightly: whole jobs of the audit on every broken twin
+	$(PYTEST) -m long tests/auditing
 
 # Fresh cases, for as long as it is given: make fuzz MINUTES=60. Runs every Hypothesis test with new
 # seeds, then every benchmarks/fuzz_*.py as `--cases N --seed S` (exit 0: all held), round after round.
 # `make test` draws the same cases each run; what is found here is written down there as an example.
 MINUTES ?= 10
-fuzz: $(READY)
+fuzz: $(READY) ## the same properties with fresh cases: MINUTES=60
 	$(BIN)/python benchmarks/fuzz.py --minutes $(MINUTES)
 
 # needs a Java 17 runtime (Debian: openjdk-17-jre-headless); PySpark goes into an environment of its
 # own, over the packages of the first; once in this process, once through a local Connect server
 SPARK := $(VENV)-spark
-test-spark: $(SPARK)/.ready
+test-spark: $(SPARK)/.ready ## Spark, in this process and through Connect (Java 17)
 	PYTHONPATH=$(PACKAGES) $(SPARK)/bin/python tests/data/spark_homes.py
 	PYTHONPATH=$(PACKAGES) $(SPARK)/bin/python tests/data/spark_homes.py --connect
 
@@ -139,7 +149,7 @@ $(SPARK)/.ready: $(READY)
 # the homes of people side by side: answers, time and memory. PostgreSQL is the system's; ClickHouse
 # (chdb, 540 MB) goes into an environment of its own, over the first
 ENGINES := $(VENV)-engines
-engines: $(ENGINES)/.ready
+engines: $(ENGINES)/.ready ## PostgreSQL and ClickHouse: tests, time and memory
 	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python -m pytest -p no:cacheprovider tests/data/test_sql_homes.py
 	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python benchmarks/engines.py --publish
 
@@ -151,33 +161,33 @@ $(ENGINES)/.ready: $(READY)
 	@touch $@
 
 # what every client and every server of the wire format must agree with: docs/wire-format.md
-vectors: $(READY)
+vectors: $(READY) ## write anew what clients of the wire format must agree with
 	$(BIN)/python tests/local/wire_vectors.py
 
 # the JavaScript client alone (needs Node 20); `make test` runs this too where there is Node
-test-js:
+test-js: ## the JavaScript client alone (Node 20)
 	cd clients/js && node --test test/*.test.js
 
-reproduce: $(READY)
+reproduce: $(READY) ## figures and tables of the papers
 	$(BIN)/python benchmarks/reproduce.py
 
 # releases at fixed seeds against those that are stored, field by field; options of the command:
 # make golden ARGS='--ignore-texts --rename names.txt', ARGS=--update after a change that was meant
-golden: $(READY)
+golden: $(READY) ## releases at fixed seeds against the stored ones: ARGS=--update stores anew
 	$(BIN)/python -W ignore tests/golden/compare.py $(ARGS)
 
 # lines of the source by folder and kind, and how often one idea occurs; numbers that changed since
 # the stored table: benchmarks/size.py --compare
-size: $(RUNS)
+size: $(RUNS) ## source lines by folder and kind, and how often one idea occurs
 	$(BIN)/python benchmarks/size.py
 
-bench: $(READY)
+bench: $(READY) ## times of whole jobs
 	$(BIN)/python benchmarks/speed.py
 
 # other packages, each in an environment of its own under .peers/ (Tumult Analytics needs Java 17)
-peers: $(READY)
+peers: $(READY) ## other packages on the same jobs
 	$(BIN)/python benchmarks/peers.py --setup
 	$(BIN)/python benchmarks/peers.py
 
-clean:
+clean: ## remove what these tasks made
 	rm -rf $(VENV) $(VENV)-spark $(VENV)-engines $(DOCS) $(LOWEST) .peers site demo .pytest_cache .mypy_cache .ruff_cache

@@ -82,6 +82,7 @@ def test_a_word_that_moved_is_refused_with_its_new_place(persons, word, place):
         pm.mean(persons, epsilon=1, delta=1e-6, **word)
 
 
+@pytest.mark.slow
 def test_settings_reach_the_method(persons):
     def planned(beta):
         heavy = pm.HeavyTailedMean(pm.BoundedMoment(3, 2.0), beta=beta)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 TOOL = Path(__file__).resolve().parent.parent / "docs" / "site-tools" / "import_order.py"
 
 
+@pytest.mark.slow
 def test_architecture_page_shows_the_import_order():
     specification = importlib.util.spec_from_file_location("import_order", TOOL)
     module = importlib.util.module_from_spec(specification)

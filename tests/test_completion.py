@@ -30,11 +30,13 @@ def test_the_public_names_are_completed():
         assert completed("face.", {"face": face}) >= set(face.__all__)
 
 
+@pytest.mark.slow
 def test_the_public_names_are_completed_in_a_file_that_is_not_run():
     found = {item.name for item in jedi.Script("import privmean as pm\npm.").complete()}
     assert found >= set(pm.__all__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_signature_shows_every_term(name):
     (signature,) = jedi.Interpreter(f"pm.{name}(", [{"pm": pm}]).get_signatures()
@@ -68,6 +70,7 @@ def test_a_signature_says_the_defaults():
         assert said in words
 
 
+@pytest.mark.slow
 def test_documents_and_members_are_found():
     (found,) = jedi.Interpreter("pm.mean", [{"pm": pm}]).help()
     assert "differentially private mean" in found.docstring()

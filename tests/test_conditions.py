@@ -29,6 +29,7 @@ def test_the_table_is_read():
     assert len({condition for condition, _ in ROWS}) == len(ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0].strip()[:50])
 def test_every_condition_names_tests_that_exist(row):
     named = re.findall(r"`([^`]+)`", row[1])

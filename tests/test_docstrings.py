@@ -38,6 +38,7 @@ def example(name: str) -> str:
     return textwrap.dedent(found[1]) if found else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, *(name for name in PACKAGED if example(name))])
 def test_the_example_of_a_public_name_runs_and_shows_it(name, tmp_path, monkeypatch):
     text = example(name)

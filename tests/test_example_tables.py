@@ -39,6 +39,7 @@ def test_public_tables_keep_their_values():
     assert np.isnan(pm.example("nlswork")["union"]).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_a_file_holds_the_table(name, tmp_path):
     table = pm.example(name)

@@ -52,6 +52,7 @@ def drawn(folder: Path, profile: dict[str, str], *options: str) -> list[str]:
     return [line for line in found.stdout.splitlines() if "drawn" in line]
 
 
+@pytest.mark.slow
 def test_two_runs_draw_the_same_and_fuzz_does_not(tmp_path):
     (tmp_path / "conftest.py").write_text((TESTS / "conftest.py").read_text())
     (tmp_path / "test_probe.py").write_text(PROBE)

@@ -273,6 +273,7 @@ def test_what_is_no_seed_is_named(seed):
         assert refused.value.argument == "seed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_ONE)
 def test_any_number_is_refused_clearly_or_answered(name):
     numbers = WORST if any(word in name for word in LONG) else (*ENDS, *EXTREME)
@@ -280,6 +281,7 @@ def test_any_number_is_refused_clearly_or_answered(name):
     assert not all(results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_TWO)
 def test_any_pair_is_refused_clearly_or_answered(name):
     pairs = PAIRS[::3] if any(word in name for word in LONG) else PAIRS

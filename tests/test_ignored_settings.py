@@ -125,6 +125,7 @@ def test_pure_epsilon_and_a_public_range_from_the_command_line(capsys, table):
     assert call(capsys, *mean(table, 1), "--assume", advised)[0] == 0
 
 
+@pytest.mark.slow
 def test_the_private_radius_from_the_command_line(capsys, table):
     for said, expected in (("true", True), ("false", False)):
         arguments = [
@@ -188,6 +189,7 @@ def test_persons_of_a_search_are_a_number_of_persons(given):
         streams.plan(search_persons=given, **STREAM)
 
 
+@pytest.mark.slow
 def test_a_public_region_needs_no_search():
     with pytest.raises(ArgumentError, match="search_persons=40: requires a radius"):
         streams.plan(search_persons=40, bounds=(0.0, 1.0), **STREAM)

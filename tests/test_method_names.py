@@ -81,6 +81,7 @@ def test_a_bare_name_is_planned_with(name):
     assert plan.events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("setting", [False, True])
 def test_a_name_is_taken_on_the_command_line(ratings, name, setting):

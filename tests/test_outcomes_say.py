@@ -138,6 +138,7 @@ def test_an_outcome_must_say_whether_it_follows_from_answers():
         Outcome(np.zeros(1), None)
 
 
+@pytest.mark.slow
 def test_every_outcome_is_made_as_one_that_follows_or_is_changed_where_a_reading_changed():
     made, changed = Counter(), Counter()
     for place, tree in modules():
@@ -154,6 +155,7 @@ def test_every_outcome_is_made_as_one_that_follows_or_is_changed_where_a_reading
     assert {place for place, times in changed.items() if times} == CHANGED
 
 
+@pytest.mark.slow
 def test_every_error_that_is_caught_is_known():
     found = {f"{place}:{name}" for place, tree in modules() for name in caught_in(tree)}
     assert found == set(CAUGHT)

@@ -236,6 +236,7 @@ def test_print_equals_its_template(name, template):
     assert blocks(str(release(name))) == blocks(template)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "template"), [("regression", REGRESSION), ("no estimate", FAILED)]
 )
@@ -270,6 +271,7 @@ def test_study_plan_equals_its_template_but_for_numbers():
     assert found == expected
 
 
+@pytest.mark.slow
 def test_titles_and_row_names():
     assert rows_of("curve")[0] == "Mean of ln_wage by year"
     assert rows_of("curve")[3:] == ["[1968, 1975)", "[1975, 1982)", "[1982, 1989)"]
@@ -289,6 +291,7 @@ def rows_of(name):
     return [*found[0], head.split("  ")[0], *(re.split(r" {2,}", row)[0] for row in rows)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_print_has_the_layout(name):
     made = release(name)
@@ -408,6 +411,7 @@ def names(dimension):
     return tuple(f"value_{j}" for j in range(dimension))
 
 
+@pytest.mark.slow
 def test_studies_streams_and_local_estimates_have_the_layout():
     made = study().release(noise=SimulatedNoise(1))
     stream = pm.MeanStream(

@@ -28,6 +28,7 @@ def test_no_command_hides_in_an_indented_block(page):
     assert not SAID.findall(prose(page))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

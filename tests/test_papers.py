@@ -152,6 +152,7 @@ def answers(round_, values):
     return tally_many(round_, values, epsilon=1.0, noise=pm.SimulatedNoise(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_of_the_page_is_called(name):
     assert CALLS[name](found(name)) is not None
@@ -200,6 +201,7 @@ def variance(method):
     return released(made, 1, budget=USUAL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", SAID)
 def test_what_a_row_says_besides_its_names_is_called(start):
     assert sum(row[0].startswith(start) for row in ROWS) == 1

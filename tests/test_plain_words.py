@@ -36,6 +36,7 @@ def test_sentences_of_guides_are_short(name):
     assert _long(sentences(DOCS / f"{name}.md")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
 def test_texts_have_no_retired_term(kind):
     texts = SOURCES[kind]()
@@ -43,10 +44,12 @@ def test_texts_have_no_retired_term(kind):
     assert retired_terms((name, _flat(text)) for name, text in texts) == []
 
 
+@pytest.mark.slow
 def test_messages_have_no_retired_term():
     assert retired_terms(_messages()) == []
 
 
+@pytest.mark.slow
 def test_docstrings_of_the_code_have_no_retired_term():
     """Pronouns may stand in them; names of parameters and of code are no words."""
     found = list(_docstrings())
@@ -69,6 +72,7 @@ def test_advice_is_sentences():
     assert [text for text in found if starts.search(text) or text[-1] not in ".?"] == []
 
 
+@pytest.mark.slow
 def test_prints_have_at_most_the_width():
     wide = [(name, line) for name, text in prints() for line in text.splitlines()]
     assert [(name, line) for name, line in wide if len(line) > WIDTH] == []

@@ -42,6 +42,7 @@ def error_of(question, more, epsilon, n=4000):
     return made.predict(1.0)["rmse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_the_required_epsilon_is_enough_and_hardly_more(name):
     question, more = ASKED[name]

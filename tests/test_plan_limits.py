@@ -148,6 +148,7 @@ def tried(seed):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_only_words_come_out(seed):
     broken = tried(seed)

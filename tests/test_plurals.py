@@ -17,6 +17,7 @@ def test_a_noun_follows_its_number():
     assert count_phrase(2, "person", "is", "are") == "2 people are"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ask",
     [

@@ -84,6 +84,7 @@ def usual(case):
 # --- before any data -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_case
 def test_a_plan_is_made_of_public_numbers_alone(case):
     entry = case[0]
@@ -158,6 +159,7 @@ def delta_by_dp_accounting(bill, epsilon):
     return added + total.get_delta_for_epsilon(epsilon)
 
 
+@pytest.mark.slow
 @every_case
 def test_the_bill_recomputed_by_other_means(case):
     """Pure bills by a sum of ratios, rho by a sum of squares, the rest by dp-accounting."""
@@ -231,6 +233,7 @@ def test_the_order_of_persons_does_not_matter(case):
     assert first.interval().to_dict() == second.interval().to_dict()
 
 
+@pytest.mark.slow
 @every_case
 @pytest.mark.parametrize("power", [-7, 20])
 def test_scaling_by_a_power_of_two_scales_the_answer(case, power):

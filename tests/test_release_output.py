@@ -56,6 +56,7 @@ def test_one_number_prints_as_a_table_and_paragraphs():
         assert " ".join(release.interval().advice.split()) in " ".join(str(release).split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [7.0, "far", "pair", "curve"])
 def test_no_line_is_longer_than_80(value):
     """Of one value for all, values that keep the limits far off, a pair, and bins."""

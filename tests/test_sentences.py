@@ -98,6 +98,7 @@ def released(name, **more):
     return ask(pm.Table(TABLE, person="who"), value, **terms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_each_kind_of_question_has_its_sentence(name):
     made = released(name)
@@ -136,6 +137,7 @@ def test_a_difference_that_may_be_zero_says_so():
     assert f" {second} in early than in late" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", STATUSES, ids=lambda status: status.code)
 def test_no_interval_is_told_that_does_not_hold(status):
     """As a stored release of this status would be read."""

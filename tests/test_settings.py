@@ -71,6 +71,7 @@ def made(instance, name, value):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("instance", "name"), cases(ESTIMATORS))
 def test_a_setting_is_refused_or_planned_with(instance, name):
     for value in WRONG:
@@ -86,6 +87,7 @@ def test_a_setting_is_refused_or_planned_with(instance, name):
                         planned(changed, budget, persons=3000, dimension=columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("instance", "name"), cases(ASSUMPTIONS))
 def test_an_assumption_is_refused_or_planned_with(instance, name):
     for value in WRONG:

@@ -16,6 +16,7 @@ PAGES = [page for page in pages() if any(block.mark in SHOWN_MARKS for block in 
 STORIES = [page for page in gallery() if blocks(page)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_shown_outputs_are_current(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -53,6 +54,7 @@ def test_a_notebook_holds_the_code_of_its_page(page):
     assert "```" not in prose
 
 
+@pytest.mark.slow
 def test_notebooks_are_made_from_their_pages_by_the_script(tmp_path):
     stored = {page: page.with_suffix(".ipynb").read_text() for page in STORIES}
     command = [sys.executable, "-c", NOTEBOOKS, str(DOCS / "site-tools")]

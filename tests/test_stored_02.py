@@ -131,6 +131,7 @@ def test_streams_of_retired_strategies_go_on_by_their_stored_coefficients(tmp_pa
             assert again.plan.guarantee.verify()
 
 
+@pytest.mark.slow
 def test_a_collector_counts_the_same_reports_and_takes_more(tmp_path):
     for file in ("collector", "collector.seen"):
         shutil.copy(STORED / file, tmp_path)

@@ -55,6 +55,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("epsilon", [0.05, 2.0])
 def test_no_print_of_any_question_is_cut(name, epsilon):
@@ -92,6 +93,7 @@ def test_a_study_and_its_report_are_whole():
     assert f">{LONG}<" in svg([Row(LONG, "", 1.0, 0.1, 0.8, 1.2, 0.9, 1.1)], 0.95)
 
 
+@pytest.mark.slow
 def test_the_command_prints_whole_texts(tmp_path):
     path = tmp_path / "v.csv"
     table().write_csv(path)

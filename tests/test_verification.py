@@ -178,6 +178,7 @@ def edits(values, every=1):
 # --- what is right -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_release_verifies_also_after_json_bit_for_bit(kind, tmp_path):
     release = KINDS[kind]()
@@ -215,6 +216,7 @@ def test_what_changes_between_runs_is_in_one_place():
     assert when["time"].endswith("+00:00")
 
 
+@pytest.mark.slow
 def test_engines_and_charges_are_stated(tmp_path):
     import polars as pl
 
@@ -262,6 +264,7 @@ def test_engines_and_charges_are_stated(tmp_path):
 # --- what was changed ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, "signed"])
 def test_every_field_is_bound(kind, key):
     """One thing changed, removed, doubled or swapped, anywhere in the JSON, is noticed."""
@@ -461,6 +464,7 @@ def test_a_name_that_stands_twice_is_refused():
 # --- the command line ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_line_from_keys_to_verification(tmp_path, capsys):
     import polars as pl
 
@@ -555,6 +559,7 @@ print([name for name in sys.argv[2:] if name in sys.modules])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "unloaded"),
     [

@@ -20,6 +20,7 @@ from privmean.release.verification import BEYOND_ARITHMETIC, verify
 SAMPLE = 29  # every so many edits of a leaf; benchmarks/verify_edits.py tries all
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_edits_that_contradict_the_rest_are_refused(kind):
     """Of the classes that may pass, each says why; an edit of any other class is refused."""
@@ -243,6 +244,7 @@ def genuine(name):
             return
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENUINE)
 def test_no_genuine_release_is_refused(name):
     """Whatever the question, the budget and the draws: only that the noise is none is wrong."""
@@ -250,10 +252,12 @@ def test_no_genuine_release_is_refused(name):
         assert verify(found).problems == (SIMULATED,), found.details()
 
 
+@pytest.mark.slow
 def test_most_questions_can_be_asked():
     assert sum(next(genuine(name), None) is not None for name in GENUINE) >= 0.75 * len(GENUINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simultaneous", [False, True])
 def test_no_genuine_study_is_refused(simultaneous):
     for seed in SEEDS:
@@ -295,6 +299,7 @@ def wrong_types(values, rng):
     return path, changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_type_and_no_size_makes_it_raise(kind, tmp_path):
     values, rng = stored(kind), random.Random(kind)
@@ -324,6 +329,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.slow
 def test_accounts_of_any_numbers_are_composed_or_refused():
     """No number of an entry is beyond the arithmetic of a composition, nor makes it endless."""
     from dataclasses import fields

@@ -40,6 +40,7 @@ def test_every_estimator_is_a_subject():
     assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_every_subject_can_be_planned(subject):
     """A subject whose plans are all refused would be audited in name only."""
@@ -52,6 +53,7 @@ def test_every_subject_can_be_planned(subject):
         assert plan_of(subject.made, budget, shape_of(rows, relation)).events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(0, len(SUBJECTS), 3))
 def test_a_few_neighbours_of_some_subjects(number):
     """One case of every third subject; `privmean audit` has them all."""
@@ -70,6 +72,7 @@ def test_local_randomizers_coin_by_coin():
     assert all(item.largest > 0.999 for item in found.mechanisms.values())  # nothing is wasted
 
 
+@pytest.mark.slow
 def test_an_audit_of_one_question_on_a_table_says_nothing_of_it():
     report = pm.audit(pm.Mean("wage"), WAGES, person="id", runs=60, seed=1)
     assert report
@@ -106,6 +109,7 @@ def test_wrong_arguments_are_refused():
         pm.audit(pm.BoundedMean((0.0, 8.0)), WAGES, person="id")
 
 
+@pytest.mark.slow
 def test_the_command_prints_one_object(tmp_path, capsys):
     file = tmp_path / "wages.csv"
     WAGES.write_csv(file)
@@ -177,6 +181,7 @@ def test_what_was_refused_stands_beside_the_verdict_of_what_ran(tiny):
     assert "give a larger" not in top
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", ["id,wage", "id,wage\n,3"])
 def test_a_table_of_nobody_is_refused_as_a_mean_refuses_it(tmp_path, capsys, header):
     file = tmp_path / "h.csv"
@@ -236,6 +241,7 @@ QUESTIONS_ASKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", QUESTIONS_ASKED)
 def test_every_question_can_be_audited_on_a_table(asked):
     ids = np.repeat(np.arange(120), 3)
@@ -258,6 +264,7 @@ HALVES = {
 TERMS = {"epsilon": 6.0, "delta": 1e-6, "neighbors": "replace-one"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("halves", HALVES)
 def test_one_person_in_two_parts_that_are_billed_as_disjoint_is_found(halves, monkeypatch):
     """A twin whose curator lets every person into each part."""
@@ -289,6 +296,7 @@ def test_a_question_to_people_that_follows_private_values_is_found():
     assert any("asked people.count_outside" in item.what for item in found.violations)
 
 
+@pytest.mark.slow
 def test_coins_and_noise_of_a_filter_that_are_not_seen_are_no_violation():
     """A filter has coins for some people only, and its last scale follows its noisy count."""
     report = pm.audit(pm.AnisotropicMean(1.0), runs=30, epsilon=60.0, delta=1e-6)

@@ -18,6 +18,7 @@ TRIED = 6  # jobs of a mechanism: not every one comes to the edge of its loss
 NEIGHBOURS = 12
 
 
+@pytest.mark.slow
 def test_everything_the_code_has_is_on_a_tape():
     found = tapes().found
     assert found.count == 0, found.violations
@@ -35,12 +36,14 @@ def test_what_is_set_apart_is_there_and_has_a_reason():
 ON_TAPE = [item for item in mechanisms() if ("mechanism", item.__name__) not in APART]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ON_TAPE, ids=lambda base: base.__name__)
 def test_recorded_pairs_of_every_mechanism_show_nothing(base):
     assert tapes().pairs[base.__name__]
     assert violations(base.__name__) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ON_TAPE, ids=lambda base: base.__name__)
 @pytest.mark.parametrize("name", TWINS)
 def test_every_twin_of_every_mechanism_is_caught(base, name):
@@ -77,6 +80,7 @@ def test_without_a_call_coverage_names_what_is_missing():
     assert "GroupSums" in missing["mechanism"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blind", ["no neighbor", "no comparison"])
 def test_a_blind_audit_finds_no_twin(blind):
     """So that what finds the twins is the neighbors and the comparison, and nothing else."""

@@ -51,6 +51,7 @@ def followed(kind, folder, turns, budgets):
     return found.recorded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_few_calls_from_every_kind_of_source(kind, tmp_path):
     """A few for each source: together they are spread over the list of calls."""
@@ -98,6 +99,7 @@ def asked(source, noise, ledger):
     )
 
 
+@pytest.mark.slow
 def test_an_honest_call_shows_no_difference():
     found = replayed(asked, 20)
     assert (found.count, found.runs) == (0, 20)
@@ -115,6 +117,7 @@ LEAKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", LEAKS)
 def test_what_is_said_beside_a_release_is_seen(way):
     def ask(source, noise, ledger):
@@ -137,6 +140,7 @@ def test_a_refusal_that_follows_a_record_is_seen():
     assert replayed(ask).differences
 
 
+@pytest.mark.slow
 def test_one_number_of_a_release_without_noise_is_seen():
     def ask(source, noise, ledger):
         made = asked(source, noise, ledger)
@@ -145,6 +149,7 @@ def test_one_number_of_a_release_without_noise_is_seen():
     assert replayed(ask).differences
 
 
+@pytest.mark.slow
 def test_an_entry_of_a_ledger_that_follows_a_record_is_seen():
     def ask(source, noise, ledger):
         label = f"sum {seen_of(source)}"
@@ -167,6 +172,7 @@ class Shown:
         return str(self.texts)
 
 
+@pytest.mark.slow
 def test_files_of_a_study_hold_nothing_else(tmp_path):
     turn = iter(range(100))
 
@@ -216,6 +222,7 @@ def test_neighbours_differ_in_one_person_and_keep_what_is_public():
         assert len(other.people) - len(PLAIN.people) == {"left": -1, "joined": 1}[what]
 
 
+@pytest.mark.slow
 def test_a_table_without_its_neighbours_finds_nothing():
     """The harness has a twin: where the neighbour is the table itself, leaks are not seen."""
 

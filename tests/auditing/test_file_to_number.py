@@ -10,6 +10,7 @@ import pytest
 from auditing.filed import HOMES, MOST_ROWS, Boundary, audited
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", HOMES)
 def test_only_counts_and_sums_leave_and_they_move_as_billed(home, tmp_path):
     found, boundary = audited(home, 25, tmp_path)
@@ -38,6 +39,7 @@ def test_values_that_leave_an_engine_would_be_seen(tmp_path):
     assert boundary.others
 
 
+@pytest.mark.slow
 def test_a_reader_that_filters_before_it_groups_is_caught(tmp_path, monkeypatch):
     """A twin: records without a value are dropped first, and with them persons."""
     from auditing import filed

@@ -11,6 +11,7 @@ from auditing.lemmas import LEMMAS
 PROOFS = Path(__file__).resolve().parent.parent.parent / "docs" / "proofs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)
 def test_a_lemma_holds_at_small_widths(lemma):
     assert lemma.check(False) > 10

@@ -61,6 +61,7 @@ def people_of(rows: Records, question: Any) -> Any:
 BUDGETS = ({"epsilon": 60.0}, {"epsilon": 60.0, "delta": 1e-6}, {"rho": 30.0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("effect", ["pooled", "within", "per_person"])
 @pytest.mark.parametrize("said", BUDGETS, ids=str)

@@ -52,6 +52,7 @@ def test_the_checker_is_short_and_imports_the_standard_library_alone():
     assert named <= sys.stdlib_module_names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: case.of.name)
 def test_the_checker_agrees_with_the_audit(case):
     tape, audit = tapes.tape_of_plan(case, 6)
@@ -68,6 +69,7 @@ def test_the_checker_agrees_with_the_audit(case):
 WHOLE = ["mean, values", "mean, by", "regression, formula", "study, tables by group"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 def test_the_checker_agrees_on_whole_calls(name):
     call = next(call for call in tapes.CALLS if call.name.startswith(name))
@@ -108,6 +110,7 @@ KINDS = ("noise of 1/1000", "losses missing", "scale 1 % too small")
 TWINS = [(n, k) for n in TRIED for k in KINDS if (n, k) != ("JointSums", "losses missing")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), TWINS)
 def test_twins_are_caught_from_their_tapes_alone(name, kind):
     case, plain = plain_tape(TRIED[name])

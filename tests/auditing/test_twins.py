@@ -24,6 +24,7 @@ def case_of(subject):
     return next(case for case in every_case() if case.of.name == subject)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", twins.TWINS)
 @pytest.mark.parametrize("name", TRIED)
 def test_a_broken_mechanism_is_caught(name, twin):
@@ -32,6 +33,7 @@ def test_a_broken_mechanism_is_caught(name, twin):
         assert twins.caught(case, {**twins.TWINS[twin], "name": name}, runs=40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRIED)
 def test_the_real_thing_is_not(name):
     """Through the same hands: a curator who breaks nothing, and amplifies nothing."""
@@ -40,16 +42,19 @@ def test_the_real_thing_is_not(name):
     assert twins.caught(case, {"name": name, "exact": lambda exact: exact}, runs=10) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "twin"), twins.WEIGHTED)
 def test_a_broken_choice_with_weights_is_caught(name, twin):
     assert twins.weighted_caught(name, twin, case_of("default"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", twins.PLANS)
 def test_a_broken_plan_is_caught(twin):
     assert twins.plan_caught(twin)
 
 
+@pytest.mark.slow
 def test_broken_clients_and_streams_are_caught():
     assert all(twins.clients_caught().values())
     assert all(twins.streams_caught().values())

@@ -67,6 +67,7 @@ def test_rounds_go_on_with_new_seeds_and_more_cases(house, monkeypatch, capfd):
     assert "held" in shown
 
 
+@pytest.mark.slow
 def test_the_scripts_here_take_what_they_are_given():
     for path in sorted(Path(fuzz.__file__).parent.glob("fuzz_*.py")):
         shown = subprocess.run(

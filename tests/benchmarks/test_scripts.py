@@ -183,17 +183,20 @@ def tried(jobs, folder):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_scripts_run_at_their_smallest_settings(part, folder):
     names = sorted({*SMALL, *LONG} - {*ON_TABLES})
     assert not (words := failed(names[part::PARTS], folder)), words
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TABLES.exists(), reason=f"needs the tables of {TABLES.parent.name}/data")
 def test_scripts_run_on_the_development_tables(folder):
     assert not (words := failed(ON_TABLES, folder)), words
 
 
+@pytest.mark.slow
 def test_a_script_that_fails_is_noticed(folder):
     """And one that is left in the middle, or ends by itself, is not."""
     texts = {"broken": "1 / 0", "refused": "raise SystemExit('no')", "endless": "while True: pass",

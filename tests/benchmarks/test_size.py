@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import size
 
 MODULE = '''"""A module."""
@@ -60,6 +62,7 @@ def test_kinds_of_gives_every_line_one_kind():
     assert dict(found) == EXPECTED
 
 
+@pytest.mark.slow
 def test_size_counts_every_line_of_the_source_and_finds_every_idea():
     found = size.measure()
     total = found["total"]

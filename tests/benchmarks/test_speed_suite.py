@@ -14,6 +14,7 @@ def test_private_and_plain_job_answer_the_same_question(name, tmp_path):
     assert abs(float(private()) - expected) < 0.5
 
 
+@pytest.mark.slow
 def test_regression_jobs_fit_the_same_coefficients(tmp_path):
     private, plain = speed.CASES["regress"].make(16_000, tmp_path)
     found = np.asarray(private().estimate, dtype=float)
@@ -33,6 +34,7 @@ def test_a_stream_job_can_be_repeated(tmp_path):
     assert len(plain()) == 20
 
 
+@pytest.mark.slow
 def test_both_jobs_of_a_case_are_timed():
     found = speed.least(["array"], "wall", 1000)
     assert set(found) == {("array", "private"), ("array", "plain")}

@@ -59,6 +59,7 @@ def test_the_p_value_is_where_the_interval_meets_zero():
     assert row.lower == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nulls", [150, 600])
 def test_persons_without_a_value_are_left_out_and_not_taken_at_the_middle(nulls):
     # means far from the middle of the limits, and values missing in one arm alone

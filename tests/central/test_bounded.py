@@ -54,6 +54,7 @@ def test_bounds_skip_the_location_and_leave_delta_unspent(relation):
         release.interval(target="mean")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (1000, 1.0)])
 def test_coverage_of_the_mean_within_bounds(relation, n, epsilon):
@@ -125,6 +126,7 @@ def test_wrong_bounds_are_refused_by_name():
         planned(BoundedMean([(0, 1), (0, 2)]), Budget(epsilon=1.0), persons=10, dimension=3)
 
 
+@pytest.mark.slow
 def test_noise_scale_is_that_of_the_width():
     """Error of fixed data: Laplace of scale width/(n epsilon)."""
     x = uniform(8, n=100)
@@ -145,6 +147,7 @@ def test_noise_that_fills_the_bounds_is_refused_before_anything_is_spent():
     assert 1.96 * made.sums.value_sd <= 6  # in units of the radius: its interval is no longer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 @pytest.mark.parametrize(
     ("bounds", "side"), [((0, 100), "upper bound 100"), ((10_000, 20_000), "lower bound 10000")]

@@ -57,6 +57,7 @@ def test_candidates_that_the_numbers_rule_out_are_left_out():
         planned(Cheapest(), PURE, persons=500, dimension=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_mean_of_several_columns_says_what_ran_and_why(neighbors):
     x = np.random.default_rng(3).normal([0, 5, 50], [1, 2, 3], (6000, 3))
@@ -107,6 +108,7 @@ def test_a_pure_plan_of_several_columns_says_what_delta_or_bounds_would_give():
     assert "with bounds 7 standard deviations apart" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_the_half_width_that_a_plan_predicts_is_about_that_of_calm_columns(epsilon, neighbors):

@@ -74,6 +74,7 @@ def agree(release):
     return statuses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_a_release_and_its_intervals_state_the_same(columns, neighbors):

@@ -53,6 +53,7 @@ def test_two_arms_have_an_effect_an_interval_and_a_p_value():
     assert change.term == "y - b"
 
 
+@pytest.mark.slow
 def test_arms_are_named_in_any_type_that_a_column_has():
     frame = trial()
     made = {
@@ -104,6 +105,7 @@ def test_the_p_value_is_where_the_interval_meets_zero():
     assert len(set(release.groups.upper)) == len(set(release.groups.lower)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("membership", ["private", "public"])
 def test_tails_that_limits_cut_make_no_effect(membership):
     """Arms of very different sizes and one law with a heavy tail: the limits are the same."""
@@ -125,6 +127,7 @@ def test_tails_that_limits_cut_make_no_effect(membership):
     assert_rate_at_most(seen, draws, 0.06)
 
 
+@pytest.mark.slow
 def test_size_and_power_of_two_arms():
     rng = np.random.default_rng(2)
     plan = GroupMeans((("0",), ("1",)), common=True).plan(
@@ -158,6 +161,7 @@ def twice(persons=1200, seed=3):
     return pl.DataFrame(rows, schema=["who", "month", "x"], orient="row")
 
 
+@pytest.mark.slow
 def test_the_paired_question_is_the_mean_of_the_differences_to_the_digit():
     frame = twice()
     wide = frame.pivot("month", index="who", values="x", aggregate_function="mean")
@@ -208,6 +212,7 @@ def test_what_cannot_be_meant_is_refused(said):
         pm.compare(trial(50), "y", person="who", epsilon=1, **said)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     path = tmp_path / "t.csv"
     trial().write_csv(path)

@@ -99,6 +99,7 @@ def population(g, n):
     return np.exp(1 + 0.5 * g.standard_normal(n)) + 0.1 * m, m
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", [REPLACE_ONE, ADD_REMOVE])
 def test_nothing_given_covers_the_mean_over_records(neighbors):
     cap, n, runs = 20, 3000, 60
@@ -170,6 +171,7 @@ def test_the_margin_of_several_noises_is_theirs_together():
             assert found < 0.95 * kappa * sum(scales)
 
 
+@pytest.mark.slow
 def test_the_allowance_of_records_is_that_of_persons():
     """Where every person has one record, both intervals hold the mean, and are nearly as long."""
     n, held, long = 3000, 0, []

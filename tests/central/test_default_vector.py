@@ -277,6 +277,7 @@ def test_a_column_with_a_far_group_is_named_and_the_others_stand():
         assert cut[2] > 5 * release.diagnostics["noise of that number"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [None, "mean"])
 def test_intervals_of_many_columns_hold_the_mean_alone_and_together(target):
     """Columns with skewed tails: the printed interval holds what it names, each alone at 95 % and

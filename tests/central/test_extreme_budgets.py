@@ -28,6 +28,7 @@ METHODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::privmean.errors.PrivmeanWarning")  # of a delta above 1/n
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("method", METHODS)
@@ -60,6 +61,7 @@ def test_budgets_that_mean_nothing_are_refused(budget):
         pm.mean(ROWS, **budget)
 
 
+@pytest.mark.slow
 def test_a_plan_whose_bill_breaks_the_budget_is_infeasible():
     """The same answer from planning and from the call that would release."""
     budget = {"epsilon": 1.0, "delta": 1e-30}

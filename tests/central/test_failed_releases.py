@@ -71,12 +71,14 @@ def _ranges(release):
     return limits is not None or (moment is not None and moment.range is not None)
 
 
+@pytest.mark.slow
 @every_case
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_failed_column_shows_no_number(case, kind):
     assert_nothing_shown(hostile(case, kind))
 
 
+@pytest.mark.slow
 @every_case
 def test_nobody_has_no_mean(case):
     """Noise over noise is no estimate: with nobody in any column no number is shown."""

@@ -23,6 +23,7 @@ def plan_for(pairs, epsilon, target=None):
     return GroupMeans(pairs.keys, pairs.weights, target).plan(budget, PublicShape(pairs.columns))
 
 
+@pytest.mark.slow
 def test_differences_of_shares_of_a_fixed_total_are_covered():
     """What a person has more of one it has less of the other: within-person correlation -1."""
     rng = np.random.default_rng(11)
@@ -42,6 +43,7 @@ def test_differences_of_shares_of_a_fixed_total_are_covered():
     assert_rate_at_most(apart, DRAWS, 0.92)  # what the rule is for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [60, 300])
 def test_a_group_of_twice_the_usual_spread_is_covered(size):
     rng = np.random.default_rng(size)
@@ -59,6 +61,7 @@ def test_a_group_of_twice_the_usual_spread_is_covered(size):
     assert_rate_at_least(held, said, 0.93)
 
 
+@pytest.mark.slow
 def test_weights_of_a_group_are_never_taken_to_be_those_of_all():
     """Persons who are in no other group weigh 1 there; over all pairs the sum of squared weights is
     a third of the sum of weights, which would cover that row in .75 of the tables."""
@@ -116,6 +119,7 @@ def test_rates_by_group_have_two_ends():
             assert row.lower - 0.02 <= rate <= row.upper + 0.02, row
 
 
+@pytest.mark.slow
 def test_a_trial_of_rates_has_two_ends():
     treated = np.arange(20_000) % 2
     for seed in range(2):

@@ -43,6 +43,7 @@ def pairs_of(kind, groups=3, weights=GroupWeights(), value=None):  # noqa: B008
     return ArrayPairTable.of(np.arange(SIZE), g, x, keys, weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("way", ["public keys", "private keys", "public groups", "arms", "rho"])
 def test_nothing_raises_after_the_charge(kind, way):
@@ -127,6 +128,7 @@ def test_levels_that_hold_together_count_rows_that_are_shown_and_closed():
     assert hidden.row_level(0.95) == 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3])
 def test_a_release_says_what_one_person_moves_and_what_its_rows_rest_on(most):
     rng = np.random.default_rng(4)
@@ -152,6 +154,7 @@ def test_a_release_says_what_one_person_moves_and_what_its_rows_rest_on(most):
     assert "Each person counts in" in json.dumps(told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [{}, {"max_groups": 2}, {"contrasts": ["1 - 0", "each - rest"]}])
 @pytest.mark.parametrize("neighbors", ["add-remove", "replace-one"])
 def test_groups_that_are_all_hidden_are_a_status_with_advice(said, neighbors):
@@ -176,6 +179,7 @@ def test_groups_that_are_all_hidden_are_a_status_with_advice(said, neighbors):
     assert "simulated" in problem
 
 
+@pytest.mark.slow
 def test_few_persons_whose_values_lie_far_from_zero():
     """A new start of the look at all of them: 300 persons, epsilon 1."""
     covered, rows = 0, 0

@@ -54,6 +54,7 @@ def truth(frame, key):
     return float(frame.filter(pl.col("key") == key)["x"].mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["about", "elsewhere", "far"])
 def test_a_value_that_most_persons_share_is_no_answer_for_all(kind, way):
@@ -92,6 +93,7 @@ def check_thick(release):
     assert {row.status for row in release.pairwise()} == {MODIFIED_TARGET}
 
 
+@pytest.mark.slow
 def test_two_arms_of_such_values_have_no_effect_that_stands():
     for kind in ("about", "elsewhere", "far"):
         table, found = pm.Table(shared(kind), person="who"), []
@@ -165,6 +167,7 @@ def told(pairs, seed, epsilon=1.0):
     return plan.release(pairs, SimulatedNoise(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["skewed", "shared"])
 def test_limits_of_groups_that_are_too_close_are_not_believed(kind):
     """A histogram of few persons leaves tails out; without a count beyond its limits .73 (skewed)

@@ -86,6 +86,7 @@ def test_limits_reach_to_an_origin_where_somebody_is_for_certain():
 
 
 # --- rates ----------------------------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize("persons", [3000, 5000])
 def test_rows_of_rates_hold_the_rate_of_the_group_that_differs(persons):
     """With the heap left out 5 rows in 6 that said "ok" missed."""
@@ -110,6 +111,7 @@ def test_the_contrast_with_it_holds_too():
     assert_rate_at_least(held, told, LEVEL)
 
 
+@pytest.mark.slow
 def test_rates_near_one_are_not_told_as_one():
     held, told = 0, 0
     for seed in range(40):

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import polars as pl
+import pytest
 from scipy.stats import norm
 
 import privmean as pm
@@ -57,6 +58,7 @@ def test_only_bins_that_the_allowance_does_not_reach_are_far():
     assert not far_together(-4.0, Histogram.of(cells, 10.0), -3.0, 3.0)  # the count says no
 
 
+@pytest.mark.slow
 def test_two_in_a_hundred_far_out_are_told():
     """Too few to be found by the location, and enough to move every mean by nine standard errors:
     at epsilon 1 the rows covered in 3 % of releases, nearly all of status "ok"."""
@@ -90,6 +92,7 @@ def test_a_group_with_a_tail_of_its_own_is_told_and_the_others_are_not():
     assert_rate_at_most(others, 6 * DRAWS, 0.02)
 
 
+@pytest.mark.slow
 def test_a_wider_group_without_a_long_tail_keeps_its_interval():
     """Normal values of 1.4 times the spread: what the limits cut off is small beside the error."""
     rng, place = np.random.default_rng(4), np.repeat(np.arange(5), 800)
@@ -104,6 +107,7 @@ def test_a_wider_group_without_a_long_tail_keeps_its_interval():
     assert_rate_at_least(held, DRAWS, 0.93)
 
 
+@pytest.mark.slow
 def test_rates_of_many_groups_are_ok_and_a_tail_beside_them_is_told():
     """Five groups of 600 at epsilon 1: .55 of the rows said "ok" (a count beyond the limits that
     was high by chance, and groups of more ones than others); of a group of which 5 % lie between 2
@@ -126,6 +130,7 @@ def test_rates_of_many_groups_are_ok_and_a_tail_beside_them_is_told():
     assert_rate_at_most(silent, DRAWS // 4, 0.15)
 
 
+@pytest.mark.slow
 def test_skewed_groups_have_room_for_what_their_limits_cut_off():
     """One group of 600 of a lognormal law of 1.5 at epsilon 1/2: where the count beyond the limits
     was low by chance, the interval had no room for the tail: .40 of the rows said "ok" and missed
@@ -171,6 +176,7 @@ def test_how_many_persons_beyond_may_go_unseen_is_said():
     assert no_undetected(0.0) == no_undetected(math.inf) == ""
 
 
+@pytest.mark.slow
 def test_a_long_tailed_group_that_lies_at_its_limit_is_told():
     """Nearly half of the last group lie beyond its limits, made for the others: 5 rows in 8 that
     had two ends missed."""

@@ -151,6 +151,7 @@ def test_comparisons_later_cost_nothing():
         release.ratio("a - b")
 
 
+@pytest.mark.slow
 def test_comparisons_are_a_frame_of_their_own_and_persons_have_an_interval():
     release = asked(records(), contrasts=["a - b", "b / a"])
     both, apart = release.to_frame("polars"), release.contrasts_frame("polars")
@@ -432,6 +433,7 @@ def test_margins_of_crossed_columns_are_sums_of_their_cells():
         asked(records()).margin("key")
 
 
+@pytest.mark.slow
 def test_many_groups_share_few_scales_of_noise():
     rng = np.random.default_rng(1)
     limits = GroupBounds(rng.standard_normal(500), 5 + rng.exponential(3, 500))
@@ -448,6 +450,7 @@ def test_many_groups_share_few_scales_of_noise():
     assert np.isfinite(release.estimate).sum() > 1000
 
 
+@pytest.mark.slow
 def test_the_plot_has_both_intervals_of_every_group_in_order():
     release = asked(records(), contrasts=["all pairs"], keys=[*KEYS, "nobody"])
     axes = release.plot()
@@ -456,6 +459,7 @@ def test_the_plot_has_both_intervals_of_every_group_in_order():
     assert shown in ([*by_size, "nobody"], ["nobody", *by_size[::-1]])
 
 
+@pytest.mark.slow
 def test_groups_that_have_one_of_two_values_are_both_within_the_limits():
     """A center between two values may be next to one of them, on either side."""
     value = np.arange(4000) % 2 * 1.0

@@ -48,6 +48,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_both_values_are_near_the_truth_under_one_budget(way):
     said = {"person": "who", "by": "key", "keys": KEYS, "contrasts": ["a - b"]} | WAYS[way]
@@ -83,6 +84,7 @@ def test_both_values_are_near_the_truth_under_one_budget(way):
         release["z"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("public", [False, True])
 @pytest.mark.parametrize("weights", [GroupWeights(), GroupWeights(2, True)])
 def test_the_same_whole_numbers_in_every_home(weights, public):

@@ -36,6 +36,7 @@ def lattice_tail(scale: float, steps: int) -> float:
     return float(three[3 * reach + steps :].sum())
 
 
+@pytest.mark.slow
 def test_the_tail_of_three_noises_is_the_limit_of_the_exact_one():
     for scale in (5.0, 33.0, 200.0):
         for t in (5.0, 9.0, 17.76):
@@ -187,6 +188,7 @@ def test_private_keys_need_a_delta_and_texts_that_part_in_one_way():
             asked(records(), contrasts=[wrong])
 
 
+@pytest.mark.slow
 def test_which_pairs_a_person_keeps_depends_on_that_person_alone():
     from privmean.data.group_pairs import GroupWeights
     from privmean.data.pair_summaries import Pairs

@@ -37,6 +37,7 @@ def sums_of(weights, values):
     return found + [PairSums()] * (len(BOXES) - len(values))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2, 9])
 def test_a_replaced_person_moves_the_sums_by_what_is_billed(most):
     weights = GroupWeights(most, True)
@@ -71,6 +72,7 @@ def records(nulls=0):
     return frame.with_columns(pl.when(~gone).then(pl.col("x")).alias("x"))
 
 
+@pytest.mark.slow
 def test_a_value_that_becomes_null_changes_no_weight():
     for weights in (GroupWeights(), GroupWeights(2, True)):
         asked = Pairs("x", ("key",), (("a",), ("b",), ("c",)), weights, public=True)
@@ -92,6 +94,7 @@ def test_a_value_that_becomes_null_changes_no_weight():
         assert after < before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [{}, {"max_groups": 2}])
 @pytest.mark.parametrize("nulls", [0, 700])
 def test_sizes_are_public_and_noise_is_less(said, nulls):

@@ -57,6 +57,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_error_is_as_predicted(way):
     """Privacy noise has the predicted variance, no bias, and the intervals hold."""
@@ -136,6 +137,7 @@ def test_center_on_a_bin_edge_and_far_away(shift):
 
 
 # --- nulls and hostile values ---------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("share", [0.02, 0.3])
 def test_nulls_do_not_pull_the_estimate(share, relation):
@@ -204,6 +206,7 @@ def test_public_fallback():
     assert len(release.guarantee.mechanisms) == len(backed.events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [9.0, 3.0])
 def test_one_column_fails_alone(epsilon):
     """Laplace and Gaussian noise: the other columns are still released."""
@@ -249,6 +252,7 @@ def test_another_number_of_persons_than_planned_is_refused():
 
 
 # --- records, unknown scale -----------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 def test_mean_over_records_differs_from_mean_over_persons(relation):
     """Persons with many records have larger values; each estimand is found by name."""
@@ -299,6 +303,7 @@ def test_unknown_scale(sd):
 
 
 # --- audit ----------------------------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", [0, 3])
 def test_a_lone_person_is_found_with_probability_delta_at_most(twin, monkeypatch):
     """Two tables of two persons that differ in one: outputs that only one of them can give."""

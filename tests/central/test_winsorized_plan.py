@@ -59,6 +59,7 @@ def test_one_column_spends_epsilon_exactly_by_basic_composition(
     assert sum(share for _, share in made.stages.shares) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("d", [2, 5, 8, 30])
 @pytest.mark.parametrize("estimator", [NORMAL, RANGED, WinsorizedMean(Bounded(0.0, 9.0))])
@@ -252,6 +253,7 @@ def test_facts_hold_no_data():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [3, 5, 9])
 def test_bills_of_composed_laplace_noise_keep_their_promise(columns):
     budget = Budget(epsilon=1.0, delta=1e-6)

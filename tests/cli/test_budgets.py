@@ -56,6 +56,7 @@ def call(capsys, monkeypatch, words):
     return status, capsys.readouterr()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_refuses_what_is_no_budget(capsys, monkeypatch, tmp_path, table, command):
     words = [table if word == "TABLE" else word for word in COMMANDS[command]]
@@ -71,6 +72,7 @@ def test_every_command_refuses_what_is_no_budget(capsys, monkeypatch, tmp_path, 
     assert ledger.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("budget", EDGES, ids=str)
 def test_at_the_ends_a_command_releases_or_says_why_not(

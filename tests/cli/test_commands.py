@@ -82,6 +82,7 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
     assert result["provenance"]["engine"]["name"] == "duckdb"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -193,6 +194,7 @@ def test_a_private_failure_exits_with_3_and_says_what_to_change(capsys, table):
     assert Guarantee.from_dict(result["guarantee"]).verify()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["text", "empty", "few"])
 def test_a_column_of_hardly_any_numbers_exits_with_3_and_says_why(capsys, tmp_path, column):
     lines = ["p,text,empty,few"]
@@ -238,6 +240,7 @@ def test_shells_complete_commands_and_options(monkeypatch, capsys):
     assert "--show-completion" in call(capsys, "--help")[1]  # the scripts are Typer's
 
 
+@pytest.mark.slow
 def test_a_comparison_without_its_effect_exits_with_3(capsys, tmp_path):
     """One arm is shown and the other is not: what was asked, their difference, has no estimate.
     Noise shows the small arm in 6 % of runs: eight such in a row are a false alarm in 10^9."""
@@ -279,6 +282,7 @@ def test_wildcards_select_columns(capsys, table):
     assert json.loads(out)["columns"] == ["word_a", "word_b"]
 
 
+@pytest.mark.slow
 def test_covariance_is_a_number_numbers_or_a_file(capsys, table, tmp_path):
     np.save(tmp_path / "matrix.npy", np.diag([1.0, 0.3]))
     (tmp_path / "matrix.txt").write_text("1, 0\n0 0.3\n")
@@ -332,6 +336,7 @@ def test_ledger_file_stops_the_release_that_would_overspend(capsys, table, tmp_p
     assert "ledger" in err
 
 
+@pytest.mark.slow
 def test_the_program_leaves_standard_error_clean(table):
     done = subprocess.run(
         [
@@ -461,6 +466,7 @@ def test_help_is_short_as_well(capsys, line):
     assert "Usage" in out
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_called_that(table):
     """After the charge: what the system says holds nothing of records."""
     asked = ["mean", table, "--person", "student", "--value", "score", "--epsilon", "1"]

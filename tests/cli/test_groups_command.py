@@ -26,6 +26,7 @@ def table(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_command_gives_groups_and_contrasts_as_json(table, tmp_path, capsys):
     keys = tmp_path / "keys.txt"
     keys.write_text("north, far\nsouth\n")
@@ -99,6 +100,7 @@ simultaneous = true
     assert question.default_neighbors == "add-remove"
 
 
+@pytest.mark.slow
 def test_one_ledger_takes_means_and_means_by_group_where_both_say_one_relation(
     table, tmp_path, capsys
 ):

@@ -66,6 +66,7 @@ def test_the_options_of_a_question_are_in_panels(name):
     assert [order.index(panel) for panel in PANELS] == sorted(order.index(p) for p in PANELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [[], *([name] for name in LINES)], ids=str)
 def test_help_fits_80_columns(capsys, monkeypatch, arguments):
     monkeypatch.setenv("COLUMNS", "80")

@@ -33,6 +33,7 @@ def table(tmp_path_factory):
 REGRESS = ["y ~ x", "--effect", "per_person", "--person", "who", "--epsilon", "5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [[], ["--fixed-effects"], ["--working", "exchangeable icc=0.2"],
@@ -49,6 +50,7 @@ def test_regress_prints_one_json_object(table, capsys, more):
     assert found["secure"] is True
 
 
+@pytest.mark.slow
 def test_regress_prints_a_table(table, capsys):
     assert run(["regress", table, *REGRESS]) == 0
     text = capsys.readouterr().out
@@ -82,6 +84,7 @@ def test_curve_and_its_picture(table, capsys, tmp_path):
     assert picture.read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "job",
     [
@@ -166,6 +169,7 @@ EFFECTS = "random-effects group=school group_sd=0.5 within_sd=1 records=4"
 GROUP = ["--clustering", EFFECTS]
 
 
+@pytest.mark.slow
 def test_mean_of_persons_in_groups(schools, capsys):
     assert run(["mean", schools, *MEAN, *GROUP, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -197,6 +201,7 @@ def test_sizes_of_groups(schools, tmp_path):
         pm.group_sizes(str(tmp_path / "x.csv"), person="who", group="g")
 
 
+@pytest.mark.slow
 def test_add_remove_on_the_command_line(table, capsys):
     design = ["--neighbors", "add-remove", "--n-guess", "500"]
     assert run(["regress", table, *REGRESS, *design, "--json"]) == 0
@@ -211,6 +216,7 @@ def test_add_remove_on_the_command_line(table, capsys):
     assert "add-remove" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_limits_of_coefficients_a_term(table, capsys):
     """One pair for all, one a term, and the same in errors."""
     asked = ["regress", table, *REGRESS[:-1], "8"]
@@ -224,6 +230,7 @@ def test_limits_of_coefficients_a_term(table, capsys):
     assert run([*asked, "--assume", "1,2;three"]) == 2
 
 
+@pytest.mark.slow
 def test_a_curve_at_public_times(tmp_path, capsys):
     """One record a unit; refusals cost nothing."""
     rng = np.random.default_rng(0)

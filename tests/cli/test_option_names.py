@@ -17,6 +17,7 @@ WITHHOLD = [
 BOUNDS = ["--bounds", "0", "5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -6,10 +6,12 @@ import json
 
 import numpy as np
 import polars as pl
+import pytest
 
 from privmean.cli.app import run
 
 
+@pytest.mark.slow
 def test_quartiles_from_a_file(tmp_path, capsys):
     rng = np.random.default_rng(0)
     who = np.repeat(np.arange(4000), 2)

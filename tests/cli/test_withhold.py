@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from cli_runner import shell
 from privmean.streams import record_sources as sources
@@ -14,6 +15,7 @@ from privmean.streams.withhold_plan import plan_levels
 QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
 
 
+@pytest.mark.slow
 def test_the_lines_of_withhold_are_means_of_what_is_not_withheld(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     ids = rng.integers(0, 12, 120).tolist()
@@ -52,6 +54,7 @@ def test_the_lines_of_withhold_are_means_of_what_is_not_withheld(tmp_path, monke
     assert lines[-1]["secure"] is False
 
 
+@pytest.mark.slow
 def test_a_spread_that_few_persons_cannot_pay_for(tmp_path, monkeypatch):
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps({"p": f"u{i % 5}", "v": 2}) + "\n" for i in range(20)))

@@ -57,6 +57,7 @@ def test_one_decimal_numbers_have_the_same_units_everywhere(scale):
     assert len(set(found)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0.01, 0.1, 0.2, 1 / 3])
 def test_balls_whose_step_is_no_power_of_two(step):
     ball = L2Ball((0.0,), 40.0, step)
@@ -90,6 +91,7 @@ def test_a_unit_s_reach_bounds_its_values():
         assert np.abs(values).max() == unit.reach
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", ["x / 0.2", "x / y", "x / (0.1 * 2)", "(x - y) / (y * 2)"])
 @pytest.mark.parametrize("rows", [1, 2, 999])
 def test_formulas_divide_row_by_row(formula, rows):
@@ -135,6 +137,7 @@ def test_engines_are_asked_to_divide_in_one_place_only(module):
         assert ast.unparse(node.left) in ("1", "1.0"), ast.unparse(node)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_random_tables_in_every_home(seed, tmp_path):
     """`benchmarks/fuzz_homes.py` tries thousands."""
@@ -145,6 +148,7 @@ def test_random_tables_in_every_home(seed, tmp_path):
     assert not random_tables.mismatches(table, generator.sample(asked, 8), tmp_path, which)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_random_tables_in_memory_and_polars(seed, tmp_path):
     generator = random.Random(seed)

@@ -37,6 +37,7 @@ def same(ids, matrix, cap=None, resolution=2.0**-36):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["i1", "u1", "i4", "i8", "u8"])
 @pytest.mark.parametrize("resolution", [2.0**-40, 1.0, 2.0**-100, 2.0**100])
 def test_the_doubles_of_an_engine_for_any_records(kind, resolution):
@@ -51,6 +52,7 @@ def test_the_doubles_of_an_engine_for_any_records(kind, resolution):
     same(ids, matrix, 5, resolution)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [-(2**63), -5, 0, 2**62])
 def test_ids_close_together_are_places_in_order(start):
     generator = np.random.default_rng(6)
@@ -91,6 +93,7 @@ def test_three_words_are_those_of_one_where_one_is_enough(monkeypatch):
         assert np.array_equal(pm.read(x, person=ids).values, once)
 
 
+@pytest.mark.slow
 def test_who_groups_follows_from_types_and_arguments_alone():
     ids, x = np.arange(20) % 4, np.full(20, 1e300)
     for values in (x, np.full(20, math.nan), np.zeros(20)):

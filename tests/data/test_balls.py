@@ -118,6 +118,7 @@ def test_close_to_the_real_clip_at_any_radius(radius, steps):
         assert sum(float(item) ** 2 for item in gap) <= (math.sqrt(3) + 1) ** 2
 
 
+@pytest.mark.slow
 def test_the_same_integers_in_every_home():
     """Radii far below and above the values, steps that do not divide them."""
     generator = np.random.default_rng(7)

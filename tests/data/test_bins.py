@@ -62,6 +62,7 @@ def test_every_edge_of_the_logarithmic_bins_in_duckdb():
     assert [found[i] for i in range(len(values))] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["array", "duckdb", "polars"])
 def test_every_edge_of_half_octaves_and_of_parts(home):
     values = tables.edges()

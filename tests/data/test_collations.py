@@ -123,6 +123,7 @@ def of_arrow():
     return answers(arrow())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "rule"),
     [

@@ -65,6 +65,7 @@ def test_collected_rows_keep_nulls_counts_and_the_order_of_the_roster(home):
     assert pm.read(source, person="who", values="y", roster=[]).collect().values.shape == (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_a_method_that_needs_the_rows_says_so(caplog, neighbors):
     caplog.set_level("INFO", "privmean")
@@ -84,6 +85,7 @@ def test_a_method_of_reductions_is_silent(caplog):
     assert caplog.text == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["polars", "duckdb", "relation"])
 @pytest.mark.parametrize("columns", [["x"], ["x", "y"]])
 def test_only_aggregates_leave_an_engine(monkeypatch, home, columns):

@@ -64,6 +64,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_boolean_column_is_bounded_in_every_source(name, tmp_path):
     table = Table(SOURCES[name](tmp_path), person="who")
@@ -82,6 +83,7 @@ def test_an_array_of_truth_values_is_bounded():
     assert isinstance(release.plan, BoundedMeanPlan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", sql_tables.ENGINES)
 def test_an_sql_table_is_bounded(engine):
     lacking = sql_tables.missing(engine)
@@ -133,6 +135,7 @@ QUESTIONS = {
 LIMITS = {"variance": (0.0, 0.25), "standard deviation": (0.0, 0.5)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("epsilon", [0.2, 2.0])
 def test_no_printed_end_passes_the_bounds(name, epsilon):
@@ -159,6 +162,7 @@ def test_no_printed_end_passes_the_bounds(name, epsilon):
         assert len(release.interval().lower) == len(release.columns)
 
 
+@pytest.mark.slow
 def test_shares_of_groups_hold_their_level():
     """Every row is a mean of values within 0 and 1: nothing rests on tails."""
     runs, held, rows = 150, 0, 0
@@ -390,6 +394,7 @@ def in_duckdb(frame):
 ENUMS = {"polars": lambda frame: frame, "lazy": lambda frame: frame.lazy(), "duckdb": in_duckdb}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENUMS)
 def test_keys_of_an_enum_may_be_left_out(name):
     source = ENUMS[name](enumerated())
@@ -450,6 +455,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("source", ENUMS)
 def test_keys_that_the_type_does_not_list_are_refused_before_the_charge(name, source, tmp_path):
@@ -503,6 +509,7 @@ ASKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", TYPED)
 @pytest.mark.parametrize("name", ASKED)
 def test_no_printed_end_passes_what_a_type_allows(name, column):

@@ -36,6 +36,7 @@ def test_duckdb_refuses_the_settings_there():
     assert "ipywidgets" in ran(PLAIN).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resources", ["{}", '{"resources": pm.Resources(progress=True)}'])
 def test_a_table_is_read_all_the_same(resources):
     made = ran(OURS.replace("**resources", f"**{resources}"))

@@ -36,6 +36,7 @@ def test_directly_indexed_tables_stay_within_their_share(width):
     assert bits == 0 or 4 * 2**bits * STATE * width <= 2**30 / 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [-(2**62), -3, 0, 10**12])
 def test_dense_and_scattered_ids_give_the_same_people(tmp_path, start):
     generator = np.random.default_rng(3)
@@ -52,6 +53,7 @@ def test_dense_and_scattered_ids_give_the_same_people(tmp_path, start):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_sums_from_an_exported_state_are_those_of_two_aggregates():
     generator = np.random.default_rng(4)
     points = [
@@ -90,6 +92,7 @@ WRONG_STATES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [None, *WRONG_STATES])
 def test_a_state_that_is_not_what_it_was_is_noticed_and_not_used(monkeypatch, name):
     """DuckDB does not document it: a known sum is asked of it in every process."""

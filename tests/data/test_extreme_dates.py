@@ -27,6 +27,7 @@ def sources(made):
     return made, made.lazy(), made.to_arrow(), connection.table("records")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("day", EXTREMES)
 def test_a_date_out_of_range_is_no_key(day, capfd):
     days = np.full(PEOPLE, DAY, dtype=np.int32)
@@ -40,6 +41,7 @@ def test_a_date_out_of_range_is_no_key(day, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pl.Date, *map(pl.Datetime, ("ms", "us", "ns"))], ids=str)
 def test_a_curve_by_dates_out_of_range(kind, capfd):
     if kind == pl.Date:

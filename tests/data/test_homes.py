@@ -53,36 +53,42 @@ def compare(rows, which, **options):
             assert [vars(item) for item in sums] == reference["boxes"], name
 
 
+@pytest.mark.slow
 @few(6)
 @given(rows_of(ints))
 def test_integer_ids_every_source(rows):
     compare(rows, TYPED)
 
 
+@pytest.mark.slow
 @few(4)
 @given(rows_of(words))
 def test_text_ids_every_source(rows):
     compare(rows, TYPED)
 
 
+@pytest.mark.slow
 @few(5)
 @given(rows_of(ints), st.integers(1, 5))
 def test_weights_of_the_record_mean(rows, cap):
     compare(rows, ("array", "polars", "relation"), estimand="records", max_records=cap)
 
 
+@pytest.mark.slow
 @few(5)
 @given(rows_of(ints))
 def test_text_files_agree_with_typed_tables(rows):
     compare(rows, ("csv", "json"))
 
 
+@pytest.mark.slow
 @few(25)
 @given(rows_of(ints, 80))
 def test_matrix_and_polars_agree(rows):
     compare(rows, ("polars",))
 
 
+@pytest.mark.slow
 @few(4)
 @given(rows_of(ints), st.randoms(use_true_random=False))
 def test_order_and_other_persons_do_not_matter(rows, generator):
@@ -105,6 +111,7 @@ def test_order_and_other_persons_do_not_matter(rows, generator):
         assert kept.tobytes() == same.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["parquet", "polars"])
 def test_many_records_in_any_partition(which, tmp_path):
     """Sums that floats would round: the answer must not move with order, threads or row groups."""

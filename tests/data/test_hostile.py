@@ -34,6 +34,7 @@ SAID = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_line_changes_its_own_person_only(tmp_path, kind, ending):
@@ -45,6 +46,7 @@ def test_a_hostile_line_changes_its_own_person_only(tmp_path, kind, ending):
     assert {who for who in before if before[who] != after[who]} <= {"p200"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_lines_of_any_length(tmp_path, ending):
     """40 MB in one field, before the id in JSON, under a small limit of memory."""
@@ -58,6 +60,7 @@ def test_lines_of_any_length(tmp_path, ending):
     assert found["p201"] == 201 / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_command_says_the_same_words(tmp_path, capsys, ending):
     """Exit status and number of persons are those of the clean file."""
@@ -82,6 +85,7 @@ PIECES = [
 JUNK = st.lists(st.sampled_from(PIECES) | st.binary(max_size=4), max_size=12).map(b"".join)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
 @settings(max_examples=15, deadline=None)
 @given(junk=st.lists(JUNK, min_size=1, max_size=30))
@@ -118,6 +122,7 @@ def test_nothing_depends_on_the_first_record(tmp_path):
 SECRET = "Jane Doe 0,0.0,HIV+\nJohn,1.0,HIV-\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"header": False}])
 @pytest.mark.parametrize("asked", [("id", "y"), ("Jane Doe", "y"), ("Jane Doe 0", "*"), ("p", "?")])
 def test_no_message_shows_a_record(tmp_path, capsys, options, asked):
@@ -211,6 +216,7 @@ class Silent:
 ODD = ["\ud800", Silent(), 7, 2.5, None, float("nan"), pd.NA, b"\xff", (1, 2), timedelta(1), {}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD, ids=lambda item: type(item).__name__)
 def test_an_id_of_any_object_moves_nobody_else(odd):
     ids = np.empty(4, dtype=object)
@@ -228,6 +234,7 @@ def test_an_id_of_any_object_moves_nobody_else(odd):
     assert sorted(pm.read(x, person=texts).matrix().ravel().tolist()) == [2.0, 2.0, 4.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "json"])
 @pytest.mark.parametrize("index", [0, 1, 5])
 def test_random_bytes_are_read_by_the_rules_and_move_nobody(tmp_path, kind, index):

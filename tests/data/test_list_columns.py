@@ -49,6 +49,7 @@ NUMBERS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD_IDS)
 def test_an_odd_id_merges_nobody(odd):
     """2,000 people stay 2,000, and one more where the id is one."""
@@ -60,6 +61,7 @@ def test_an_odd_id_merges_nobody(odd):
         assert pm.read(np.array(values), person=ids).size() == PEOPLE + more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ["NaN", "none"])
 @pytest.mark.parametrize("kind", ["polars", "pandas", "nullable array", "arrow", "chunked"])
 def test_a_missing_id_of_a_series_merges_nobody(kind, odd):
@@ -75,6 +77,7 @@ def test_a_missing_id_of_a_series_merges_nobody(kind, odd):
     assert pm.read({"p": made, "x": [*X, 3.0]}, person="p", values="x").size() == PEOPLE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", NOTHING)
 def test_a_value_that_is_none_is_missing(odd):
     assert math.isnan(list_columns.number(NOTHING[odd]))
@@ -100,6 +103,7 @@ def test_a_number_that_raises_is_missing():
     assert list_columns.ids([Hostile(1), "a"]).tolist() == ["1", "a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", [*NOTHING.values(), "b", 2**70, Hostile(2)], ids=repr)
 def test_one_value_does_not_decide_whether_a_call_fails(odd):
     values = [3.0] * PEOPLE
@@ -125,6 +129,7 @@ def test_rows_are_as_long_as_the_first_one():
     assert list_columns.matrix([]).shape == (0,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [[1, 2], ["1", "2"], [1.0, 2.0], [1, "2"]])
 def test_keys_of_a_list(keys):
     table = {"p": list(range(PEOPLE)), "x": list(np.arange(PEOPLE) % 7.0), "g": keys * 1000}
@@ -144,6 +149,7 @@ def test_the_type_of_a_series_is_public_and_a_list_has_none(given):
         pm.read(frame, person="p", values="x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "roster", [[1, 2, 9], [1.0, 2.0, 9.0], np.array([1.0, 2, 9]), ["1", "2", "9"]]
 )

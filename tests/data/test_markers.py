@@ -244,6 +244,7 @@ def calls_of(kind, source, folder):
 WHOLE = ("arrays", "polars", "parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
 def test_no_output_holds_a_marker(kind, places, capfd):
     records, made = places
@@ -291,6 +292,7 @@ def test_no_output_of_arrays_without_names_holds_a_marker(given, capfd):
     assert [*found, MARKED.found(printed.out + printed.err, FEW)] == [set()] * (len(calls) + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_no_command_prints_a_marker(kind, places, capfd):
     records, made = places
@@ -346,6 +348,7 @@ def test_a_marker_that_is_printed_is_found(stream, capfd):
     assert MARKED.found(printed.out + printed.err, FEW) == {"idmark7"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arrays", "pandas", "polars", "lazy", "relation"])
 def test_types_by_their_own_texts_are_found(kind, monkeypatch, tmp_path):
     """What the messages showed once: the text of a type with all categories."""

@@ -114,6 +114,7 @@ def answers(people):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [ALONE, SPLIT, GroupWeights(1, True)])
 @pytest.mark.parametrize("other", [False, True])
 def test_the_same_integers_in_every_home(tmp_path, weights, other):
@@ -197,6 +198,7 @@ def test_a_roster_says_who_is_there():
     assert (found.size(), found.members()) == (3, 2)
 
 
+@pytest.mark.slow
 def test_keys_have_one_text_in_every_home(tmp_path):
     day = datetime.date(2026, 1, 31)
     columns = {
@@ -249,6 +251,7 @@ def test_in_text_files_a_key_is_what_stands_there(tmp_path):
     assert after.size() == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "texts", "persons"),
     [

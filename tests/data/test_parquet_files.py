@@ -47,6 +47,7 @@ def outcome(folder, **said):
         return str(refusal).replace(str(folder), "FOLDER")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [3.0, np.nan, np.inf, 1e30])
 def test_one_record_does_not_refuse_a_folder(tmp_path, last):
     first = pa.table({"p": IDS[:HALF], "x": np.full(HALF, 3)})
@@ -57,6 +58,7 @@ def test_one_record_does_not_refuse_a_folder(tmp_path, last):
     assert found.n == 2 * HALF
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(KINDS, 2)))
 def test_types_alone_say_whether_values_are_read(tmp_path, one, other):
     """The same words whatever one record of the later file holds."""
@@ -73,6 +75,7 @@ def test_types_alone_say_whether_values_are_read(tmp_path, one, other):
     assert said == {4} if read else "does not hold numbers" in str(said) or "differ" in str(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(KINDS, 2)))
 def test_types_alone_say_whether_ids_are_read(tmp_path, one, other):
     said = set()

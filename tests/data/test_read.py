@@ -122,6 +122,7 @@ def test_one_odd_entry_does_not_change_how_others_are_read(tmp_path, dirty_first
     assert found[50:] == [[None], [None], [None], [2.0**44], [None]]
 
 
+@pytest.mark.slow
 def test_broken_lines_of_text_files_never_raise(tmp_path):
     generator = random.Random(11)
     pieces = [
@@ -245,6 +246,7 @@ def test_types_that_cannot_be_averaged_or_name_persons():
         pm.read(objects, person="who", values="x")
 
 
+@pytest.mark.slow
 def test_kinds_of_ids_and_numbers():
     table = pd.DataFrame(
         {
@@ -365,6 +367,7 @@ def test_the_machine_may_be_limited(tmp_path):
             pm.read(source, person="who", values="x", **option)
 
 
+@pytest.mark.slow
 def test_progress_shows_how_far_a_long_query_is_and_nothing_else():
     import io
     import threading

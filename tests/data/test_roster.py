@@ -51,6 +51,7 @@ def same_everywhere(ids, kind, roster, folder, expected):
 TWO = (2, [[10.0], [20.0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "roster",
     [
@@ -69,11 +70,13 @@ def test_whole_number_ids(roster, tmp_path):
     same_everywhere([1, 2, 3], pl.Int64, roster, tmp_path, TWO)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("roster", [["1", "2"], [1, "1", 2], ["1", "1", "2", np.str_("2")]])
 def test_text_ids(roster, tmp_path):
     same_everywhere(["1", "2", "3"], pl.String, roster, tmp_path, TWO)
 
 
+@pytest.mark.slow
 def test_ids_that_become_one_in_the_type_of_the_ids(tmp_path):
     same_everywhere([1.0, 2.0, 3.0], pl.Float64, [1, 1.0, 2, "2"], tmp_path, TWO)
     roster = [1.0, 1.0 + 2.0**-40, 2.0]  # one and the same in single precision
@@ -84,6 +87,7 @@ def test_ids_that_become_one_in_the_type_of_the_ids(tmp_path):
         assert outcome(source, [days[0], days[1], days[0]]) == TWO
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("roster", [[1, 1.5], [True, 2], [1, "one"], [1, 2**70], [1, pd.NA],
                                     [1, float("inf")], b"12", [[1], [2]]])  # fmt: skip
 def test_ids_that_fit_no_person_are_refused_everywhere(roster, tmp_path):

@@ -26,6 +26,7 @@ def whole(tmp_path):
     return path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "a[1]", "it's*?", "with space", "ünï"])
 def test_a_folder_is_its_parquet_files(tmp_path, name):
     folder = tmp_path / name
@@ -87,6 +88,7 @@ def _path(folder, kind):
     return str(folder / ("x" + suffix))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
 def test_what_cannot_be_read_is_said_in_public_words(tmp_path, capsys, kind):
     raw = whole(tmp_path)
@@ -142,6 +144,7 @@ def test_files_of_a_folder_with_other_types_do_not_quote_records(tmp_path):
     assert caught.value.__context__ is None
 
 
+@pytest.mark.slow
 def test_text_deep_in_a_column_of_numbers_is_a_missing_record(tmp_path):
     """Whatever one record holds, it neither raises nor changes anybody else."""
     rows = [f"{k // 3},{k % 7}\n" for k in range(100_000)]

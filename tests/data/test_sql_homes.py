@@ -72,6 +72,7 @@ def arrow_of(rows):
     )
 
 
+@pytest.mark.slow
 @each
 @pytest.mark.parametrize(
     ("ids", "cap", "size"),
@@ -89,6 +90,7 @@ def test_the_hostile_table_gives_the_same_integers(engine, ids, cap, size):
         assert found[question] == answer, question
 
 
+@pytest.mark.slow
 @each
 @pytest.mark.parametrize("seed", range(6))
 def test_random_tables_give_the_same_integers(engine, seed):
@@ -103,6 +105,7 @@ def test_random_tables_give_the_same_integers(engine, seed):
 EXOTIC = [5e-324, 1e-300, 1e-200, 1e200, 1e300, 1.7e308]
 
 
+@pytest.mark.slow
 @each
 def test_public_numbers_of_any_size_raise_nothing(engine):
     rows = [(i, v, w) for i, (v, w) in enumerate([(0.0, 3.0), (1.5, -2.0), (None, 1e9), (-7.0, 0)])]
@@ -172,6 +175,7 @@ def test_bins_of_their_edges_and_of_their_neighbours(engine):
     assert list(counts.values()) == reference.log_counts(values, 0.0)
 
 
+@pytest.mark.slow
 @each
 def test_every_edge_of_half_octaves_and_of_parts(engine):
     values = tables.edges()
@@ -226,6 +230,7 @@ def told_of_the_frame():
     return {name: told(release, frame) for name, release in spark_homes.comparisons().items()}
 
 
+@pytest.mark.slow
 @each
 def test_means_by_group_and_comparisons_give_the_same_release(engine):
     frame = spark_homes.grouped()
@@ -236,6 +241,7 @@ def test_means_by_group_and_comparisons_give_the_same_release(engine):
         assert told(release, table) == told_of_the_frame()[name], name
 
 
+@pytest.mark.slow
 @each
 def test_keys_of_every_type_are_the_same_groups(engine):
     for name, frame, keys in spark_homes.tables_of_keys():
@@ -249,6 +255,7 @@ def test_keys_of_every_type_are_the_same_groups(engine):
         assert [every for _, every in made] == [True], name
 
 
+@pytest.mark.slow
 @each
 def test_nothing_but_aggregates_leaves_the_engine(engine, monkeypatch, tmp_path):
     from privmean.data import sql_engines as sqlengines
@@ -386,6 +393,7 @@ def test_an_address_reads_like_the_table_and_tells_no_password(engine, monkeypat
         assert "geheim" not in " ".join(told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", POSTGRES)
 def test_a_session_that_may_write_nothing_reads_one_state_of_the_records(engine, monkeypatch):
     """The same release; what others write meanwhile is not seen, and the session is left free."""

@@ -107,6 +107,7 @@ READ = {
 NOT_HELD = {"float16": {"relation"}, "decimal of 256 bits": {"relation", "polars", "lazy"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", READ)
 def test_the_same_integers_in_every_home(kind, tmp_path):
     found = {name: outcome(source) for name, source in sources(READ[kind], tmp_path).items()}
@@ -116,6 +117,7 @@ def test_the_same_integers_in_every_home(kind, tmp_path):
     assert found == dict.fromkeys(found, found["arrow"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0, 3])
 def test_wide_decimals_are_read_alike_to_the_last_bit(scale, tmp_path):
     """Doubles nearest to 38 digits: a cast that rounds twice would differ in one of forty."""
@@ -154,12 +156,14 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", REFUSED)
 def test_types_that_hold_no_numbers_are_refused_by_schema(kind, tmp_path):
     for name, source in sources(REFUSED[kind], tmp_path).items():
         assert outcome(source) == "refused", name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["list", "struct", "time of day", "bytes", "duration in s"])
 def test_types_that_name_no_person_are_refused_by_schema(kind, tmp_path):
     for name, source in sources(pa.array([1.0] * 7), tmp_path, REFUSED[kind]).items():
@@ -183,6 +187,7 @@ def test_types_that_the_engine_does_not_know_are_refused_by_schema():
         assert pm.read(frame, person="who", values="z").size() == 2
 
 
+@pytest.mark.slow
 def test_a_file_s_durations_are_durations_whoever_wrote_them(tmp_path):
     """Parquet has whole numbers; Arrow's or Spark's metadata say what they are."""
     numbers, odd = pa.array([1, 2]), "x 'é\""
@@ -244,6 +249,7 @@ def test_missing_ids_of_every_kind_are_dropped():
     assert people.collect().values.tolist() == [[7.0], [2.0], [6.0]]  # "1", "a", "nan"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.float16()])
 def test_an_infinite_id_is_an_id(kind, tmp_path):
     """As the text `inf` is one in a file; NaN is none."""
@@ -273,6 +279,7 @@ def test_objects_that_cannot_be_shown_say_nothing():
     assert pm.read(frame, person="who", values="x").matrix().tolist() == [[2.0]]  # no id, no record
 
 
+@pytest.mark.slow
 def test_upper_and_lower_case_name_different_columns(tmp_path):
     columns = {"who": [1, 2], "WHO": [1.0, 2.0], "Who": [3.0, 4.0]}
     found = [pd.DataFrame(columns), pa.table(columns), pl.DataFrame(columns)]

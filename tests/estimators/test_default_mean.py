@@ -117,6 +117,7 @@ def losses(table, relation, cap=None, target=None, seed=0):
             yield replay.cost / plan.epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", [None, 5])
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("table", TABLES)
@@ -153,6 +154,7 @@ def test_a_twin_whose_limits_follow_the_largest_value_is_caught(monkeypatch):
 # --- bills ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("target", [None, "mean", "clipped"])
 @pytest.mark.parametrize("table", TABLES)
@@ -183,6 +185,7 @@ def test_prices_follow_the_spec():
         PureBudgetSpender(Fraction(1), "replace-one").spend(Fraction(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("table", TABLES)
 def test_the_zcdp_of_all_steps_is_rho_unless_too_few_have_a_value(table, relation):
@@ -370,6 +373,7 @@ def test_where_most_people_are_beyond_all_centers_no_number_is_shown(x, cap):
     assert "clipped sums" not in release.shares
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [*BEYOND, *UNREADABLE])
 def test_values_that_records_cannot_hold_are_no_answer(x):
     """Records are read up to 2^44, so that the values of all these people look alike there."""
@@ -440,6 +444,7 @@ def test_people_without_a_value_are_left_out_when_seen_and_count_near_the_others
     assert abs(float(place.split("count at ")[1].split(",")[0]) - 5) < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [None, "mean", "clipped"])
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 def test_intervals_cover(relation, target):
@@ -457,6 +462,7 @@ def test_intervals_cover(relation, target):
     assert_rate_at_most(missed, runs, 0.08)
 
 
+@pytest.mark.slow
 def test_prediction_is_near_the_truth():
     g, errors = np.random.default_rng(17), []
     plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=3000)

@@ -109,6 +109,7 @@ def test_whoever_knows_one_share_and_one_noise_sees_the_sum_with_the_noise_of_th
     assert_law(np.array(left), lambda k: (1 - q) / (1 + q) * q ** np.abs(k))
 
 
+@pytest.mark.slow
 def test_the_noise_interval_covers_and_the_mean_is_right():
     rng, noise = np.random.default_rng(2), SimulatedNoise(2)
     task = Task((0.0, -1.0), (10.0, 1.0), Fraction(1), 50, 16, "law")

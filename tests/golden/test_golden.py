@@ -28,7 +28,12 @@ def test_the_files_hold_the_releases_that_are_made():
     assert list(STORED) == list(CASES)
 
 
-@pytest.mark.parametrize("name", CASES)
+def tiered(name):
+    """One group of releases at every push, the others with the slow tests."""
+    return name if name.startswith("calls |") else pytest.param(name, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [tiered(name) for name in CASES])
 def test_a_release_is_what_it_was(name):
     new = compare.as_stored(golden_cases.kept(CASES[name]))
     found = differences(STORED[name], new, compare.of_case(new, Rules(same_machine=SAME)))

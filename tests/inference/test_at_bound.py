@@ -41,6 +41,7 @@ QUESTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_bounds_that_nobody_reaches_have_a_status_and_no_interval(name):
     ask, said = QUESTIONS[name]
@@ -102,6 +103,7 @@ def test_the_command_ends_with_3(tmp_path):
     assert shell(*asked, "--bounds", 0, 100).exit_code == 0
 
 
+@pytest.mark.slow
 def test_rare_ones_keep_their_interval():
     """k ones of 5,000 at epsilon 1 are told from none unless noise hides them: of twelve in
     0.5 exp(-7) of releases, of thirty never."""
@@ -118,6 +120,7 @@ def test_rare_ones_keep_their_interval():
         statistics_kit.assert_rate_at_least(covered, runs, 0.95)
 
 
+@pytest.mark.slow
 def test_the_rate_of_the_status_is_what_the_page_says():
     """The sum of ones and minus ones has a noise of scale 2/epsilon: k ones are called none with
     probability .5 exp(5 - k epsilon) from k epsilon = 5 on."""

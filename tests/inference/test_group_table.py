@@ -181,6 +181,7 @@ def test_rows_hold_together_where_that_is_asked():
     assert fewer.row(0, 0.9).upper == table([0.0]).row(0, 0.9).upper
 
 
+@pytest.mark.slow
 def test_ratios_are_intervals_rays_or_everything():
     def ratio(a, b, **more):
         t = table([a, b], **more)
@@ -205,6 +206,7 @@ def test_ratios_are_intervals_rays_or_everything():
     assert ratio(4.0, 2.0, above=above).upper > far.upper + 0.2
 
 
+@pytest.mark.slow
 def test_the_set_of_a_ratio_is_where_sums_do_not_rule_out_zero():
     # so it covers as sums do, whatever its shape
     for x in ([1.0, 0.5], [0.2, 0.25], [0.1, -0.05], [-1.0, 0.3]):

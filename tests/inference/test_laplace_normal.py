@@ -28,6 +28,7 @@ def by_quadrature(t: float, b: float, s: float) -> float:
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("b", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("s", [0.2, 1.0, 3.0])
 def test_one_scale_agrees_with_quadrature(b, s):
@@ -89,6 +90,7 @@ def test_noise_only_allowance_half_lengths(alpha, value):
     assert allowance_half_length(0.0, 0.7, alpha) == pytest.approx(value, rel=0.012)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tau", "rho"), [(0.3, 0.7), (2.0, 0.7), (5.0, 2.8), (1.0, 5.0)])
 def test_allowance_half_length_keeps_the_miss_probability_for_every_allowance(tau, rho):
     alpha = 0.05

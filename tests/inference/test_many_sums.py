@@ -49,6 +49,7 @@ def agree(found, one_by_one, unit):
     assert (np.abs(found - expected) <= room).all(), np.abs(found - expected).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", TAILS)
 def test_quantiles_of_rows_are_those_of_each_row(tail):
     scales, sd = hostile(200, 3)
@@ -58,6 +59,7 @@ def test_quantiles_of_rows_are_those_of_each_row(tail):
     agree(quantiles(tail, scales, sd), one_by_one, scales.max(axis=1) + sd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [3, 6])
 @pytest.mark.parametrize("tail", TAILS)
 def test_sums_of_rows_are_those_of_each_row(tail, width):
@@ -75,6 +77,7 @@ def test_sums_of_rows_are_those_of_each_row(tail, width):
         assert one_by_one[row] / unit[row] == pytest.approx(root, rel=1e-5, abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [3, 6])
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.9999])
 def test_rows_with_room_for_a_bias_are_those_of_each_row(level, width):
@@ -165,6 +168,7 @@ def test_persons_of_all_groups_take_one_search(monkeypatch):
     assert len(searched) <= 1
 
 
+@pytest.mark.slow
 def test_what_a_release_keeps_is_bounded():
     made = release(4)
     for level in np.linspace(0.5, 0.99, 200):
@@ -174,6 +178,7 @@ def test_what_a_release_keeps_is_bounded():
     assert made.rows(0.9) == release(4).rows(0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.1, 0.05, 2e-4])
 def test_half_lengths_with_allowances_are_those_of_each_row(alpha):
     rng = np.random.default_rng(6)
@@ -191,6 +196,7 @@ def test_half_lengths_with_allowances_are_those_of_each_row(alpha):
         assert half == pytest.approx(root, rel=3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("bounds", [None, (0.0, 100.0)])
 def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):

@@ -44,6 +44,7 @@ def simulated_coverage(epsilon, tau, theta, alpha, kappa, draws=200_000, seed=3)
     return int((np.abs(error) <= half).sum()), draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.1, 0.05])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
 def test_coverage_keeps_its_level_although_the_variance_is_noisy(epsilon, alpha):
@@ -61,6 +62,7 @@ def test_without_the_margin_coverage_is_lost_at_large_epsilon():
     assert min(lost) / 200_000 < 0.92
 
 
+@pytest.mark.slow
 def test_interval_of_clipped_values_covers_end_to_end():
     g = np.random.default_rng(8)
     n, epsilon, runs = 800, 1.0, 1000
@@ -85,6 +87,7 @@ def test_interval_of_clipped_values_covers_end_to_end():
         assert blind < 0.8 * runs
 
 
+@pytest.mark.slow
 def test_design_effect_restores_what_related_persons_lose():
     g = np.random.default_rng(9)
     groups, size, icc, runs = 40, 25, 0.2, 800
@@ -111,6 +114,7 @@ def test_noise_interval_is_exact_for_any_data():
     )
 
 
+@pytest.mark.slow
 def test_a_noisy_number_of_persons_is_inverted_not_trusted():
     g = np.random.default_rng(11)
     n, epsilon, runs = 300, 0.3, 400
@@ -157,6 +161,7 @@ def test_allowance_bounds_the_bias_for_random_discrete_tails():
         assert len(excess) == beyond.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.002, 0.008])
 def test_interval_for_the_mean_covers_when_the_tail_is_as_heavy_as_assumed(share):
     """Everybody beyond the limit exceeds it by exactly the stated reach: the worst allowed bias."""

@@ -21,6 +21,7 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("persons", "scale"), [(5000, 3.6), (5000, 7.8), (20000, 3.2)])
 def test_false_alarms_and_hidden_groups_are_what_they_are_said_to_be(persons, scale):
     draws = 100_000
@@ -105,6 +106,7 @@ def statuses(values, epsilon, runs, relation=REPLACE_ONE):
     return [plan.release(people, noise).interval() for _ in range(runs)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 def test_a_group_beyond_the_limits_is_seen_and_nobody_is_not(relation):
     g, runs = np.random.default_rng(8), 40
@@ -140,6 +142,7 @@ def test_people_beyond_limits_that_hold_one_value_surprise_by_the_choice_alone(a
     assert found.surprise_of(above + below) == pytest.approx(choice)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [-1.0, 0.2])
 def test_the_surprise_is_the_least_over_all_numbers_of_people(at):
     g = np.random.default_rng(5)
@@ -151,6 +154,7 @@ def test_the_surprise_is_the_least_over_all_numbers_of_people(at):
         assert found.surprise == pytest.approx(min(grid), abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("at", "above", "below"), [(-1.0, 60, 0), (-0.2, 30, 30), (0.0, 0, 45)])
 def test_such_limits_are_taken_for_others_as_rarely_as_the_page_says(at, above, below):
     """Three Laplace noises in units of their scales are three exponential variables."""

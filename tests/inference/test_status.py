@@ -94,6 +94,7 @@ def test_the_page_is_made_from_the_table():
     assert len(made.page().split()) <= 500
 
 
+@pytest.mark.slow
 def test_the_source_holds_no_old_status():
     for path in sorted((ROOT / "src").rglob("*.py")):
         if path.name == "status.py":

@@ -40,6 +40,7 @@ ASKED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_the_print_says_how_many_may_be_unseen(name):
     found = ASKED[name]()

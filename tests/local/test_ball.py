@@ -70,6 +70,7 @@ def test_reports_are_unbiased(dimension):
                 assert_mean(2 * (reports @ u), share, slack=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["ball-bit", "closest"])
 def test_scalar_clients_are_unbiased_too(mechanism):
     round_ = ball_round(1.0, 3, epsilon=4, persons=10, mechanism=mechanism)
@@ -85,6 +86,7 @@ def test_scalar_clients_are_unbiased_too(mechanism):
         assert_mean(values_of(batch)[:, j], meant, slack=1e-6)
 
 
+@pytest.mark.slow
 def test_client_and_server_make_the_same_public_direction():
     round_ = ball_round(1.0, 7, epsilon=16, persons=10)
     entropy = SimulatedEntropy(2)

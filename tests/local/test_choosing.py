@@ -196,6 +196,7 @@ def test_ladders_are_for_numbers():
         items_round(5, epsilon=[1, 2], step="0.1", persons=9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["one-bit", "piecewise", "hybrid"])
 def test_a_ladder_estimates_as_well_as_its_epsilons_allow(mechanism):
     n, runs = 1500, 25

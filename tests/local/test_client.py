@@ -379,6 +379,7 @@ def test_slopes():
     assert slope([[0.0, 1.0], [1.0, 0.0]], [5, 7]) == pytest.approx([7, 5])
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(

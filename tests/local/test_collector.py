@@ -30,6 +30,7 @@ def offer(batch):
     return [Offer(batch)]
 
 
+@pytest.mark.slow
 def test_a_store_keeps_the_first_report_of_a_nonce(database):
     round_ = mean_round(0, 10, epsilon=[1, 2], persons=1000)
     store = Store(database)
@@ -104,6 +105,7 @@ def test_two_writers_racing_for_the_same_nonces(database):
         store.close()
 
 
+@pytest.mark.slow
 def test_the_service_from_outside(tmp_path, database):
     round_ = mean_round(0, 10, epsilon=[0.5, 1], persons=1000, title="Hours of sleep")
     other = items_round(10, epsilon=1, persons=1000)
@@ -151,6 +153,7 @@ def test_the_service_from_outside(tmp_path, database):
         send.fetch_rounds(server.url)
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(tmp_path, database):
     """Clients send at once and repeat what was not acknowledged; the server dies in between."""
     round_ = mean_round(0, 10, epsilon=1, persons=100_000)

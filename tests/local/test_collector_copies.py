@@ -191,6 +191,7 @@ def test_entries_are_folded_into_one_that_says_the_same(tmp_path, monkeypatch):
     assert held(tmp_path / "r.db", round_).reports == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "size"), [(Collecting, 96), (Reporting, 640)])
 def test_killed_again_and_again(tmp_path, kind, size):
     """Whatever was acknowledged or sent is there after a kill, and in copies made at the kill. More

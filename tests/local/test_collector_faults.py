@@ -63,6 +63,7 @@ class LostAnswer:
             raise sql.exc.OperationalError("COMMIT", None, Exception("the server went away"))
 
 
+@pytest.mark.slow
 def test_a_commit_whose_answer_is_lost_leaves_every_report_in_the_tally(database):
     """Other reports follow before the same ones come again, and somebody reads in between."""
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
@@ -128,6 +129,7 @@ def _open(server, length, path):
     return link
 
 
+@pytest.mark.slow
 def test_slow_oversized_and_broken_clients(tmp_path):
     """They get an answer or nothing, nobody else waits, and none of it counts."""
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
@@ -166,6 +168,7 @@ def test_slow_oversized_and_broken_clients(tmp_path):
         assert (found["reports"], found["rejected"]) == (43, {})
 
 
+@pytest.mark.slow
 def test_a_body_that_is_slow_long_or_one_of_too_many_ends():
     limits = Limits(
         patience=0.2, pace=500, body=100, receiving=1000, heavy=500, flight=200, light=10
@@ -209,6 +212,7 @@ def test_a_body_that_is_slow_long_or_one_of_too_many_ends():
     assert status(Pieces([b"ab" * 10]), mine=190) == 503
 
 
+@pytest.mark.slow
 @pytest.mark.system
 def test_a_database_that_is_restarted(tmp_path, postgres_server):
     """PostgreSQL stops at once, twice, under load: 503, and then everything counts once."""
@@ -251,6 +255,7 @@ def test_a_database_that_is_restarted(tmp_path, postgres_server):
     assert state == offline.tally.to_bytes()
 
 
+@pytest.mark.slow
 def test_a_locked_database_is_waited_for(tmp_path):
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     with serving(tmp_path, [round_], f"sqlite:///{tmp_path}/r.db") as server:
@@ -272,6 +277,7 @@ def test_a_locked_database_is_waited_for(tmp_path):
         assert receipts == [{"accepted": 9, "duplicate": 0, "rejected": {}}]
 
 
+@pytest.mark.slow
 def test_many_processes_start_on_a_new_database(tmp_path):
     url = f"sqlite:///{tmp_path}/r.db"
     code = (
@@ -292,6 +298,7 @@ def test_many_processes_start_on_a_new_database(tmp_path):
     assert sorted(writers) == ["1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "url",
     [
@@ -313,6 +320,7 @@ def test_a_database_that_does_not_work_is_said_in_words(tmp_path, url):
     assert "secret" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_domain_too_large_to_list_is_refused_in_words(tmp_path):
     round_ = items_round(2**40, epsilon=1, persons=100, mechanism="sketch")
     path = f"/rounds/{round_.identifier.hex()}"

@@ -56,6 +56,7 @@ def forged(n):
     return round_, randomize(round_, 5, epsilon=1, ticket=ticket) * n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(JUNK))
 @pytest.mark.parametrize("json_lines", [True, False])
 def test_junk_is_given_up_early(kind, json_lines):
@@ -195,6 +196,7 @@ def test_work_that_can_wait_gets_a_seventh_and_all_of_it_when_alone():
     assert pace.rest() == 0  # nothing urgent came any more
 
 
+@pytest.mark.slow
 def test_a_large_request_does_not_hold_up_a_small_one(tmp_path):
     store = Store(f"sqlite:///{tmp_path}/r.db")
     store.register([ROUND])
@@ -221,6 +223,7 @@ def test_a_large_request_does_not_hold_up_a_small_one(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_large_requests_are_given_up_when_their_sender_goes_or_the_service_stops(tmp_path):
     """Part of them is stored; nobody was told that they were, and the same again counts once."""
     store = Store(f"sqlite:///{tmp_path}/r.db")
@@ -305,6 +308,7 @@ def test_an_estimate_is_made_once_for_all_readers(tmp_path, monkeypatch):
     store.close()
 
 
+@pytest.mark.slow
 def test_what_was_seen_of_epsilon_is_said_over_http(tmp_path):
     round_ = mean_round(-1, 1, epsilon=[0.5, 4], persons=4000)
     own = np.where(np.arange(4000) < 3000, 0.5, 4.0)
@@ -352,6 +356,7 @@ def is_closed(link, within):
         return True
 
 
+@pytest.mark.slow
 def test_half_headers_and_idle_connections_end(tmp_path):
     """One byte a second does not keep a header open; others are served all the while."""
     path = f"/rounds/{ROUND.identifier.hex()}/reports"
@@ -386,6 +391,7 @@ def test_half_headers_and_idle_connections_end(tmp_path):
             assert b" 408 " in body.recv(1000)
 
 
+@pytest.mark.slow
 def test_junk_is_refused_as_a_whole_and_then_has_to_wait(tmp_path):
     path = f"/rounds/{ROUND.identifier.hex()}/reports"
     with serving(tmp_path, [ROUND], f"sqlite:///{tmp_path}/r.db", "--penalty", 0.3) as server:
@@ -406,6 +412,7 @@ def test_junk_is_refused_as_a_whole_and_then_has_to_wait(tmp_path):
         assert (found["reports"], found["rejected"]) == (9, {})
 
 
+@pytest.mark.slow
 def test_a_proxy_is_believed_only_where_it_is_said(tmp_path):
     """The address that a request is counted under is the last one that no proxy has."""
     path = f"/rounds/{ROUND.identifier.hex()}/reports"
@@ -448,6 +455,7 @@ def test_a_proxy_is_believed_only_where_it_is_said(tmp_path):
     assert "is not an address" in result.output
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_is_given_up(tmp_path):
     round_ = items_round(1 << 20, epsilon=1, persons=1000)
     path = f"/rounds/{round_.identifier.hex()}/tally"

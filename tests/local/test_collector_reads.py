@@ -69,6 +69,7 @@ def test_of_very_many_numbers_the_largest_are_listed(tmp_path, mechanism):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_read_asks_only_for_what_is_new(database):
     """However many processes stored something before, and in a new process, too."""
     round_ = mean_round(0, 10, epsilon=1, persons=10_000)

@@ -61,6 +61,7 @@ def test_tokens_are_kept_as_digests_and_compared_whole():
         assert bad not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_each_role_may_do(tmp_path):
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     later = items_round(4, epsilon=1, persons=1000, title="later")
@@ -163,6 +164,7 @@ def test_a_service_says_who_may_read(tmp_path):
 # -- rounds in the store
 
 
+@pytest.mark.slow
 def test_close_forget_and_delete_on_every_database(database):
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     first, second = Store(database), Store(database)
@@ -291,6 +293,7 @@ def test_revoked_tickets_bring_nothing(database):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_round_that_another_collector_opened_is_served(tmp_path, database):
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     later = mean_round(0, 20, epsilon=1, persons=1000)
@@ -343,6 +346,7 @@ def test_metrics_count_in_the_text_format():
         assert re.fullmatch(r"#.*|[a-z_]+(\{[a-z]+=\".*\"\})? [-+.e0-9]+", line), line
 
 
+@pytest.mark.slow
 def test_logs_and_metrics_hold_nothing_of_a_report(tmp_path):
     round_ = mean_round(0, 10, epsilon=1, persons=1000, title="Hours")
     one = f"/rounds/{round_.identifier.hex()}"
@@ -402,6 +406,7 @@ def test_a_log_with_addresses_is_asked_for(tmp_path, capsys):
     assert json.loads(capsys.readouterr().err)["address"] == "x"
 
 
+@pytest.mark.slow
 def test_pages_of_another_origin_may_report_where_that_is_said(tmp_path):
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     path = f"/rounds/{round_.identifier.hex()}/reports"
@@ -418,6 +423,7 @@ def test_pages_of_another_origin_may_report_where_that_is_said(tmp_path):
         assert json.loads(server.ask("GET", "/healthz")[1]) == {"status": "ok"}
 
 
+@pytest.mark.slow
 @pytest.mark.system
 def test_health_follows_the_database(tmp_path, postgres_server):
     round_ = mean_round(0, 10, epsilon=1, persons=1000)

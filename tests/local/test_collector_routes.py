@@ -54,6 +54,7 @@ def paths(folder):
     yield from NOWHERE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("public", [True, False])
 def test_a_get_of_any_path_neither_fails_nor_fills_the_log(tmp_path, public):
     log = tmp_path / "errors"
@@ -85,6 +86,7 @@ def test_a_get_of_any_path_neither_fails_nor_fills_the_log(tmp_path, public):
     assert events == ["started", "stopped"]  # each line is JSON, and none tells of a failure
 
 
+@pytest.mark.slow
 def test_over_tls_browsers_are_told_to_stay_with_it(tmp_path, pair):
     cert, key = pair
     server = Server(

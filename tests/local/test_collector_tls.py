@@ -53,6 +53,7 @@ def pair(tmp_path_factory):
     return folder / "cert.pem", folder / "key.pem"
 
 
+@pytest.mark.slow
 def test_reports_over_tls_and_handshakes_that_never_end(tmp_path, pair):
     round_ = mean_round(0, 1, epsilon=1, persons=9)
     cert, key = pair

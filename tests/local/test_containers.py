@@ -139,6 +139,7 @@ def test_the_compose_file_holds_no_secret_and_opens_no_door():
     assert ".env" in ignored
 
 
+@pytest.mark.slow
 def test_the_health_check_of_the_image_asks_a_collector(tmp_path):
     check = json.loads(dict(steps())["HEALTHCHECK"].split("CMD ")[1])
     round_ = mean_round(0, 1, epsilon=1, persons=9)
@@ -152,6 +153,7 @@ def test_the_health_check_of_the_image_asks_a_collector(tmp_path):
     assert ask(server.port) != 0
 
 
+@pytest.mark.slow
 @pytest.mark.system
 def test_the_password_of_the_database_comes_from_the_environment(monkeypatch, tmp_path):
     """As in the compose file: no password in the URL, PGPASSWORD beside it."""

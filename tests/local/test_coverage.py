@@ -23,6 +23,7 @@ def shapes(rng, n):
     yield np.full(n, 0.4), 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["one-bit", "piecewise", "hybrid"])
 @pytest.mark.parametrize("mix", MIXES)
 def test_radii_of_means(mechanism, mix):
@@ -42,6 +43,7 @@ def test_radii_of_means(mechanism, mix):
         assert_rate_at_most(int(count), RUNS, BETA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["ball-bit", "closest"])
 @pytest.mark.parametrize("dimension", [1, 2, 20])
 @pytest.mark.parametrize("mix", MIXES)
@@ -65,6 +67,7 @@ def test_radii_of_vector_means(mechanism, dimension, mix):
     assert_rate_at_most(misses, 25, BETA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["hadamard", "sketch", "subset"])
 @pytest.mark.parametrize("mix", MIXES)
 def test_radii_of_frequencies(mechanism, mix):

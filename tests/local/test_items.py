@@ -67,6 +67,7 @@ def test_subset_becomes_direct_response_at_large_epsilon():
     assert subset_size(Fraction(1), 1000) == 269
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ALL)
 @pytest.mark.parametrize("epsilon", [0.5, 4])
 def test_estimates_are_unbiased_and_have_the_stated_variance(mechanism, epsilon):
@@ -206,6 +207,7 @@ def test_the_projection_can_double_the_error_and_not_more():
     assert abs(projected - p).max() <= 0.01 + abs(tau) + 1e-12
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 20), min_size=2, max_size=30).filter(any), st.data())
 def test_projection_error_is_at_most_t_plus_tau(counts, data):
@@ -224,6 +226,7 @@ def test_projection_error_is_at_most_t_plus_tau(counts, data):
     assert np.ptp(inner[support]) <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ALL)
 def test_the_estimate_reports_both_forms_and_their_radii(mechanism):
     p = np.array([0.7, 0.2, 0.1] + [0] * 17)

@@ -32,6 +32,7 @@ needs_node = pytest.mark.skipif(NODE is None, reason="Node is not installed (Deb
 SURE = {"beta": 1e-8, "persons": 4000}
 
 
+@pytest.mark.slow
 @needs_node
 def test_the_package_passes_its_own_tests():
     files = sorted(str(path.relative_to(PACKAGE)) for path in (PACKAGE / "test").glob("*.test.js"))
@@ -56,6 +57,7 @@ def javascript(round_: Round, values, epsilon, count: int) -> bytes:
     return done.stdout
 
 
+@pytest.mark.slow
 @needs_node
 def test_random_rounds_values_and_coins_agree():
     """Both make the same bytes of whatever there is to answer, and a server takes them."""
@@ -101,6 +103,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @needs_node
 @pytest.mark.parametrize("name", CASES)
 def test_a_server_counts_its_reports_and_finds_the_truth(name):

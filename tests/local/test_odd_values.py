@@ -154,6 +154,7 @@ def test_no_records_break_a_summary():
         assert abs(person_mean([largest, -largest] * number)) < largest * 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -303,6 +304,7 @@ def _answering(tmp_path, value):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_never_send_two_reports_for_one_round(tmp_path):
     """Four processes at once make a new ledger and answer; two are killed and started again."""
     rounds = [mean_round(0, 1, epsilon=1, persons=9) for _ in range(40)]

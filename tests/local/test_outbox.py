@@ -59,6 +59,7 @@ def pauses(monkeypatch):
     return result
 
 
+@pytest.mark.slow
 def test_the_same_bytes_go_again_with_growing_pauses(pauses):
     answers = [None, (503, {}, {}), (429, {"Retry-After": "9"}, {}), (200, {}, "?"), TAKEN]
     with server(*answers) as (url, seen):
@@ -78,6 +79,7 @@ def test_pauses_end_at_a_minute_and_believe_no_nonsense():
         assert send.pause(0, odd) <= 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "odd",
     [
@@ -102,12 +104,14 @@ def test_what_is_no_receipt_has_taken_nothing(tmp_path, pauses, odd):
         assert outbox.flush(attempts=1)["waiting"] == len(outbox) == 1
 
 
+@pytest.mark.slow
 def test_a_refusal_for_good_is_said_at_once(pauses):
     with server((415, {}, {})) as (url, seen), pytest.raises(send.NotSent) as caught:
         send.send(url, ROUND, b"x")
     assert (caught.value.status, caught.value.kept, len(seen), pauses) == (415, False, 1, [])
 
 
+@pytest.mark.slow
 def test_many_reports_go_in_bodies_that_fit(pauses):
     reports = [bytes([k]) * 43 for k in range(100)]
     assert [len(batch) for batch in send.batches(reports, 43 * 30)] == [30, 30, 30, 10]
@@ -129,6 +133,7 @@ def test_many_reports_go_in_bodies_that_fit(pauses):
     }
 
 
+@pytest.mark.slow
 def test_an_outbox_keeps_what_found_no_answer(tmp_path, pauses):
     path = tmp_path / "out.db"
     with server(None, (503, {}, {}), TAKEN) as (url, seen), server((404, {}, {})) as (gone, _):
@@ -146,6 +151,7 @@ def test_an_outbox_keeps_what_found_no_answer(tmp_path, pauses):
         assert {len(body) for _, body in seen} == {86}  # both in one request
 
 
+@pytest.mark.slow
 def test_a_queue_made_offline_is_counted_once(tmp_path):
     """Many threads put and flush; a collector that comes later counts each report once."""
     rounds = [mean_round(0, 1, epsilon=1, persons=100, title=str(k)) for k in range(3)]

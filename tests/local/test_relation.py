@@ -93,6 +93,7 @@ def items_of(rng, own, shares):
     return np.array([rng.choice(len(shares[e]), p=shares[e]) for e in own])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["hadamard", "subset"])
 def test_related_items_are_seen_by_default(mechanism):
     """Also at levels where the sampling of persons outweighs the noise of privacy."""
@@ -116,6 +117,7 @@ def test_related_items_are_seen_by_default(mechanism):
             assert abs(plain(0) - truth[0]) > 0.06
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["hadamard", "subset", "sketch"])
 def test_unrelated_items_are_seldom_suspected(mechanism):
     """Shares depend on each other: two items are one number, and a few rare ones are skewed."""
@@ -132,6 +134,7 @@ def test_unrelated_items_are_seldom_suspected(mechanism):
         assert_rate_at_most(alarms, 80, 1.4 * ALARM)
 
 
+@pytest.mark.slow
 def test_related_vectors_are_seen_by_default():
     own = np.where(np.arange(6000) < 5000, 0.5, 4.0)
     values = np.zeros((6000, 5))

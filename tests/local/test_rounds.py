@@ -38,6 +38,7 @@ def test_bins_cover_the_range_and_windows_follow_the_rule():
     assert protocol.reach == (2.0,)
 
 
+@pytest.mark.slow
 def test_one_bit_halves_it_and_everybody_twice_is_worse():
     n, runs = 2000, 60
     tau = tau_sub_gaussian(1, n)
@@ -60,6 +61,7 @@ def test_one_bit_halves_it_and_everybody_twice_is_worse():
     assert both > 1.5 * split
 
 
+@pytest.mark.slow
 def test_the_radius_of_the_second_round_covers():
     n = 4000
     rng = np.random.default_rng(2)
@@ -87,6 +89,7 @@ def test_an_unclear_vote_measures_on_the_whole_range():
     assert abs(float(found)) <= 50
 
 
+@pytest.mark.slow
 def test_user_level_localisation():
     """T=1000 records on [-1, 1], epsilon 1, n=20 000: RMSE .0155 with one phase, .0026 with two."""
     n = 20_000

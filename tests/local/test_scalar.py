@@ -323,6 +323,7 @@ def test_the_scalar_client_and_the_aggregator_from_end_to_end():
     assert answer.levels[1].reports == 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", SCALARS)
 def test_approximate_intervals_cover_their_targets(mechanism):
     """interval: the population; noise_interval: the mean of these very persons."""

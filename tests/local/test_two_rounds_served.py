@@ -30,6 +30,7 @@ def offered(output):
     return dict(line.split(" ", 1) for line in output.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both", [False, True])
 def test_two_rounds_by_commands(tmp_path, both):
     """A collector starts empty; the vote, then the mean around its winner, without a restart."""
@@ -115,6 +116,7 @@ def test_a_plan_is_the_same_in_every_process():
             TwoRounds.from_json(broken)
 
 
+@pytest.mark.slow
 def test_a_curve_by_commands(tmp_path):
     round_file, reports = tmp_path / "curve.json", tmp_path / "reports.bin"
     run("round", round_file, "--lower", 0, "--upper", 1, "--epsilon", 2, "--n", 3000,

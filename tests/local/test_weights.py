@@ -49,6 +49,7 @@ def test_variance_relative_to_the_best(first, second, laplace, bit):
     assert uniform / total == pytest.approx(bit[0], rel=6e-3)
 
 
+@pytest.mark.slow
 def test_measured_gain_of_weighting():
     """90 % epsilon .1, 10 % epsilon 1: 8.522 for one bit and balls."""
     n, runs = 2000, 250

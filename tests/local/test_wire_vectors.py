@@ -40,6 +40,7 @@ STRANGE_DECIMALS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strange", STRANGE_DECIMALS.values(), ids=STRANGE_DECIMALS)
 def test_the_decimals_of_the_caller_change_nothing(strange):
     """The thresholds and the texts of rounds are computed with a precision of their own, and no

@@ -102,6 +102,7 @@ def test_dense_grid_of_weights():
     assert cells.sum(axis=0) == pytest.approx(u)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", [None, CAP])
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -160,6 +161,7 @@ def test_one_box_a_column():
 
 
 # --- audit of the value ---------------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize(("broken", "caught"), [(1, False), (2, True)])
 def test_distinguishing_two_extreme_persons(broken, caught):
     """A person at one limit against the other: e^epsilon is reached and not passed."""
@@ -214,6 +216,7 @@ def test_fine_lattice_for_counts():
     assert_variance(draws, 2 * 16.0, kurtosis=6.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [0.1, 0.3, 0.5])
 def test_two_shifts_are_no_worse_than_one(split):
     """Laplace shifts a and b on two answers: dominated by a + b on one (docs/proofs/laplace.md)."""

@@ -94,6 +94,7 @@ TABLES = {
 OPENED = [(12, 0.25), (1, 0.01), (2, 0.01), (1, 5.0), (2, 0.25), (12, 5.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("turn", range(len(TABLES)), ids=list(TABLES))
 def test_law_of_the_draw_however_cells_are_opened(turn, relation, monkeypatch):
@@ -103,6 +104,7 @@ def test_law_of_the_draw_however_cells_are_opened(turn, relation, monkeypatch):
     assert_law(list(TABLES.values())[turn], relation, seed=turn, draws=2500)
 
 
+@pytest.mark.slow
 def test_law_of_the_draw_as_it_is_used():
     assert_law(TABLES["two values"], REPLACE_ONE, seed=20, draws=10_000)
 
@@ -130,6 +132,7 @@ def test_the_weights_are_those_of_the_words():
     assert np.allclose(table._weights(), [float(item) for item in exact], rtol=1e-13, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 2, 12])
 def test_no_candidate_of_a_cell_scores_better_than_its_bound(step, monkeypatch):
     """Cells are opened at random; they always hold all candidates once, with their weights."""
@@ -188,6 +191,7 @@ def assert_cells(numbers, values):
         assert inside == [True, True, False, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", [SMALL, SHORT], ids=["small", "all"])
 def test_enumerated_losses(numbers):
     """Changes of scores over all candidates of the small universe; the declared share is as large

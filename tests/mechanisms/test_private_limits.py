@@ -52,6 +52,7 @@ def exact_of(people, center):
     return side_counts(column_of(people).half_octaves(center))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(4), Fraction(20, 3)])
 def test_scores_are_those_of_the_words(scale):
     generator = np.random.default_rng(2)
@@ -99,6 +100,7 @@ class Law:
         return self.weights * np.exp(-self.pairs / self.scale - self.log_total)
 
 
+@pytest.mark.slow
 def test_enumerated_losses():
     """Over all pairs of candidates, normalized: at most epsilon, and nearly reached; the declared
     share is at most 1 and reached under both relations."""
@@ -134,6 +136,7 @@ def test_half_the_scale_would_not_do():
         assert PrivateLimits("limits", Fraction(1), relation, 1.0).scale == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "turn", "noise"),
     [(Fraction(1, 4), 0, SimulatedNoise(3)), (Fraction(2), 1, SimulatedNoise(4)),

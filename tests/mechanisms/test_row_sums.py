@@ -48,6 +48,7 @@ UNITS = (
 FAR = [math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 1.0, 1.5, 4.0, 5e-324, -3.0, 2.9999]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("besides", ["sizes", "squares"])
 @pytest.mark.parametrize("radius", [0.3, 1.0, 6.1, 5e3])
 def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(besides, radius):

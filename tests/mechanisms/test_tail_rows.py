@@ -37,6 +37,7 @@ def exact_of(mechanism, values, units=UNITS):
     return people.standardized([u.opened for u in units]).clipped_row_sums(mechanism.cut)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0.5, 0.75, 0.95])
 @pytest.mark.parametrize("radius", [0.3, 1.0, 6.1, 400.0])
 def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(radius, part):

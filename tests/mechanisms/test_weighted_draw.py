@@ -41,6 +41,7 @@ def exact_law(weights, gaps):
         return np.array([float(item / sum(found)) for item in found])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_law(case):
     weights, gaps = CASES[case]

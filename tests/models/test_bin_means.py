@@ -244,6 +244,7 @@ def test_an_empty_bin_has_no_estimate_and_no_part_in_the_others(bandwidth):
         np.testing.assert_equal(one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bandwidth", [0.0, 1.0])
 @pytest.mark.parametrize("money", [{"epsilon": 1.0}, {"rho": 0.5}])
 def test_intervals_and_bands_hold_as_often_as_said(bandwidth, money):
@@ -260,6 +261,7 @@ def test_intervals_and_bands_hold_as_often_as_said(bandwidth, money):
 
 
 # --- releases -------------------------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"bounds": (0.0, 5.0)}, {}, {"delta": 1e-6}])
 def test_a_curve_is_within_its_bands(settings):
     release = pm.curve(
@@ -286,6 +288,7 @@ def wide():
     return pm.Table(records(3000), person="who")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -343,6 +346,7 @@ def test_a_bound_that_nobody_is_seen_away_from_leaves_the_interval_open():
     assert all(0 <= row.lower <= row.upper <= 1 for row in release.rows())
 
 
+@pytest.mark.slow
 def test_people_in_many_bins_count_less_and_the_release_says_so(wide):
     settings = {"time": "t", "bins": tuple(np.arange(11.0)), "epsilon": 2.0}
     release = pm.curve(wide, "y", max_bins=2, noise=SimulatedNoise(1), **settings)
@@ -378,6 +382,7 @@ def table(persons=4000):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [None, (0.0, 6.0)])
 @pytest.mark.parametrize(("by", "levels"), [("arm", (0, 1)), ("name", ("old", "new"))])
 def test_a_difference_of_two_curves(by, levels, bounds, tmp_path, capsys):
@@ -465,6 +470,7 @@ def pairs(source, time="day", bins=DATES):
     return sorted(zip(found.group.tolist(), found.values[0].tolist(), strict=True))
 
 
+@pytest.mark.slow
 def test_dates_are_the_days_they_are_in_every_home(dated, tmp_path):
     wanted = pairs(dated, "n", [0, 182, 366, 731])
     assert len(wanted) > 400

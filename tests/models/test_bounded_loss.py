@@ -80,6 +80,7 @@ def engine_integers(source):
     return np.stack(columns, axis=1)
 
 
+@pytest.mark.slow
 def test_sums_of_products_are_the_same_integers_in_every_engine(tmp_path):
     table = wild()
     exact = exact_integers(table)
@@ -164,6 +165,7 @@ def test_a_person_added_moves_cells_and_scores_within_the_loss(name):
     assert np.all(quantile_scores(np.zeros(5, dtype=np.int64), 0.0) == 0)
 
 
+@pytest.mark.slow
 def test_add_remove_pays_and_does_not_show_the_number():
     rng = np.random.default_rng(2)
     who = np.repeat(np.arange(1500), 6)
@@ -209,6 +211,7 @@ def rows_of(source, formula):
     return pm.Table(source, person="who").people(question.summary).values
 
 
+@pytest.mark.slow
 def test_text_levels_are_those_of_numbers_with_other_names(tmp_path):
     rng = np.random.default_rng(4)
     who = np.repeat(np.arange(100, 130), 12)

@@ -46,6 +46,7 @@ def test_one_response_moves_one_cell_by_at_most_two_radii(value, bandwidth):
         assert np.count_nonzero(gap) <= 1
 
 
+@pytest.mark.slow
 def test_the_noise_of_a_cell_has_the_full_budget():
     plan = pm.FixedDesign((-1.0, 1.0), 4).plan(Budget(epsilon=0.5), times=TIMES)
     assert sum(loss.pure for loss in plan.events) == 0.5
@@ -69,6 +70,7 @@ def test_weights_are_public_and_add_up_to_one():
     assert release.columns == ("0", "0.31", "5")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [Budget(epsilon=1.0), Budget(rho=0.3)])
 @pytest.mark.parametrize("bandwidth", [0.0, 0.1])
 def test_bands_hold_the_clipped_curve(budget, bandwidth):
@@ -117,6 +119,7 @@ def test_errors_of_all_points_are_inside_as_often_as_said(gaussian, level):
     assert abs(held - level) < slack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bandwidth", [0.0, 0.1])
 def test_bands_of_curves_at_public_times_hold_as_often_as_said(bandwidth):
     times = np.linspace(0, 1, 1500)

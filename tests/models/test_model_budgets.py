@@ -42,6 +42,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("model", MODELS)
 def test_released_or_refused_in_words(model, budget):

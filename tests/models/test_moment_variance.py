@@ -115,6 +115,7 @@ LAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("money", MONEY)
 def test_intervals_cover(name, money):
@@ -135,6 +136,7 @@ def test_intervals_cover(name, money):
     assert shown > 0.8 * runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("persons", [1000, 4700])
 def test_what_is_called_ok_covers_where_the_tail_is_not_seen(persons):
     """Skewed laws and few persons: the tail assumption fails where no count can tell; then the

@@ -88,6 +88,7 @@ FORMULAS = ["y ~ arm + x", "y ~ arm + x + I(x**2)", "y ~ x + own(x)",
             "y ~ x + C(z, levels=[0, 1, 2])", "y ~ arm*x", "y ~ 0 + x + z"]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_without_noise_it_is_the_equation_of_all_persons(formula):
     table = panel()
@@ -97,6 +98,7 @@ def test_without_noise_it_is_the_equation_of_all_persons(formula):
     assert release.columns == read_formula(formula, own=True).names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "plain"),
     [
@@ -134,6 +136,7 @@ def asked_of(name):
     return said | ({"working": pm.Exchangeable(icc)} if icc else {}), how
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_what_generalised_estimating_equations_give(name):
     """statsmodels, with cluster-robust errors: the same estimands, and errors to 2 %."""
@@ -163,6 +166,7 @@ def banked(formula, bank, count, budget, seed, noise):
     return plan.release(people, noise), people, asked
 
 
+@pytest.mark.slow
 def test_coverage_and_errors_of_a_treatment_panel():
     bank = trial(6000, np.random.default_rng(9))
     formula, runs, count = "y ~ arm + base + x + year", 60, 4700
@@ -184,6 +188,7 @@ def test_coverage_and_errors_of_a_treatment_panel():
     assert np.median(np.sqrt(np.nanmean(np.square(errors), axis=0))) < 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "lost"),
     [("copy", {"x", "copy"}), ("one", {"one"}), ("rare", {"rare"})],
@@ -228,6 +233,7 @@ def test_a_thin_level_is_said():
     assert math.isfinite(rows["k[1]"].estimate)
 
 
+@pytest.mark.slow
 def test_units_do_not_matter():
     """Shifts and factors of columns: the same coefficients, mapped."""
     table = panel(3000, seed=7)
@@ -308,6 +314,7 @@ def test_contrasts_and_predictions_after_the_release():
     assert len(stored["covariance"]) == 3
 
 
+@pytest.mark.slow
 def test_the_first_line_says_which_question_is_answered():
     table = panel(3000)
     settings = {"person": "who", "epsilon": 9.0, "delta": 1e-6, "noise": SimulatedNoise(2)}
@@ -329,6 +336,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("effect", ["pooled", "within"])
 def test_no_table_breaks_a_release(name, effect):
@@ -392,6 +400,7 @@ DONE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", DONE)
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("effect", ["pooled", "per_person"])
@@ -412,6 +421,7 @@ def test_a_source_that_changes_after_the_charge_is_a_status(tmp_path, change, fo
     assert release.summary()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", ["pooled", "per_person"])
 def test_a_table_that_an_engine_lost_after_the_charge_is_a_status(effect):
     connection, records = duckdb.connect(), pl.DataFrame(panel(2000))
@@ -424,6 +434,7 @@ def test_a_table_that_an_engine_lost_after_the_charge_is_a_status(effect):
     assert release.status == "failed"
 
 
+@pytest.mark.slow
 def test_too_little_is_refused_before_anything_is_read():
     with pytest.raises(InfeasibleError, match="delta"):
         pm.regress(panel(500), "y ~ arm + x", person="who", epsilon=1.0)
@@ -507,6 +518,7 @@ def test_eigenvectors_of_small_matrices():
     assert np.array_equal(eigen(np.zeros((3, 3)))[0], np.zeros(3))
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     file = tmp_path / "t.csv"
     pl.DataFrame(panel(3000)).write_csv(file)

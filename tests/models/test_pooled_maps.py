@@ -52,6 +52,7 @@ def products_of():
     return asked.design, people.again(unit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", WAYS)
 def test_own_maps_are_semidefinite_and_bounded_for_one_record_and_for_a_million(products_of, how):
     design, products = products_of
@@ -141,6 +142,7 @@ def test_a_coefficient_bears_its_share_of_what_is_clipped(law, parts):
         assert over - under > 8 * made.share[1] * 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", LOST)
 def test_a_lost_term_is_nan_and_never_zero(status):
     some = [(), (0,), (1,), (2,), (3,), (0, 2), (1, 2, 3)]

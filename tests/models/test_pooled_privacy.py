@@ -107,6 +107,7 @@ def people_with(within, hostile):
     return asked, asked.reduce(pm.Table(panel(100, hostile=records), person="who"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("money", [{"epsilon": 100.0}, {"rho": 500.0}])
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def table(kind, seed=0):
     return pl.DataFrame({"who": who, "a": columns[0], "b": columns[1], "y": y})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("money", [{"epsilon": 6.0}, {"epsilon": 6.0, "delta": 1e-6}])
 @pytest.mark.parametrize("kind", ["fine", "copy", "huge", "constant", "heavy", "nobody"])
@@ -80,6 +81,7 @@ def test_the_answers_of_one_table_give_the_same_release_with_another(kind, money
     assert kind != "fine" or np.isfinite(made.estimate).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("money", [{"epsilon": 6.0}, {"epsilon": 6.0, "delta": 1e-6}, {"rho": 3.0}])
 @pytest.mark.parametrize("kind", ["fine", "huge", "constant", "nobody"])

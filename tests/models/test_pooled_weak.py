@@ -51,6 +51,7 @@ CURVED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("regressor", "response", "persons", "budget"), CURVED)
 def test_a_line_through_a_curve_is_said(regressor, response, persons, budget):
     """One coefficient bears nearly all that is clipped: a miss is hardly ever called ok, and the
@@ -94,6 +95,7 @@ def test_without_noise_the_bias_is_within_what_is_allowed_for(regressor, money):
             assert np.all(np.abs(release.estimate - beta) <= allowed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0.3, 0.55])
 def test_persons_without_a_record_cost_no_more_than_fewer_persons_do(part):
     """Errors grow as if the others had not been there; the statuses are the same."""
@@ -145,6 +147,7 @@ def test_intervals_have_their_level_with_laplace_noise(level, shares, noisy):
     assert_rate_at_most(inside, number, min(level + 0.02, (1 + level) / 2))
 
 
+@pytest.mark.slow
 def test_coverage_follows_the_level():
     """End to end, without the allowance for what is shortened."""
     bank = trial(6000, np.random.default_rng(9))
@@ -174,6 +177,7 @@ def rarely(rng):
     return Bank(bank.columns | {"z": z, "y": bank.columns["y"] + 0.5 * z}, bank.starts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("persons", "epsilon"), [(4700, 1.0), (20_000, 3.0)])
 def test_a_regressor_that_is_mostly_zero_is_covered_or_not_shown(persons, epsilon):
     """Units that are not those of the influences are noticed, so that no number is far from its
@@ -194,6 +198,7 @@ def test_a_regressor_that_is_mostly_zero_is_covered_or_not_shown(persons, epsilo
     assert printed > runs / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "shown"), [(0.01, False), (0.02, None), (0.06, True)])
 def test_a_rare_level_is_shown_or_not_but_never_in_a_unit_that_is_noise(part, shown):
     rng = np.random.default_rng(1)
@@ -210,6 +215,7 @@ def test_a_rare_level_is_shown_or_not_but_never_in_a_unit_that_is_noise(part, sh
     assert shown is None or number == (len(found) if shown else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", [20, 60])
 @pytest.mark.parametrize("effect", ["pooled", "within"])
 def test_persons_of_many_records_are_shown(records, effect):
@@ -230,6 +236,7 @@ def test_persons_of_many_records_are_shown(records, effect):
     assert told.count("ok") > len(told) / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_skewed_regressor_of_a_large_budget_is_shown(seed):
     rng = np.random.default_rng([seed, 20_000])
@@ -241,6 +248,7 @@ def test_a_skewed_regressor_of_a_large_budget_is_shown(seed):
     assert all(row.lower <= truth <= row.upper for row, truth in zip(rows, (0, 1), strict=True))
 
 
+@pytest.mark.slow
 def test_a_slope_within_persons_is_shown_beside_levels_of_their_own():
     """Its influences are means of twenty records, those of the intercept are not: a small second
     moment is no sign that few persons carry it."""
@@ -255,6 +263,7 @@ def test_a_slope_within_persons_is_shown_beside_levels_of_their_own():
         assert made.rows()[1].lower <= 0.5 <= made.rows()[1].upper
 
 
+@pytest.mark.slow
 def test_terms_beside_one_that_is_not_seen_are_of_the_equation_without_it():
     rng = np.random.default_rng(1)
     level = rng.random(4700) < 0.01
@@ -274,6 +283,7 @@ def test_terms_beside_one_that_is_not_seen_are_of_the_equation_without_it():
         assert "the equation without x" in " ".join(release.details().split())
 
 
+@pytest.mark.slow
 def test_where_all_terms_are_of_a_size_that_nobody_can_see_the_release_says_so():
     """Not that its regressors repeat each other, which leaving one out would help."""
     rng = np.random.default_rng(1)

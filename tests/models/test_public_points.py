@@ -27,6 +27,7 @@ def plan(at, bandwidth=0.05, times=TIMES, bounds=(-1.0, 1.5), **budget):
     return made.plan(Budget(**(budget or {"epsilon": 1.0})), times=times)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [(0.3,), (0.3, 0.35), (0.1, 0.5, 0.9)])
 def test_one_response_moves_the_sums_within_the_noise_that_is_paid_for(at):
     """In exact integers, over all pairs of extreme values: Laplace and Gaussian loss."""
@@ -56,6 +57,7 @@ def test_points_far_apart_have_the_full_budget_each():
     assert sum(loss.pure for loss in both.events) == 1
 
 
+@pytest.mark.slow
 def test_the_noise_is_that_of_the_largest_weight():
     made = plan((0.3,), epsilon=0.5)
     top = made.weights.max()
@@ -76,6 +78,7 @@ def test_sums_are_those_of_the_people_of_one_column():
     assert sums.reach == 1 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.3}])
 def test_bands_hold_the_clipped_curve(budget):
     made = plan((0.2, 0.5, 0.8), 0.1, bounds=(-3, 3), **budget)

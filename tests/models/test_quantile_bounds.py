@@ -24,6 +24,7 @@ def asked(values, bounds, q=QUARTILES, seed=0, **terms):
     return pm.quantile(table, "x", q, bounds=bounds, noise=SimulatedNoise(seed), **money)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terms", [{}, {"epsilon": None, "rho": 0.5}, {"neighbors": "add-remove"}])
 def test_a_quantile_beyond_its_bound_is_not_shown_and_its_interval_is_open(terms):
     if "neighbors" in terms:
@@ -61,6 +62,7 @@ def test_an_end_beyond_the_bound_is_open_where_persons_were_seen_there():
     assert row.upper == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [(0, 5), (50, 90), (0, 10)])
 def test_where_nothing_stands_the_advice_names_the_bounds(bounds):
     found = asked(VALUES, bounds, q=(0.5, 0.75))
@@ -76,6 +78,7 @@ def test_few_persons_with_a_value_are_still_few():
     assert "Too few people have a value" in found.advice
 
 
+@pytest.mark.slow
 def test_bounds_that_hold_the_values_are_no_news():
     """Values at a bound, and few persons beyond a quantile, are none beyond."""
     zeros = np.where(np.arange(3000) < 1800, 0.0, VALUES)
@@ -102,6 +105,7 @@ def test_what_is_assumed_of_bounds_is_said():
     assert "values lie in" not in found.details()
 
 
+@pytest.mark.slow
 def test_the_command_line_says_it(tmp_path, capsys):
     table = tmp_path / "t.csv"
     pl.DataFrame({"who": np.arange(3000), "x": VALUES}).write_csv(table)

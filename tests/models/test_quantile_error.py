@@ -79,6 +79,7 @@ BOUNDED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("persons", [1000, 20_000])
 @pytest.mark.parametrize("name", BOUNDED)
 def test_intervals_hold_quantiles_where_a_law_begins_or_ends_inside_of_a_cell(name, persons):
@@ -98,6 +99,7 @@ def test_intervals_hold_quantiles_where_a_law_begins_or_ends_inside_of_a_cell(na
     assert np.mean(held) > 0.97, np.mean(held, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [100.0, 3e-6, 4e8])
 def test_the_least_budget_shows_where_values_lie(value):
     """People in one octave: the worst place for a choice, since none beside it is as good."""

@@ -15,6 +15,7 @@ def counts(lengths, persons, sd, seed):
     return np.bincount(cell, minlength=32) + np.random.default_rng(seed).normal(0, sd, 32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["normal", "t3", "lognormal"])
 @pytest.mark.parametrize("sd", [1.0, 30.0])
 def test_influences_in_their_own_units_are_not_called_misread(law, sd):

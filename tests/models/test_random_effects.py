@@ -45,6 +45,7 @@ def test_the_design_effect_is_the_variance_of_the_mean():
     assert_mean([effects.interval_factor * x.var() / n for x in samples], exact)
 
 
+@pytest.mark.slow
 def test_coverage_needs_the_design_effect():
     sizes = (40,) * 50
     effects = pm.RandomEffects(0.5, 1.0, 10, sizes)

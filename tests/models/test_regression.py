@@ -91,6 +91,7 @@ def plain(table, working=None, within=False, threshold=1e-4):
     return np.array(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("working", "within"),
     [(None, False), (Exchangeable(0.4), False), (AR1(0.6), False), (None, True)],
@@ -106,6 +107,7 @@ def test_rows_are_least_squares_of_each_person(working, within):
     assert np.median(np.abs(mine[fine] - other[fine])) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("working", [None, Exchangeable(0.4), AR1(0.6)])
 def test_a_row_depends_on_nothing_but_the_persons_own_records(working):
     table = panel(30)
@@ -121,6 +123,7 @@ def test_a_row_depends_on_nothing_but_the_persons_own_records(working):
         assert np.array_equal(rows_of(alone, working=working)[0], whole[person], equal_nan=True)
 
 
+@pytest.mark.slow
 def test_records_of_the_same_time_have_a_fixed_order():
     table = panel(12, seed=3)
     table["t"] = np.floor(table["t"] / 3)
@@ -166,6 +169,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_one_person_moves_the_sums_by_at_most_the_sensitivity(kind):
     base = panel(20, seed=9)
@@ -292,6 +296,7 @@ def test_the_bill_fits_every_kind_of_budget(budget):
         assert 0.99 * budget.rho < total <= budget.rho
 
 
+@pytest.mark.slow
 def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
     """Ten persons with values: one move takes the lowest edge from the best score to the worst."""
     others = [0.9] * 4 + [1.2] * 3 + [1.9] * 2 + [math.nan] * 50
@@ -355,6 +360,7 @@ def simulated(persons, seed, slope_sd=0.2):
     return {"who": who, "x": x, "y": y}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -386,6 +392,7 @@ def test_the_truth_is_in_the_table(settings):
     release.guarantee.require()
 
 
+@pytest.mark.slow
 def test_coverage_of_the_mean_of_coefficients():
     """Rows as a slope has them, a third of the persons null; 400 draws of persons and noise."""
     rng = np.random.default_rng(6)
@@ -408,6 +415,7 @@ def thick(rng, n):
     return rows[:, None]
 
 
+@pytest.mark.slow
 def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
     """Clipping alone misses the mean at large epsilon."""
     rng, truth = np.random.default_rng(11), 2 / 3
@@ -455,6 +463,7 @@ def test_a_tail_too_thick_is_said_and_nobody_is_a_failure():
     json.dumps(nobody.to_dict(), allow_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -490,6 +499,7 @@ def test_where_noise_chose_the_limits_nothing_is_shown(settings, monkeypatch):
     assert wild(0.04, 40)[1] >= 1
 
 
+@pytest.mark.slow
 def test_own_coefficients_of_a_few_persons_are_shown_or_failed():
     """A regressor that varies for 5 % of 3,000 persons: 10^2 to 10^13 was shown."""
     rng = np.random.default_rng(1)
@@ -512,6 +522,7 @@ def slopes_of_most(slope):
     return pm.Table({"who": who, "x": x, "y": y}, person="who")
 
 
+@pytest.mark.slow
 def test_where_most_responses_never_change_own_slopes_are_not_shown():
     """5 % of the persons do not show the size of the response, and a count of them says so."""
     table, said = slopes_of_most(0.0), []
@@ -526,6 +537,7 @@ def test_where_most_responses_never_change_own_slopes_are_not_shown():
     assert said.count("failed") >= 6
 
 
+@pytest.mark.slow
 def test_own_slopes_that_most_share_do_not_say_ok():
     """Limits are about the slope of most, and how far the others lie is not seen."""
     table = slopes_of_most(0.3)
@@ -536,6 +548,7 @@ def test_own_slopes_that_most_share_do_not_say_ok():
         assert "clipped" in release.interval().target
 
 
+@pytest.mark.slow
 def test_the_table_says_which_coefficients_have_a_tail():
     rng = np.random.default_rng(7)
     who = np.repeat(np.arange(3000), 6)
@@ -624,6 +637,7 @@ def test_a_roster_adds_null_persons():
     assert np.isnan(people.values[10:]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -672,6 +686,7 @@ def in_powers_of_two(formula, of_x, of_y):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", ["y ~ x", "y ~ x + I(x**2)"])
 @pytest.mark.parametrize(("of_x", "of_y"), [(-10, 0), (13, 0), (0, 20), (3, -12)])
 def test_powers_of_two_of_any_column_change_nothing(formula, of_x, of_y):
@@ -685,6 +700,7 @@ def test_powers_of_two_of_any_column_change_nothing(formula, of_x, of_y):
             assert abs(math.log2(b.std_error / unit / a.std_error)) < 1
 
 
+@pytest.mark.slow
 def test_a_persons_fit_is_the_same_in_any_power_of_two():
     """Exactly: the reading in private sizes, and who can be fitted."""
     table = simulated(60, 5)
@@ -705,6 +721,7 @@ def test_a_persons_fit_is_the_same_in_any_power_of_two():
     assert 5 < np.isfinite(fits[0][:, 0]).sum() < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slope", [0.5, 5.0, -300.0])
 def test_a_slope_far_from_zero_costs_no_more(slope):
     lengths = []
@@ -726,6 +743,7 @@ def test_a_slope_far_from_zero_costs_no_more(slope):
     assert np.median(lengths) < (0.08 if abs(slope) < 10 else 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"epsilon": 8.0}, {"rho": 2.0}])
 def test_values_beyond_the_public_range_give_a_status(settings):
     table = simulated(1500, 1)
@@ -738,6 +756,7 @@ def test_values_beyond_the_public_range_give_a_status(settings):
     assert "unit" in release.advice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [np.nan, 0.0, 1e300, np.inf])
 def test_no_column_breaks_own_coefficients(x):
     table = simulated(600, 1)

@@ -43,6 +43,7 @@ def test_constant_data_show_no_spread(constant):
     assert math.isnan(release.estimate[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sd", [0.5, 8.0])
 def test_variance_of_normal_values(sd):
     rng, noise, good, covered = np.random.default_rng(2), SimulatedNoise(2), 0, 0

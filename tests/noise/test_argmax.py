@@ -27,6 +27,7 @@ def permute_and_flip(scores, scale):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [ExactNoise(), SimulatedNoise(2)], ids=["exact", "simulated"])
 @pytest.mark.parametrize("scores", [(0, 1), (3, 3, 1), (5, 4, 4, 0), (0, -2, 0, -1, 1)])
 def test_argmax_law_and_its_twins(noise, scores):
@@ -37,6 +38,7 @@ def test_argmax_law_and_its_twins(noise, scores):
     assert choice_p_value(draw, law) >= ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [ExactNoise(), SimulatedNoise(2)], ids=["exact", "simulated"])
 def test_argmax_twins_are_caught(noise):
     """A twin 30 % off is caught by the pair of scores that shows the scale best."""

@@ -34,6 +34,7 @@ LAWS = [
 ENDS = [(2.0**-10, 2), (2.0**-10, 1), (math.nextafter(2.0**52, 0), 2), (200.1, 1)]
 
 
+@pytest.mark.slow
 @given(st.fractions(min_value=0, max_value=2000, max_denominator=10**12), st.integers(1, 300))
 @settings(deadline=None, max_examples=150)
 def test_bounds_enclose_the_exponential(x, places):
@@ -58,6 +59,7 @@ def test_cells_cover_the_curve(law):
     checks.layout(bulk, *law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS + ENDS, ids=str)
 def test_every_crossed_cell_is_decided_at_the_exact_border(law):
     checks.crossed_cells(bulk, *law)
@@ -68,6 +70,7 @@ def test_the_tail_is_decided_at_the_exact_border(law):
     checks.tail_steps(bulk, *law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS + ENDS, ids=str)
 def test_every_cell_and_sign_gives_the_place_that_its_word_says(law):
     checks.all_cells(bulk, *law)
@@ -126,6 +129,7 @@ def outcomes(action, depth):
         yield Fraction(1, 16 ** len(known)), result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scale", "power", "bits"),
     [(0.5, 2, 8), (3.3, 2, 8), (70.0, 2, 10), (0.5, 1, 8), (3.3, 1, 8), (65.0, 1, 10)],
@@ -259,10 +263,12 @@ def everything(change):
             check(twin_of(*change), *law)
 
 
+@pytest.mark.slow
 def test_the_checks_pass_the_sampler_itself():
     everything((None, "", ""))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_wrong_twins_are_caught(name):
     with pytest.raises((AssertionError, ValueError, IndexError)):
@@ -282,6 +288,7 @@ def rounding_modes():
     return [(setting, number) for number in numbers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [(3.3, 2), (2.0**43, 2), (2.5, 1), (2.0**52, 1)], ids=str)
 def test_floats_decide_as_integers_do_in_every_rounding_mode(monkeypatch, law):
     """Crossed candidates, half of them so close to the curve that floats are only just asked."""
@@ -329,6 +336,7 @@ def pmf(scale, power):
 SMALL = [(0.5, 2), (1.7, 2), (20.0, 2), (61.3, 2), (0.3, 1), (2.5, 1), (7.0, 1), (12.1, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", SMALL, ids=str)
 def test_draws_have_the_exact_law(law):
     """10^6 seeded draws in one call, and 3 10^5 of the system's entropy in calls of 600."""
@@ -341,6 +349,7 @@ def test_draws_have_the_exact_law(law):
         assert law_p_value(draws, pmf(law[0] * factor, law[1])) < ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("scale", [2.0**20 * 1.3, 2.0**43, 2.0**52])
 def test_draws_at_large_scales_follow_their_quantiles(power, scale):

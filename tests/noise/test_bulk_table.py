@@ -120,6 +120,7 @@ def require_law(sampler, law):
         assert sure[k] * ALL + least[k] <= exact <= sure[k] * ALL + most[k], k
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", SMALL + LARGE, ids=str)
 def test_the_masses_of_all_words_are_those_of_the_law(law):
     require_law(bulk, law)
@@ -161,6 +162,7 @@ TWINS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_a_wrong_table_is_caught(name):
     old, new = TWINS[name]

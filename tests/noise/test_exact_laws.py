@@ -49,6 +49,7 @@ def gaussian_pmf(scale):
     return lambda k: np.exp(-((k / scale) ** 2) / 2) / total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", SOURCES, ids=IDS)
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(2), Fraction(22, 7), Fraction(40)])
 def test_discrete_laplace_law(noise, scale):
@@ -57,6 +58,7 @@ def test_discrete_laplace_law(noise, scale):
         assert law_p_value(noise.laplace(DRAWS, scale * twin), laplace_pmf(scale)) < ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", SOURCES, ids=IDS)
 @pytest.mark.parametrize("scale", [0.6, 2.0, 7.3, 64.5])
 def test_discrete_gaussian_law(noise, scale):
@@ -65,6 +67,7 @@ def test_discrete_gaussian_law(noise, scale):
         assert law_p_value(noise.gaussian(DRAWS, scale * float(twin)), gaussian_pmf(scale)) < ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", SOURCES, ids=IDS)
 @pytest.mark.parametrize("scale", [2.0**20, 2.0**20 * 1.7, 2.0**56])
 def test_large_scales_on_quantile_grids(noise, scale):

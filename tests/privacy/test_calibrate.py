@@ -42,6 +42,7 @@ BUDGETS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bill", [mixed, gaussian, laplace])
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda b: b.describe())
 def test_the_answer_fits_and_slightly_more_does_not(bill, budget):
@@ -103,6 +104,7 @@ print(json.dumps({"asked": most, "kilobytes": int(re.search(r"VmHWM:\\s+(\\d+)",
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
 def test_calibration_from_a_thousandth_to_fifty_asks_little_and_stays_small():
     """A process of its own: few compositions a call, those on grids apart, below half a GB."""
@@ -119,6 +121,7 @@ def test_calibration_from_a_thousandth_to_fifty_asks_little_and_stays_small():
     assert measured["kilobytes"] < 500_000
 
 
+@pytest.mark.slow
 def test_a_thousand_columns_gain_by_the_grid():
     """Two thousand Laplace counts in one grid: better than by zCDP."""
 

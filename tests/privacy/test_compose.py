@@ -63,6 +63,7 @@ def test_no_event_is_free(event):
     assert total_rho([event]) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
 @pytest.mark.parametrize("grid", [False, True])
 def test_more_events_never_cost_less(event, grid):
@@ -77,6 +78,7 @@ def test_more_events_never_cost_less(event, grid):
         assert total_rho(more) > total_rho(bill) or math.isinf(total_rho(bill))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [False, True])
 def test_order_does_not_matter(grid):
     for bill in itertools.permutations([EVENTS[1], EVENTS[4], EVENTS[6], EVENTS[8]]):
@@ -100,6 +102,7 @@ def test_delta_falls_with_epsilon_and_the_two_functions_agree(grid):
             assert total_delta(bill, epsilon, grid=grid) <= delta * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(EVENTS), min_size=1, max_size=6), st.sampled_from(EPSILONS))
 @settings(max_examples=60, deadline=None)
 def test_the_grid_only_helps(bill, epsilon):
@@ -210,6 +213,7 @@ def test_against_dp_accounting_directly():
         assert math.isclose(total_epsilon(bill, delta), accountant.get_epsilon(delta), rel_tol=1e-3)
 
 
+@pytest.mark.slow
 def test_against_dp_accounting_with_integer_noise():
     from dp_accounting.pld import privacy_loss_distribution as pld
 

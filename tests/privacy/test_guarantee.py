@@ -115,6 +115,7 @@ def test_an_edited_loss_is_recomputed_from_its_parameters():
     assert "does not follow from its numbers" in problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("index", "field", "value"),
     [

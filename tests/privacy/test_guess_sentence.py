@@ -165,6 +165,7 @@ def plain(text):
     ).replace(". A guess ", ". a guess ")  # the sentence as a sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_whatever_prints_a_promise_prints_its_sentence(relation, loss, tmp_path):

@@ -478,6 +478,7 @@ def test_threads_that_share_one_ledger_never_overspend(ledger):
     assert len(made) == 50 == len(ledger.entries)
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_point_leaves_a_ledger_that_can_be_read(tmp_path):
     path = tmp_path / "ledger.jsonl"
     Ledger(path, epsilon=100.0)

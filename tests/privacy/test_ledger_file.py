@@ -47,6 +47,7 @@ def limited(*arguments):
 # --- a full disk ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_command_on_a_full_disk_names_the_ledger_and_says_that_nothing_counted(book, table):
     whole = book.read_bytes()
     words = ["mean", table, "--person", "id", "--value", "ln_wage", "--epsilon", "0.5"]
@@ -108,6 +109,7 @@ def no_files(folder):
             folder: "a folder"}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
 def test_what_is_no_regular_file_is_refused_before_anything_is_read(tmp_path):
     def refused(make):

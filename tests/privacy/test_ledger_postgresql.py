@@ -52,6 +52,7 @@ def charge(place, epsilon=0.1):
     return pm.Ledger.open(place).charge(pm.Budget(epsilon), "replace-one", label="x")
 
 
+@pytest.mark.slow
 def test_a_call_is_charged_and_verified(place):
     pm.Ledger(place, epsilon=1.0)
     release = pm.mean(VALUES, epsilon=0.5, assume=(0, 10), ledger=place, label="a", analyst="ann")
@@ -124,6 +125,7 @@ def entries(place):
     return {(entry.number, entry.digest) for entry in pm.Ledger.open(place).entries}
 
 
+@pytest.mark.slow
 def test_64_processes_spend_no_more_than_there_is(anywhere, tmp_path):
     """Each asks for a tenth of the total at the same moment; ten get it, each its own line."""
     pm.Ledger(anywhere, epsilon=1.0)
@@ -137,6 +139,7 @@ def test_64_processes_spend_no_more_than_there_is(anywhere, tmp_path):
     assert pm.Ledger.open(anywhere).left().epsilon == 0
 
 
+@pytest.mark.slow
 def test_64_processes_killed_lose_nothing_that_they_were_told(anywhere, tmp_path):
     """kill -9 for one after the other while all write; what none was told may be one line each."""
     pm.Ledger(anywhere, epsilon=100.0)
@@ -159,6 +162,7 @@ def test_64_processes_killed_lose_nothing_that_they_were_told(anywhere, tmp_path
     charge(anywhere)  # nothing is locked by the dead
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_forgets_no_charge(server, place, tmp_path):
     """SIGQUIT while 64 processes write: what they were told is there after the recovery."""
     pm.Ledger(place, epsilon=100.0)
@@ -232,6 +236,7 @@ def test_a_backup_put_back_is_refused(server, place):
         charge(place, 0.5)
 
 
+@pytest.mark.slow
 def test_the_commands_make_show_check_and_plan(place, capsys):
     assert run(["ledger", "create", place, "--epsilon", "2"]) == 0
     assert run(["ledger", "create", place, "--epsilon", "2"]) == 2

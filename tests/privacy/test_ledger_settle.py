@@ -265,6 +265,7 @@ def test_a_failed_release_that_asked_all_says_that_nothing_came_back():
     assert "Charged" not in str(pm.mean(table(), "y", epsilon=1.0))
 
 
+@pytest.mark.slow
 def test_verify_refuses_a_settlement_below_what_was_asked(book):
     for kind in ({"epsilon": 5.0}, {"rho": 5.0}, {"epsilon": 5.0, "delta": 1e-5}):
         ledger = Ledger(**kind)
@@ -341,6 +342,7 @@ def test_simulated_noise_is_settled_alike():
 # --- crashes, and every rule of stopping ----------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::privmean.errors.PrivmeanWarning")
 def test_drawn_is_never_above_counted_nor_that_above_the_total_whatever_crashes(tmp_path):
     """benchmarks/staged_charges.py tries 1,500."""

@@ -171,6 +171,7 @@ def test_another_table_is_said(place):
 
 
 # --- writers --------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_64_writers_spend_no_more_than_there_is(place):
     """Each asks for a tenth of the total; ten get it."""
     pm.Ledger(place, epsilon=1.0)
@@ -193,6 +194,7 @@ def test_64_writers_spend_no_more_than_there_is(place):
     assert pm.Ledger.open(place).left().epsilon == 0
 
 
+@pytest.mark.slow
 def test_killed_writers_lose_nothing_that_they_were_told(place, tmp_path):
     """Each writer notes what it was told was charged; kill -9 in between."""
     pm.Ledger(place, epsilon=100.0)
@@ -221,6 +223,7 @@ def test_killed_writers_lose_nothing_that_they_were_told(place, tmp_path):
 
 
 # --- commands -------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_the_commands_make_show_check_and_plan(place, capsys):
     said = ("--epsilon", "2", "--delta", "1e-6", "--limit", "*/month=1.0,1e-6")
     assert call("ledger", "create", place, *said) == 0

@@ -74,6 +74,7 @@ def test_the_command_plans_by_the_same_names(tmp_path, capsys):
     assert run([*said, "ben"]) == 0
 
 
+@pytest.mark.slow
 def test_comparable_names_stay_as_they_are_and_show():
     """All characters of Unicode: compared once or twice is the same, and blanks are ordinary."""
     for code in range(sys.maxunicode + 1):

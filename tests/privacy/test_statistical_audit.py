@@ -99,6 +99,7 @@ CASES = [
 BY_NAME = {case.name: case for case in CASES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_nothing_above_the_claim_can_be_proved(name):
     """Of neighbours told apart for sure, 1000 runs would prove an epsilon of 3.5."""
@@ -127,6 +128,7 @@ class Halved(FromBits):
         return self.noise.bits64(size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "runs"),
     [
@@ -140,6 +142,7 @@ def test_halved_sensitivities_are_caught(name, runs):
     assert case.found(runs, Halved) > case.budget.epsilon
 
 
+@pytest.mark.slow
 def test_a_threshold_that_is_too_low_is_caught(monkeypatch):
     case = BY_NAME["alone in a bin"]
     honest = stable_histogram.laplace_threshold
@@ -170,6 +173,7 @@ def float_release(self, answers, draws):
     ]
 
 
+@pytest.mark.slow
 def test_noise_made_of_floats_is_caught_by_its_low_bits(monkeypatch):
     case = BY_NAME["limits, nothing to one"]
     monkeypatch.setattr(JointLaplace, "read", float_release)
@@ -215,6 +219,7 @@ def found_from_files(folder, pair, runs, intervals=(), collected=False, **argume
 LIMITS = {"epsilon": 2.0, "bounds": (-1.0, 1.0)}
 
 
+@pytest.mark.slow
 def test_from_a_file_to_the_release(tmp_path):
     everything = ("noise_interval", "interval")
     assert found_from_files(tmp_path, Pair(64, 0.0, 1.0), 120, everything, **LIMITS) <= 2
@@ -224,6 +229,7 @@ def test_from_a_file_to_the_release(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_from_a_file_the_float_twin_is_caught(tmp_path, monkeypatch):
     monkeypatch.setattr(JointLaplace, "read", float_release)
     assert found_from_files(tmp_path, Pair(64, 0.0, 1.0), 2000, collected=True, **LIMITS) > 2

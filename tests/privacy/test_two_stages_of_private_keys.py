@@ -119,6 +119,7 @@ def stages(case, *, doubled, noises=3, paid=None):
     return first, [Stage(epsilon, SHARE[1], **said) for epsilon in (0.5, 1.4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("doubled", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_the_divergence_of_two_stages_is_at_most_both_deltas(case, doubled):

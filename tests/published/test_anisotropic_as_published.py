@@ -68,6 +68,7 @@ def test_the_published_radius():
     assert published_radius(spike(1000), 2000, 0.05) == pytest.approx(12.67, abs=0.005)
 
 
+@pytest.mark.slow
 def test_published_constants_run_and_cost_more():
     sigma = spike(40)
     published = planned(
@@ -151,6 +152,7 @@ def test_columns_in_order_miss_the_largest():
     assert hits.draw(groups_above(v, level), SimulatedNoise(1)).tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_published_algorithms_run_and_are_billed():
     budget = Budget(8.0, 1e-6)
     plan = planned(AnisotropicAsPublished(), budget, persons=20_000, dimension=4)

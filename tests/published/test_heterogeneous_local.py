@@ -47,6 +47,7 @@ def log_ratio(first, second):
         return (decimal.Decimal(ratio.numerator) / decimal.Decimal(ratio.denominator)).ln()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_every_laplace_report_of_every_pair_of_grid_points(epsilon):
     law = noise_law(Fraction(2 * STEPS) / epsilon, STEPS)
@@ -134,6 +135,7 @@ def errors(estimate, truth, runs):
     return np.array([estimate(SimulatedEntropy(k)).raw - truth for k in range(runs)])
 
 
+@pytest.mark.slow
 def test_weights_of_laplace_reports_by_the_table_of_the_paper():
     """Of squared errors over the least, 90 % at .1 and 10 % at 1: uniform 8.83, printed 1.042."""
     x = np.random.default_rng(0).choice([-1.0, 1.0], 500)
@@ -161,6 +163,7 @@ def test_radii_of_the_reference_mix():
     assert found.radius == pytest.approx(0.2474, abs=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimate", "truth"),
     [
@@ -188,6 +191,7 @@ def test_estimates_are_unbiased_and_their_radii_hold(estimate, truth):
         assert_mean(coordinate, 0.0, slack=0.02)  # a sketch has a bias, which its radius has
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dimension", "half", "tenth"), [(5, 6.00, 12.76), (20, 29.3, 43.3)])
 def test_quantiles_of_vectors_by_the_reference(dimension, half, tenth):
     """n = 300, epsilon 1, X = e1: medians and nine tenths of S error^2."""

@@ -23,17 +23,20 @@ def test_every_published_algorithm_has_a_case():
     assert classes <= built
 
 
+@pytest.mark.slow
 @EACH
 def test_replays_on_neighbors_find_no_violation(case):
     report = case.audit()
     assert report, str(report)
 
 
+@pytest.mark.slow
 @EACH
 def test_the_bill_covers_what_is_composed(case):
     case.bill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.reference is not None], ids=lambda case: case.name
 )

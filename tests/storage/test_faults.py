@@ -23,6 +23,7 @@ def results(tmp_path, *arguments):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_fault_loses_nothing_refuses_nothing_and_draws_nothing_twice(tmp_path):
     found = results(tmp_path, "--quick")
     assert {name for name, *_ in found} == STORES
@@ -31,6 +32,7 @@ def test_a_fault_loses_nothing_refuses_nothing_and_draws_nothing_twice(tmp_path)
         assert not any(counts.values()), (name, fault, counts)
 
 
+@pytest.mark.slow
 def test_a_log_that_syncs_nothing_is_caught(tmp_path):
     found = results(tmp_path, "--twin", "--only", "withhold-release, batches")
     killed, cut = (counts for _, _, counts in found)
@@ -40,6 +42,7 @@ def test_a_log_that_syncs_nothing_is_caught(tmp_path):
     assert not any(killed.values())  # the system itself goes on
 
 
+@pytest.mark.slow
 def test_backups_put_back_are_refused_and_a_store_s_own_file_is_not(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "witness"))
     works = fault_machine.works(tmp_path / "input")

@@ -125,6 +125,7 @@ def test_csv_dirt(feed):
     assert json.loads(result.stdout.splitlines()[-1])["arrivals"] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
@@ -151,6 +152,7 @@ def test_without_a_region_it_says_what_it_waits_for(feed):
     assert "1,000 people have come" in " ".join(result.stderr.split())
 
 
+@pytest.mark.slow
 def test_pictures(feed, tmp_path):
     result = feed(
         jsonl(ROWS), *EVENTS, "--clip", "5", "--quiet", "--seed", "3",
@@ -187,6 +189,7 @@ def test_thinning_keeps_the_ends():
 # --- plan -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_plan_json():
     arguments = ["--steps", "1024", "--max-participations", "2", "--min-separation", "512"]
     result = shell("stream", "plan", *arguments, "--json")
@@ -218,6 +221,7 @@ def test_a_plan_of_no_stream_is_refused(words, named):
     assert (result.exit_code, named in result.stderr) == (2, True), result.stderr
 
 
+@pytest.mark.slow
 def test_plan_shows_the_error_at_given_times():
     arguments = ["--steps", "300", "--max-participations", "2", "--min-separation", "150"]
     command = ["stream", "plan", *arguments, "--time", "10", "--time", "250"]
@@ -234,12 +238,14 @@ def test_plan_shows_the_error_at_given_times():
     assert "at 250" in header
 
 
+@pytest.mark.slow
 def test_a_survey_tells_what_it_evaluates():
     told = []
     found = survey(steps=200, max_participations=2, min_separation=100, watch=told.append)
     assert sorted(told) == sorted(item.strategy.name for item in found)
 
 
+@pytest.mark.slow
 def test_plan_with_a_budget_shows_real_errors():
     arguments = ["--steps", "256", "--max-participations", "1", "--min-separation", "1", *BUDGET]
     plan = json.loads(shell("stream", "plan", *arguments, "--json").stdout)
@@ -256,6 +262,7 @@ def test_plan_with_a_budget_shows_real_errors():
 # --- a real process ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_interrupt_ends_between_batches(tmp_path):
     """Ctrl-C while waiting for input: exit 130, everything read so far is safe."""
     script = "import sys; from privmean.cli.app import run; sys.exit(run())"

@@ -78,6 +78,7 @@ def test_the_value_before_the_id_in_json(value):
     assert persons(Reader("p", ("v",)), [line]) == ["b"]
 
 
+@pytest.mark.slow
 def test_no_text_of_a_value_moves_an_id_or_a_group():
     """Pairs of lines that differ in the texts of values; see benchmarks/event_lines.py."""
     pairs, moved, lost = event_lines.compared(100_000, seed=5)

@@ -41,6 +41,7 @@ def without(key, rows):
     return [{name: item for name, item in row.items() if name != key} for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "arguments", "said"),
     [

@@ -111,6 +111,7 @@ def test_one_participation_allows_any_signs():
     assert sensitivity(c, Participation(1, 1), 3) == pytest.approx(np.linalg.norm(c))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", [0.0, 0.4, 0.9, 1.5])
 @pytest.mark.parametrize(("k", "b"), [(1, 1), (2, 1), (3, 2), (4, 3), (10, 1)])
 def test_scaled_bound_holds_for_every_pattern(exponent, k, b):

@@ -66,6 +66,7 @@ def both(sds):
 
 
 # the limits are what the best goal gave that one could choose by hand; the table has all rows
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "k", "b", "last", "shown"),
     [(8192, 16, 512, 0.0222, 0.0519), (1000, 10, 30, 0.0910, 0.2036)],
@@ -83,6 +84,7 @@ def test_the_default_is_at_least_as_good_as_the_best_goal_by_hand(n, k, b, last,
     assert chosen.describe()["outlook"]["small_from"] == outlook.small_from
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("within", [1.0, 1.4, 3.0])
 def test_the_last_step_keeps_its_limit(within):
     n, p = 600, Participation(4, 100)
@@ -100,6 +102,7 @@ def test_a_looser_limit_never_shows_a_larger_error():
     assert errors == sorted(errors, reverse=True)
 
 
+@pytest.mark.slow
 def test_a_limit_excludes_what_is_better_on_the_whole():
     p, goal = Participation(4, 50), ErrorGoal(shown=ClampedError(8.4494))
     found = candidates(p, 200, goal)
@@ -109,6 +112,7 @@ def test_a_limit_excludes_what_is_better_on_the_whole():
     assert bound.rmse_final <= 1.002 * min(item.rmse_final for item in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize(("k", "b"), [(1, 1), (3, 1), (9, 4)])
 def test_short_runs_have_plans_too(steps, k, b):
@@ -131,6 +135,7 @@ def test_what_is_refused():
             plan(**BUDGET, max_participations=2, min_separation=9, steps=20, last_within=factor)
 
 
+@pytest.mark.slow
 def test_the_command_prints_both_columns_and_the_first_small_step():
     arguments = ["--steps", "300", "--max-participations", "2", "--min-separation", "150"]
     command = ["stream", "plan", *arguments, "--epsilon", "1", "--delta", "1e-6", "--clip", "0.5"]

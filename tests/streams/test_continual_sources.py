@@ -45,6 +45,7 @@ def feeder(tmp_path, monkeypatch):
 # --- a file that grows -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_file_is_followed_as_it_grows(tmp_path):
     path, out = tmp_path / "events", tmp_path / "out"
     path.write_text(jsonl(ROWS[:10]))
@@ -175,6 +176,7 @@ def test_flush_releases_what_waits(feed, tmp_path):
 # --- the ledger --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_ledger_is_charged_once_a_stream(feed, tmp_path):
     Ledger(tmp_path / "book", epsilon=2.5, delta=1e-5)
     arguments = [*BASE, "--state", tmp_path / "s", "--ledger", tmp_path / "book"]
@@ -226,6 +228,7 @@ def test_withhold_on_the_command_line(feed, tmp_path):
     assert last["records"] + last["waiting"] == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

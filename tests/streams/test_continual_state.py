@@ -48,6 +48,7 @@ def lines(released):
     return [json.dumps(item.to_dict()) for item in released]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=["buffers", "banded", "inverse", "chosen"])
 @pytest.mark.parametrize("extra", [{}, {"filler": True}, {"release_every": 5, "filler": True}])
 def test_stopping_anywhere_changes_no_bit(tmp_path, strategy, extra):
@@ -232,6 +233,7 @@ def test_a_full_disk_is_named_and_the_state_stays_good(tmp_path):
 KILLS = 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

@@ -160,6 +160,7 @@ def test_errors_from_a_later_step_on():
         assert found == pytest.approx(values, abs=6e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "errors"),
     [
@@ -276,6 +277,7 @@ def test_front_loaded_variances_against_dense():
 EQUAL_NORMS = [(1000, 16, 64, 0.22105), (8192, 16, 512, 0.0775), (100_000, 1563, 64, 0.2298)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "most", "separation", "equal"), EQUAL_NORMS)
 def test_front_loading_halves_the_error_at_least(n, most, separation, equal):
     p = Participation(most, separation)
@@ -285,6 +287,7 @@ def test_front_loading_halves_the_error_at_least(n, most, separation, equal):
     assert fitted.endless(p)
 
 
+@pytest.mark.slow
 def test_front_loading_never_loses_to_equal_norms_at_early_goals():
     for most, separation in ((2, 8), (4, 1), (100, 10)):
         p = Participation(most, separation)
@@ -299,6 +302,7 @@ def test_scaled_needs_a_log_convex_column():
 # --- choice ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_candidates_are_sorted_and_choice_saves_memory():
     p = Participation(8, 64)
     found = candidates(p, 512)
@@ -328,6 +332,7 @@ def test_an_endless_stream_is_front_loaded_only_if_nothing_is_lost_late():
     assert choose(found[:1], endless=True, memory=64).strategy is kept[0]
 
 
+@pytest.mark.slow
 def test_goals_change_the_choice():
     p = Participation(1, 1)
     early = choose(candidates(p, 2000, RMSE), endless=False, memory=100).strategy

@@ -204,6 +204,7 @@ def test_what_may_raise_is_public():
 # --- noise, bands and the bill ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [QUICK, Banded(MeanToeplitz(), 3)], ids=["buffers", "banded"])
 def test_noise_has_the_stated_deviation(strategy):
     finals = {5: [], 19: []}
@@ -254,6 +255,7 @@ def test_noise_is_proportional_to_any_radius():
         assert p.noise_sd(7) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "budget", [{"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}, {"epsilon": 0.05, "delta": 1e-9}]
 )
@@ -321,6 +323,7 @@ def advantage(scale_factor, strategy, runs=1500, seed=8):
     return found, m.loss.mu
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "strategy",
     [QUICK, Banded(MeanToeplitz(), 4), Identity()],
@@ -339,6 +342,7 @@ def test_distinguishing_worst_neighbours(strategy):
     assert bound <= 1.0
 
 
+@pytest.mark.slow
 def test_the_audit_catches_a_broken_twin():
     found, mu = advantage(0.2, QUICK)  # five times too little noise
     centred = found[1] - found[1].mean()

@@ -58,6 +58,7 @@ def fitted(participation, n):
         yield BandedInverse(PrefixRoot(), p)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "k", "b"), [(12, 2, 4), (12, 3, 3), (11, 5, 2), (9, 9, 1), (12, 1, 1)]
 )
@@ -181,6 +182,7 @@ def test_stopping_anywhere_changes_nothing(settings, tmp_path):
                 assert stream.latest.to_dict() == expected[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"window": 6}, {"half_life": 4.0}])
 def test_the_noise_is_as_large_as_it_says(settings):
     n, runs = 24, 600
@@ -437,6 +439,7 @@ def test_a_group_is_as_noisy_as_a_stream_of_its_own_length():
     assert any("group" in item for item in stream.guarantee.public)
 
 
+@pytest.mark.slow
 def test_a_dense_group_matrix_is_what_runs():
     # the noise of two groups is independent
     draws = np.empty((1000, 2))
@@ -450,6 +453,7 @@ def test_a_dense_group_matrix_is_what_runs():
 # --- the population interval -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_population_intervals_cover_the_population():
     n, runs, miss = 100, 250, {"region": 0, "sd": 0}
     chosen = plan(**{**BASE, "epsilon": 4.0}, steps=n)

@@ -86,6 +86,7 @@ def test_one_by_one_equals_many_at_once():
         assert (a.records, a.waiting, a.noise_sd) == (b.records, b.waiting, b.noise_sd)
 
 
+@pytest.mark.slow
 def test_noise_has_the_stated_deviation():
     ids = list(range(12)) * 4
     plan = plan_levels(**{**BASE, "bounds": (-1e6, 1e6), "epsilon": 50.0})
@@ -130,6 +131,7 @@ def test_late_emphasis():
     assert parts / parts[0] == pytest.approx([1, 1, 2, 4], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_intervals_are_on_the_bill_once_a_level_and_column():
     plan = plan_levels(
         **{**BASE, "sd": 0.1, "max_records": 64, "bounds": [(0, 10)] * 2, "persons": 9000}
@@ -180,6 +182,7 @@ def test_arguments(changes, argument):
 # --- intervals ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_level_tries_once_and_opens_for_good():
     calls = []
 
@@ -213,6 +216,7 @@ def test_a_found_interval_is_used_and_projects():
     assert float(released[-1]) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_opening_depends_on_counts_alone():
     seen = []
     for values in (
@@ -278,6 +282,7 @@ def test_more_persons_and_more_records_than_planned_are_ignored():
     assert released[-1].waiting == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sd", [None, 0.05])
 def test_stopping_anywhere_changes_no_bit(tmp_path, sd):
     rng = np.random.default_rng(5)
@@ -306,6 +311,7 @@ def test_a_state_with_other_draws_is_refused(tmp_path):
         stream(Silent(), state=tmp_path / "s")
 
 
+@pytest.mark.slow
 def test_a_stream_that_goes_on_searches_no_strategy(tmp_path, monkeypatch):
     settings = {
         "max_records": 4, "bounds": (0, 1), "epsilon": 1.0, "delta": 1e-6, "persons": 20,
@@ -334,6 +340,7 @@ def searching(plan):
     return [level.width for level in plan.levels if level.searches]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 16.0])
 @pytest.mark.parametrize("persons", [1, 100, 700, 2500, 10_000])
 def test_a_level_that_could_never_open_has_no_search(persons, epsilon):
@@ -359,6 +366,7 @@ def test_a_stream_of_few_persons_releases_with_a_spread_too():
     assert not running.awaited
 
 
+@pytest.mark.slow
 def test_a_level_opens_when_the_last_of_all_persons_lends():
     """Bins are looked at again after 2 % more records: of all that can come, there may be fewer."""
     few = {"max_records": 4, "bounds": (0.0, 5.0), "sd": 0.05}

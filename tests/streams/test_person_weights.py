@@ -215,6 +215,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NUMBERS)
 def test_intervals_hold_whatever_the_number_of_records(name):
     """Between people .8, within .3: intervals that count records held in half of the runs."""

@@ -79,6 +79,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pair", "budget"), CASES, ids=str)
 def test_every_pair_of_questions_verifies(pair, budget):
     stored = asked(pair, **BUDGETS[budget])
@@ -133,6 +134,7 @@ def text(budget):
     return json.dumps(asked(("mean", "groups"), **BUDGETS[budget]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORGERIES)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_a_table_beside_a_look_keeps_its_one_line(budget, name):

@@ -90,6 +90,7 @@ def section(page, name):
     return page.split(f"<h3>{name}</h3>")[1].split("</section>")[0]
 
 
+@pytest.mark.slow
 def test_the_pages_need_nothing_else(files):
     for name in (REPORT, ACCOUNTING):
         tags = Checked(files[name]).seen
@@ -109,6 +110,7 @@ def test_every_question_has_its_sentence(found, files):
     assert r"A \*remark\*." in files[MARKDOWN]
 
 
+@pytest.mark.slow
 def test_every_number_that_was_stored_is_there(found, files):
     for name in found.names:
         for row in found[name].output(noise=True).rows:
@@ -142,6 +144,7 @@ def test_a_failed_question_has_its_advice_in_the_appendix(found, files):
     assert re.search(r"<strong>\w no estimate</strong> \(lost\)", cautions)
 
 
+@pytest.mark.slow
 def test_readers_are_given_no_advice_of_analysts(found, files, grouped):
     reports = [files[REPORT], files[MARKDOWN], grouped[REPORT], grouped[MARKDOWN]]
     for page in map(unescape, reports):
@@ -249,10 +252,12 @@ def test_a_simulated_study_says_so_first(grouped):
         assert "SIMULATED" in page.split(end)[0]
 
 
+@pytest.mark.slow
 def test_the_report_is_made_again_from_the_file(found, files):
     assert pages(stored_again(found), table="panel.csv by who", analyst="ann") == files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "others"),
     [
@@ -322,6 +327,7 @@ def test_a_browser_draws_it_light_and_dark(tmp_path, text, dark):
     assert (np.abs(picture - ground) > 0.4).mean() > 0.01  # something is written on it
 
 
+@pytest.mark.slow
 @pytest.mark.system
 @pytest.mark.parametrize("number", [1, 4, 6, 9])
 def test_it_prints_on_two_pages_of_a4(tmp_path, number):
@@ -334,6 +340,7 @@ def test_it_prints_on_two_pages_of_a4(tmp_path, number):
         assert (round(width), round(height)) == (595, 842)
 
 
+@pytest.mark.slow
 @pytest.mark.system
 def test_nothing_leaves_the_screen_of_a_phone(tmp_path):
     """The widest right end of any element, written into the title by a script of the test."""

@@ -66,6 +66,7 @@ def test_one_look_serves_the_mean_and_tables_by_group():
     assert total <= 4
 
 
+@pytest.mark.slow
 def test_tables_that_share_a_look_have_less_noise_than_tables_of_their_own():
     found = study().release()
     table = pm.Table(records(), person="who")

@@ -112,6 +112,7 @@ def test_the_lines_of_a_located_mean_cover_any_run(name):
         assert math.isnan(found.estimate[0]) == (found.status == "failed")
 
 
+@pytest.mark.slow
 def test_one_look_serves_all_questions_about_a_column():
     made = study(delta=0.0)
     plan = made.plan(N)
@@ -129,6 +130,7 @@ def test_one_look_serves_all_questions_about_a_column():
     assert not found.failed
 
 
+@pytest.mark.slow
 def test_the_bill_holds_a_look_once_and_every_release_in_full():
     found = study(noise=None, delta=0.0).release()
     lines = Counter(line.name for line in found.guarantee.mechanisms)
@@ -166,6 +168,7 @@ def test_a_question_with_a_wanted_error_counts_what_it_shares():
     assert plan.guarantee.verify()
 
 
+@pytest.mark.slow
 def test_wishes_beside_looks_are_met_or_refused_with_the_least_epsilon():
     made = pm.Study(pm.Table(records(), person="who"), epsilon=0.4)
     made.add("a", pm.Mean("y"), error=0.3, guess_sd=9.0)
@@ -196,6 +199,7 @@ def test_nothing_is_shared_where_prices_would_be_private_or_nobody_needs_a_look(
         assert not reduced.release().failed
 
 
+@pytest.mark.slow
 def test_a_look_that_finds_nothing_leaves_its_questions_unanswered_and_no_others():
     values = records()
     made = study({**values, "y": np.full(values["y"].size, np.nan)})
@@ -209,6 +213,7 @@ def test_a_look_that_finds_nothing_leaves_its_questions_unanswered_and_no_others
     assert found.guarantee.verify()
 
 
+@pytest.mark.slow
 def test_a_look_that_breaks_leaves_its_questions_unanswered(monkeypatch):
     def broken(self, curator):
         raise RuntimeError("private-value")
@@ -224,6 +229,7 @@ def test_a_look_that_breaks_leaves_its_questions_unanswered(monkeypatch):
     assert "private-value" not in str(found.to_dict())
 
 
+@pytest.mark.slow
 def test_eight_questions_have_less_noise_than_eight_calls():
     """From public numbers alone; benchmarks/study.py has real answers."""
     years = [1968, 1971, 1974, 1977, 1980, 1983, 1986, 1989]

@@ -65,6 +65,7 @@ def test_answers_of_every_estimator_come_back(entry):
     assert watched.kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "question",
     [

@@ -14,6 +14,7 @@ from privmean.cli.app import run
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wages", "ratings", "nlswork"])
 def test_examples_are_the_same_everywhere(name, tmp_path):
     one, other = pm.example(name), pm.example(name)

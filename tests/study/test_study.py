@@ -73,6 +73,7 @@ def real():
     return study(noise=None).release()
 
 
+@pytest.mark.slow
 def test_every_question_is_answered_by_name(real):
     assert tuple(real) == real.names == ("level", "limited", "trend", "slope")
     assert abs(real["level"].estimate[0] - 5) < 0.5
@@ -173,6 +174,7 @@ def test_a_stated_sampling_error_takes_the_place_of_the_predicted_one(budget):
     assert small[0] > 1.05 * parts(None)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 7, 12])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_what_is_stored_keeps_the_budget_and_a_little_more_does_not(k, epsilon):
@@ -314,6 +316,7 @@ def largest_epsilon(rho):
     return rho_epsilon(rho, 1e-6) * 1.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terms", [{}, {"delta": 1e-4}, {"epsilon": 6.0}])
 def test_parts_with_a_delta_add_up_whatever_the_curve_of_each(terms):
     """Lines that keep (epsilon, delta) by a curve of their own are one line where parts add up."""
@@ -355,6 +358,7 @@ def replace_epsilon(budget, epsilon):
     return replace(budget, epsilon=epsilon)
 
 
+@pytest.mark.slow
 def test_wishes_that_cannot_be_had_are_refused_with_the_least_epsilon():
     made = pm.Study(TABLE, epsilon=0.2)
     made.add("exact", pm.Mean("y", assume=LIMITS), error=0.0188, guess_sd=1.0)
@@ -433,6 +437,7 @@ def test_a_study_without_questions_is_refused():
 
 
 # --- one charge -----------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_the_ledger_is_charged_once_and_nothing_is_spent_on_a_refusal():
     ledger = pm.Ledger(epsilon=3.0, delta=1e-6)
     found = study(noise=None).release(ledger=ledger, analyst="ann", label="board")
@@ -447,6 +452,7 @@ def test_the_ledger_is_charged_once_and_nothing_is_spent_on_a_refusal():
     assert pm.verify(found, ledger=ledger)
 
 
+@pytest.mark.slow
 def test_the_run_of_one_id_is_charged_once():
     ledger = pm.Ledger(epsilon=3.0, delta=1e-5)
     promise = study().plan(PERSONS).guarantee
@@ -463,6 +469,7 @@ def failing():
     return pm.Mean("y", assume=pm.SubGaussian(sd=1e-9))
 
 
+@pytest.mark.slow
 def test_a_question_that_fails_privately_does_not_stop_the_others():
     made = study(noise=3, delta=1e-9)
     made.add("lost", failing())
@@ -514,6 +521,7 @@ class Broken:
         return release
 
 
+@pytest.mark.slow
 def test_an_error_after_the_charge_keeps_the_others_and_quotes_nothing():
     made = study(noise=None)
     made.add("broken", Broken(pm.Mean("y", assume=LIMITS)))
@@ -546,6 +554,7 @@ def test_which_error_it_was_depends_on_records_and_is_told_nowhere():
     assert str(told[0]) == str(told[1])
 
 
+@pytest.mark.slow
 def test_a_failed_question_changes_nothing_of_the_others():
     """The same draws, with and without a failure before them."""
     alone = study(noise=8).release()
@@ -634,11 +643,13 @@ def test_what_was_changed_is_noticed_by_the_digest_and_by_the_bill(real, name):
     assert not pm.verify(remade(stored)), name
 
 
+@pytest.mark.slow
 def test_a_simulated_study_does_not_verify():
     assert not pm.verify(study().release())
 
 
 # --- together, tables -----------------------------------------------------------------------------
+@pytest.mark.slow
 def test_simultaneous_intervals_are_bonferronis():
     apart = study(noise=5).release()
     together = study(noise=5, simultaneous=True).release()

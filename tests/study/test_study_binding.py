@@ -68,6 +68,7 @@ def refused(made, out, **options):
 IDS = list(range(N))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -107,6 +108,7 @@ def test_a_run_does_not_go_on_with_simulated_noise(place):
     assert run_in(study(), "out")["secure"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("touched", ["chmod", "touch", "hard links", "copies", "moved"])
 def test_files_that_hold_the_same_are_the_same(place, touched):
     stopped(study("data/*.csv"), "out")

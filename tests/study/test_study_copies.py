@@ -90,6 +90,7 @@ RESTORES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [0, 1])
 @pytest.mark.parametrize("tool", RESTORES)
 def test_a_restored_backup_is_refused_and_the_newest_goes_on(tmp_path, study, page, tool, answers):

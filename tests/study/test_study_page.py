@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import tomllib
 
+import pytest
+
 import privmean as pm
 from doc_pages import DOCS, blocks
 from privmean.study.study_file import study_of
 
 
+@pytest.mark.slow
 def test_the_study_of_the_page_shares_one_location_query():
     (text,) = (block.text for block in blocks(DOCS / "studies.md") if block.mark == "file")
     study = study_of(tomllib.loads(text), DOCS)

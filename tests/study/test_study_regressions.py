@@ -46,6 +46,7 @@ def write(place, text=FILE, persons=3000):
     (place / "study.toml").write_text(text)
 
 
+@pytest.mark.slow
 def test_limits_a_term_and_bounds_a_variable(tmp_path, monkeypatch, capsys):
     """Each is what the same question gives in Python, and none of them is searched for."""
     write(tmp_path)

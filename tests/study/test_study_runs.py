@@ -85,6 +85,7 @@ def kept_in(out):
         return dict(folder.answers)
 
 
+@pytest.mark.slow
 def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(place, monkeypatch):
     """Killed before and after everything that makes something durable, then run to its end. What an
     estimator saw at a place is the same ever after; the charge is whole, or settled at what was
@@ -140,6 +141,7 @@ def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(plac
     assert {counted for counted, _, _ in left} == {None, entry.amount, entry.counted}
 
 
+@pytest.mark.slow
 def test_a_run_killed_for_good_goes_on_in_another_process(place):
     """kill -9 at moments of the wall clock, then once more in peace."""
     code = (
@@ -173,6 +175,7 @@ def full(*_):
     raise error
 
 
+@pytest.mark.slow
 def test_an_answer_that_cannot_be_kept_is_not_seen(place, monkeypatch, capsys):
     add = Chain.add
     monkeypatch.setattr(
@@ -190,6 +193,7 @@ def test_an_answer_that_cannot_be_kept_is_not_seen(place, monkeypatch, capsys):
     assert call("study", "run", place / "study.toml", "--out", place / "out") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["a file for people", "the result"])
 def test_a_full_disk_is_said_and_the_run_goes_on(place, monkeypatch, capsys, what):
     def no_room(*_):
@@ -225,6 +229,7 @@ def stopped(place, monkeypatch):
     assert len(kept_in(place / "out")) == 2
 
 
+@pytest.mark.slow
 def test_a_changed_table_is_refused_without_a_draw(place, monkeypatch):
     stopped(place, monkeypatch)
     kept = kept_in(place / "out")
@@ -247,6 +252,7 @@ def changed_digit(path):
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
 
+@pytest.mark.slow
 def test_a_table_changed_under_the_same_size_and_time_is_refused(place, monkeypatch):
     stopped(place, monkeypatch)
     kept = kept_in(place / "out")
@@ -256,6 +262,7 @@ def test_a_table_changed_under_the_same_size_and_time_is_refused(place, monkeypa
     assert kept_in(place / "out") == kept
 
 
+@pytest.mark.slow
 def test_another_file_of_the_same_size_and_time_is_refused(place, monkeypatch):
     stopped(place, monkeypatch)
     shutil.copy2(place / "panel.csv", place / "other.csv")
@@ -311,6 +318,7 @@ def test_addresses_are_compared_as_they_are_written():
     assert not is_table(table("two"), state)
 
 
+@pytest.mark.slow
 def test_what_tells_a_table_is_private_and_forgotten(place, monkeypatch):
     """A digest of a table is no noisy answer: nobody who is shown the folder gets it."""
     stopped(place, monkeypatch)
@@ -323,6 +331,7 @@ def test_what_tells_a_table_is_private_and_forgotten(place, monkeypatch):
         assert digest not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_another_study_in_the_folder_is_refused(place):
     run_in(read_study(place / "study.toml"), place / "out")
     (place / "study.toml").write_text(FILE.replace("weight = 2", "weight = 3"))
@@ -335,6 +344,7 @@ def test_a_second_run_in_the_folder_waits_for_nobody(place):
         run_in(read_study(place / "study.toml"), place / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -400,6 +410,7 @@ def test_a_pickle_is_no_answer(tmp_path):
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.slow
 def test_no_seed_and_no_raw_noise_is_in_any_file(place):
     run_in(read_study(place / "study.toml"), place / "out")
     names = {path.name for path in (place / "out").iterdir()}
@@ -412,6 +423,7 @@ def test_no_seed_and_no_raw_noise_is_in_any_file(place):
 
 
 # --- the command ----------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_the_command_plans_runs_verifies_and_runs_again_for_nothing(place, capsys):
     pm.Ledger(place / "book", epsilon=2.0, delta=1e-6)
     assert call("study", "plan", place / "study.toml", "--n", "3000") == 0
@@ -435,6 +447,7 @@ def test_the_command_plans_runs_verifies_and_runs_again_for_nothing(place, capsy
     assert len(rows) == 4
 
 
+@pytest.mark.slow
 def test_a_failed_question_ends_with_3_and_the_others_are_there(place):
     more = '[questions.lost]\nask = "mean"\nvalues = ["y"]\nassume = "sub-gaussian sd=1e-9"\n'
     text = FILE.replace("delta = 1e-6", "delta = 1e-12") + more
@@ -510,6 +523,7 @@ def test_keys_are_said_with_commas_as_on_the_command_line():
     assert found[0].labels == ("a", "b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "word"),
     [
@@ -570,6 +584,7 @@ def test_planning_reads_the_column_of_persons_and_no_other(place, kind, monkeypa
     assert study.plan().shapes["level"].n == 3000
 
 
+@pytest.mark.slow
 def test_runs_that_are_killed_go_on_with_what_they_drew():
     """A few of the kills of benchmarks/study_kills.py, in a process of their own."""
     code = (

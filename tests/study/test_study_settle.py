@@ -143,6 +143,7 @@ POINTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["file", "database"])
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_each_of_its_points_it_counts_what_was_drawn_at_least(tmp_path, point, home):
@@ -176,6 +177,7 @@ def test_killed_at_each_of_its_points_it_counts_what_was_drawn_at_least(tmp_path
     assert run_in(study(), out, ledger=Ledger.open(book)) == stored
 
 
+@pytest.mark.slow
 def test_a_run_that_was_settled_draws_nothing_that_is_not_kept():
     """Resumed with all its answers it gives the same release; with one removed it is refused."""
     book, kept = Ledger(**TOTAL), {}

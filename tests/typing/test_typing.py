@@ -62,11 +62,13 @@ CHECKERS = [(by_mypy, 1), (by_pyright, 2)]
 both = pytest.mark.parametrize(("checked", "place"), CHECKERS, ids=["mypy", "pyright"])
 
 
+@pytest.mark.slow
 @both
 def test_what_users_write_passes(checked, place):
     assert not checked("passes.py")
 
 
+@pytest.mark.slow
 @both
 def test_mistakes_are_seen(checked, place):
     found, wanted = checked("fails.py"), marked(place)
@@ -75,6 +77,7 @@ def test_mistakes_are_seen(checked, place):
     assert {line for line, rule in wanted.items() if rule not in found[line]} == set()
 
 
+@pytest.mark.slow
 def test_any_is_rare_in_signatures():
     """Parameters and results that are `Any` tell a reader nothing: for engines, and little else."""
     found = []

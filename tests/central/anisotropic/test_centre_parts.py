@@ -75,6 +75,7 @@ def told(before, after, inner):
     return float(np.abs(ratio).max())
 
 
+@pytest.mark.slow
 def test_coins_are_as_private_as_everybody_on_every_graph():
     """All graphs of up to five persons, each of whom may come or go, at two rates of coins."""
     twin = 0.0

@@ -55,6 +55,7 @@ def test_equal_noise_in_the_norm_that_is_minimised():
     assert spectrum_of(MATRIX, 3, "sd").inverse_trace == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [1.0, 1e3])
 def test_units_do_not_matter(units):
     """Columns in other units: the same plan, and the same release in these units."""
@@ -72,6 +73,7 @@ def test_units_do_not_matter(units):
     assert releases[0][1] == pytest.approx(releases[1][1], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_small_columns_are_no_longer_drowned():
     """In their own units the smallest column was off by a hundred standard errors."""
     errors = {"chosen": [], "scaled": [], "same": []}
@@ -108,6 +110,7 @@ def test_a_plan_and_its_release_say_what_is_minimised(scales):
     assert ("the covariance given is not used" in chosen.rationale) != used
 
 
+@pytest.mark.slow
 def test_it_is_chosen_where_it_is_better():
     d = 10
     spread = np.r_[1.0, np.full(d - 1, 1e-3)]

@@ -52,6 +52,7 @@ def bound(relation, method, source):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 def test_releases_tell_no_more_than_promised_and_the_twin_does(relation):
     assert bound(relation, "two-phase", SimulatedNoise) <= BUDGET.epsilon

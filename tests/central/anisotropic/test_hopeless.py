@@ -21,6 +21,7 @@ def people(x):
     return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("covariance", "d", "n", "relation"),
     [
@@ -48,6 +49,7 @@ def test_the_numbers_named_would_do_and_little_less_would_not(covariance, d, n, 
     assert share(epsilon * 1.01, n) < 1 <= share(epsilon / 1.08, n)
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_refused_by_the_front_before_anything_is_spent(tmp_path):
     ledger = pm.Ledger(tmp_path / "ledger", epsilon=3.0, delta=1e-5)
     before = (tmp_path / "ledger").read_bytes()
@@ -70,6 +72,7 @@ def test_no_more_persons_are_needed_in_few_columns_than_in_many(d):
     assert error < 1.5 * plan.error_share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "n"), [(3, 3000), (100, 3000), (40, 62_000)])
 def test_the_promise_is_kept(d, n):
     """Alike columns: the error is the predicted one."""

@@ -66,6 +66,7 @@ def test_noise_does_not_grow_with_the_dimension(d):
     assert sphere.noise_error > math.sqrt(d / 30) * plan.noise_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("relation", "n"), [(ADD_REMOVE, 2000), (ADD_REMOVE, 8000), (REPLACE_ONE, 8000)]
 )
@@ -152,6 +153,7 @@ def test_covariance_of_a_person_keeps_what_persons_differ_by():
 # --- plans ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 @pytest.mark.parametrize("method", ["auto", "average", "two-phase"])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0])
@@ -171,6 +173,7 @@ def test_worst_bill_is_within_the_budget_and_uses_it(relation, method, epsilon):
     assert plan.rationale
 
 
+@pytest.mark.slow
 def test_auto_takes_the_least_predicted_error():
     sigma = spike(100)
     for persons in (400, 2000, 20_000):
@@ -205,6 +208,7 @@ def test_nothing_reads_n_under_add_remove():
         planned(estimator, BUDGET, n_guess=None, dimension=20, relation=ADD_REMOVE)
 
 
+@pytest.mark.slow
 def test_refusals_come_from_public_numbers():
     estimator = AnisotropicMean(1.0)
     with pytest.raises(InfeasibleError, match="delta"):
@@ -243,6 +247,7 @@ def releases(plan, sigma, n, draws, seed=0):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 @pytest.mark.parametrize("method", ["average", "two-phase"])
 def test_error_is_the_predicted_one(relation, method):
@@ -455,6 +460,7 @@ def test_a_bar_is_shown_on_a_terminal_only(terminal, monkeypatch, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_mean_with_a_covariance():
     import privmean
 

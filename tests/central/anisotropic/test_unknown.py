@@ -167,6 +167,7 @@ def test_scales_of_the_columns_without_noise():
 # --- the whole -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize(("persons", "dimension"), [(16_000, 1000), (4601, 57), (9000, 3)])
 def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
@@ -179,6 +180,7 @@ def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
     assert "unknown covariance" in plan.rationale
 
 
+@pytest.mark.slow
 def test_unknown_covariance_needs_a_public_roster():
     with pytest.raises(InfeasibleError, match="replace-one"):
         planned(AnisotropicMean(), BUDGET, n_guess=9000, dimension=5, relation=ADD_REMOVE)
@@ -186,6 +188,7 @@ def test_unknown_covariance_needs_a_public_roster():
         planned(AnisotropicMean(), BUDGET, persons=300, dimension=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale_range", [RANGE, None])
 def test_error_for_an_unknown_covariance(scale_range):
     d, n = 60, 9000
@@ -205,6 +208,7 @@ def test_error_for_an_unknown_covariance(scale_range):
     assert np.mean(sizes) < 3 * known.error
 
 
+@pytest.mark.slow
 def test_noise_and_intervals_of_an_unknown_covariance():
     d, n = 12, 5000
     plan = planned(AnisotropicMean(scale_range=RANGE), Budget(3.0, 1e-6), persons=n, dimension=d)

@@ -32,6 +32,7 @@ def test_a_matrix_is_never_lowered(ratio, d):
     assert (np.sort(used.deviations) <= np.sort(floor) + 1e-6 * ratio).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [2e4, 4e4, 3e5])
 @pytest.mark.parametrize("turned", [False, True])
 def test_wide_spectra_find_a_centre(ratio, turned):
@@ -45,6 +46,7 @@ def test_wide_spectra_find_a_centre(ratio, turned):
     assert np.linalg.norm(error) < 0.2 * np.linalg.norm(sd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sd", "mean"), [((1, 1e5), (3, 1e11)), ((1e-3, 100), (0.5, 2e8)), ((1, 1e5), (-1e11, 2e11))]
 )

@@ -115,6 +115,7 @@ def test_rho_gives_intervals_about_as_short_as_a_smaller_pure_budget(law):
     assert lengths["rho"] <= 1.6 * lengths["pure"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "relation", "settings"),
     [

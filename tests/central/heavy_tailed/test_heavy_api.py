@@ -46,6 +46,7 @@ def test_the_method_needs_its_assumption():
         pm.mean(table(), epsilon=1.0, method="heavy-tailed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 2])
 @pytest.mark.parametrize("home", ["polars", "duckdb", "matrix"])
 def test_weights_by_the_records_of_a_table(width, home):

@@ -58,6 +58,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_releases_stay_below_their_claim_and_a_quiet_twin_does_not(name):
     estimator, budget, d, n = CASES[name]
@@ -78,6 +79,7 @@ def test_releases_stay_below_their_claim_and_a_quiet_twin_does_not(name):
     assert proved(quiet, pair, scale / 5, budget.delta) > EPSILON
 
 
+@pytest.mark.slow
 def test_three_times_the_billed_epsilon_would_be_caught():
     plan = planned(CASES["one column"][0], PURE, persons=40)
     larger = replace(plan.common, budget=Budget(epsilon=3 * EPSILON))

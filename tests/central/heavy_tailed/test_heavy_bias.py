@@ -16,6 +16,7 @@ from statistics_kit import planned
 ORDERS = (2.0, 2.5, 3.0, 4.0, 6.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_no_two_point_law_exceeds_the_bound(order):
     closest = 0.0
@@ -86,6 +87,7 @@ def jump_law_bias(d, records, order, radius, offset, rng, draws=1200):
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [50, 200])
 @pytest.mark.parametrize("order", [2.5, 3.0, 4.0])
 def test_ball_bound_describes_the_worst_jump(d, order):
@@ -177,6 +179,7 @@ def test_units_beyond_the_doubles_are_refused_in_words(settings):
         BoundedMoment(**settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "bound"), [(2, 1e120), (2, 1e-120), (8, 1e29), (64, 5e3)])
 def test_units_at_the_end_of_the_reach_can_be_planned(order, bound):
     moment = BoundedMoment(order=order, bound=bound, range=(-bound / 2, bound / 2))

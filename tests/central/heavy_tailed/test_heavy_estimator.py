@@ -74,6 +74,7 @@ def people(n, d, seed=0, center=4.2, records=10):
     return ArrayPersonTable(rows, tuple(f"c{j}" for j in range(d)), counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "relation"), BOTH)
 def test_bill_error_and_release(name, relation):
     plan, budget, d, n = plan_of(name, relation)
@@ -235,6 +236,7 @@ def test_calls_that_cannot_be_are_refused():
         RecordWeights(3, least=5)
 
 
+@pytest.mark.slow
 def test_the_law_is_the_cheapest_of_those_allowed():
     few = planned(HeavyTailedMean(RANGED), WITH_DELTA, persons=3000, dimension=3)
     many = planned(HeavyTailedMean(RANGED), WITH_DELTA, persons=6000, dimension=24)
@@ -261,6 +263,7 @@ def test_interval_covers_what_the_assumption_allows():
     assert_rate_at_least(inside, runs, level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [0.02, 0.2])
 def test_interval_allows_for_hidden_persons_without_a_value(missing):
     # 2 % of nulls hide in the noise of the number of persons; 20 % do not

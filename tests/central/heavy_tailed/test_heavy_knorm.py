@@ -20,6 +20,7 @@ def exact_law(scale, reach):
     return points, weight / weight.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [SimulatedNoise(1), ExactNoise()], ids=["seeded", "exact"])
 def test_small_lattice_law(noise):
     scale, draws = Fraction(3, 2), 4000
@@ -59,6 +60,7 @@ def test_loss_is_at_most_shift_over_scale():
             assert abs(k_norm.norm_above(moved) - k_norm.norm_above(z)) <= bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 5, 12])
 def test_lengths_follow_the_gamma_law(d):
     scale, noise = Fraction(2**24), SimulatedNoise(d)
@@ -69,6 +71,7 @@ def test_lengths_follow_the_gamma_law(d):
     assert_mean(lengths, d)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(9, 4)])
 def test_coin(gamma):
     noise, flips = SimulatedNoise(3), 6000

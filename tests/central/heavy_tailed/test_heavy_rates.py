@@ -39,6 +39,7 @@ def test_many_records_bring_the_light_rate():
         assert 0.88 <= ratio <= 1.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "first", "last"),
     [(2.0, -0.5, -0.5), (2.5, -0.6, -0.6), (3.0, -0.667, -0.586), (4.0, -0.732, -0.5)],
