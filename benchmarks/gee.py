@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from panels import PANEL, Bank, reference
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
 from privmean.models.run_pooled import Pooled

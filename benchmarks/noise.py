@@ -25,8 +25,8 @@ import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
 from continual_throughput import stream_of
-from privmean.data import clip_rows as balls
-from privmean.data.clip_rows import clip_rows_to_ball
+from privmean.data import array_kernels as balls
+from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
 from privmean.mechanisms import noisy_rows, row_sums
 from privmean.mechanisms.row_sums import GaussianSums, JointLaplace

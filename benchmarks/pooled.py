@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from panels import PANEL, Bank, reference, trial, wages
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.fit_person import Independence

@@ -157,7 +157,7 @@ UNUSED = {
     "privmean.central.bounded", "privmean.central.heavy_tailed", "privmean.central.anisotropic",
     "privmean.central.groups", "privmean.central.concentration", "privmean.central.default_vector",
     "privmean.questions.grouping", "privmean.data.group_pairs", "privmean.data.text_scan",
-    "privmean.data.roster_files", "privmean.data.person_products", "privmean.privacy.ledger",
+    "privmean.data.person_products", "privmean.privacy.ledger",
     "privmean.privacy.stored_events", "privmean.release.signing", "privmean.release.verification",
 }  # fmt: skip
 # packages that a plain `privmean mean` of a Parquet file loads, with what these load themselves

@@ -27,7 +27,7 @@ from privmean.release.provenance import Provenance
 from privmean.release.release import Release
 
 if TYPE_CHECKING:
-    from privmean.data.public_shape import PublicShape
+    from privmean.data.schema import PublicShape
     from privmean.privacy.ledger import Ledger
     from privmean.privacy.ledger_entry import LedgerEntry
 

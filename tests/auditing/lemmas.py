@@ -20,8 +20,8 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.clip_rows import clip_rows_to_ball
 from privmean.data.person_table import ClipInterval, IntervalSums, L2Ball
 from privmean.errors import InfeasibleError
 from privmean.local.exact_coins import WORD, flip_threshold, odds_threshold

@@ -25,7 +25,7 @@ from privmean.auditing.transcript import Compared, Parted, Recording, Replaying,
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import LOG_GRID
 from privmean.data.person_table import Floats, Integers, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.noise_source import Noise

@@ -23,7 +23,7 @@ from privmean.auditing.findings import Findings
 from privmean.auditing.measure_loss import CHOICES, PROCEDURES, numbers
 from privmean.auditing.replay import name_of
 from privmean.auditing.subjects import budget_of
-from privmean.data.column_counts import ColumnCounts
+from privmean.data.person_table import ColumnCounts
 from privmean.errors import InfeasibleError
 from privmean.local.clients.client import RANDOMIZERS, Randomizer
 from privmean.mechanisms.curator import EachColumn

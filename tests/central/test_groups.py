@@ -19,7 +19,7 @@ from privmean.central.groups.group_stages import GroupSettings, boxes_of
 from privmean.central.groups.pooled_tail import GroupBounds
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.private_center import PrivateCenter

@@ -191,8 +191,7 @@ def test_private_keys_need_a_delta_and_texts_that_part_in_one_way():
 @pytest.mark.slow
 def test_which_pairs_a_person_keeps_depends_on_that_person_alone():
     from privmean.data.group_pairs import GroupWeights
-    from privmean.data.pair_summaries import Pairs
-    from privmean.data.read_pairs import read_pairs
+    from privmean.data.read_pairs import Pairs, read_pairs
     from privmean.data.table import Table
 
     rows = [(1, f"k{g:02d}", 1.0) for g in range(20)] + [(2, "zz", 1.0), (2, "a", 2.0)]

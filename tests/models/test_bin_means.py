@@ -20,7 +20,7 @@ from privmean.cli.app import run
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.status import SUPPRESSED
 from privmean.mechanisms.group_cells import GroupCells

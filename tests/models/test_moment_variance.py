@@ -13,7 +13,7 @@ import pytest
 import privmean as pm
 from privmean.cli.app import run
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.moment_sums import STEPS, PowerSums

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.exponential import Exponential

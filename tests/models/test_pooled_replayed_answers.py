@@ -8,7 +8,7 @@ import pytest
 
 import privmean as pm
 from privmean.auditing.call_list import plan_of
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import event_lines
 from cli_runner import shell
-from privmean.data.text_format import TextFormat
-from privmean.data.text_record import LONGEST
+from privmean.data.text_record import LONGEST, TextFormat
 from privmean.errors import ArgumentError, PrivmeanError, SchemaError
 from privmean.streams import MeanStream
 from privmean.streams import record_sources as sources

@@ -14,7 +14,7 @@ from privmean.central.groups.groups_from_region import SHARED, RegionGroupMeans
 from privmean.central.shared_location import SharedLocationQuery
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.pipeline import run_step

@@ -16,7 +16,7 @@ import pytest
 
 import privmean as pm
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget, exact_fraction

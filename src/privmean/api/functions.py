@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from privmean.api.run_question import Source
     from privmean.central.clipping_radii import Concentration
+    from privmean.data.duckdb_engine import Person
     from privmean.data.read import Estimand
-    from privmean.data.source_types import Person
     from privmean.models.curve_release import CurveRelease
     from privmean.models.fit_person import Working
     from privmean.models.moment_variance import VarianceRelease

@@ -10,7 +10,7 @@ from privmean import validate
 from privmean.api.call_options import CallOptions, check_options, require_question, spelled_out
 from privmean.api.predict_error import enough, predicted, smallest_epsilon, smallest_n
 from privmean.api.run_question import make_plan
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE
 

@@ -40,7 +40,7 @@ from privmean.auditing.coverage import covered
 from privmean.auditing.findings import Findings
 from privmean.auditing.replay import audit_direct
 from privmean.auditing.subjects import ANY, BOTH, budget_of
-from privmean.data.public_shape import require_persons
+from privmean.data.schema import require_persons
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import relation_of

@@ -25,7 +25,7 @@ from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, SUBJECTS, ZC
 from privmean.central.default_mean import DefaultMean
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape, shape_of
+from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table as Read
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.fit_person import AR1, Exchangeable

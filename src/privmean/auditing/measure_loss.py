@@ -32,7 +32,7 @@ import numpy.typing as npt
 from privmean.auditing.fixed_noise import ADDITIVE, Added, Answer, Endless, Fixed, Request, drawn
 from privmean.bisection import smallest_int
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.column_counts import ColumnCounts
+from privmean.data.person_table import ColumnCounts
 from privmean.mechanisms.curator import EachColumn, Mechanism
 from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.filtered_mean import FilteredMean

@@ -16,7 +16,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.assumptions import missing_count_at, values_within
 from privmean.inference.clipped_intervals import (

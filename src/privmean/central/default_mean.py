@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from privmean import validate
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.means.default_mean_plan import FEWEST, DefaultMeanPlan, epsilon_of_one
 from privmean.estimators.pure_budget import require_epsilon

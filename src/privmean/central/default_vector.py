@@ -36,7 +36,7 @@ from privmean.central.vector_rounds import (
     run,
 )
 from privmean.data.person_table import PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import RANGE
 from privmean.estimators.means.default_mean_plan import DefaultPlan

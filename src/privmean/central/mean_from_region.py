@@ -16,7 +16,7 @@ import numpy as np
 from privmean import validate
 from privmean.central.find_region import ATOM_ONLY, BEYOND, FOUND, ClippingRegion
 from privmean.central.shared_location import SingleRegionPlan
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.locate import RANGE, Place
 from privmean.estimators.means.default_mean_plan import (

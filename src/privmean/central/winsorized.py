@@ -22,7 +22,7 @@ from privmean.central.winsorized_options import (
     ways_to_spend,
 )
 from privmean.central.winsorized_run import PublicFacts, WinsorizedPlan
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation

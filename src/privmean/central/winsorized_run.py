@@ -27,7 +27,7 @@ from scipy.special import log_ndtr, ndtri
 from privmean import validate
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans, seen
 from privmean.inference.assumptions import dependence
 from privmean.inference.laplace_normal import survival

@@ -59,7 +59,7 @@ class Listed:
                     "--roster-column", self.roster_column, "requires --roster", "give --roster FILE"
                 )
             return None
-        from privmean.data.roster_files import roster_ids
+        from privmean.data.roster import roster_ids
 
         written = {name: value for name, value in written.items() if name != "types"}
         return roster_ids(self.roster, self.roster_column or person, written)

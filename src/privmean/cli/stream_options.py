@@ -89,7 +89,7 @@ class Lines:
 
     def reader(self, kind: str, columns: tuple[str, list[str], list[str]]) -> Reader:
         """What reads lines of a kind. columns: person, values and further public keys."""
-        from privmean.data.text_format import TextFormat
+        from privmean.data.text_record import TextFormat
         from privmean.streams.record_sources import Reader
 
         missing = tuple(self.null_word or ())

@@ -32,7 +32,7 @@ def init(
     header: words.Header = None,
 ) -> None:
     """Write a first study file from the schema of a table."""
-    from privmean.data.column_names import column_names
+    from privmean.data.open_source import column_names
     from privmean.study.study_file import first_file
 
     if out.exists():

@@ -21,8 +21,8 @@ from functools import cached_property
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.data.column_counts import ColumnCounts
 from privmean.data.grids import WIDE_GRID
+from privmean.data.person_table import ColumnCounts
 from privmean.mechanisms.curator import pure_share
 from privmean.mechanisms.exponential import accept, weighted_draw
 from privmean.mechanisms.stable_histogram import moved_counts

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans
 from privmean.inference.assumptions import INDEPENDENT

@@ -21,7 +21,7 @@ import numpy as np
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.estimators.means.clipped_mean import ClippedMeans
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy, ParallelRule

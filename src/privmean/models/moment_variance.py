@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.data.collect_rows import collect_rows as rows_of
 from privmean.data.person_table import Floats, Integers
-from privmean.data.public_shape import PublicShape
+from privmean.data.rows_of_engines import collect_rows as rows_of
+from privmean.data.schema import PublicShape
 from privmean.estimators.locate import (
     RANGE,
     LocationPrices,

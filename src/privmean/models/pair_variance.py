@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from privmean import validate
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import INDEPENDENT, NEAR_NORMAL, joined
 from privmean.inference.interval import Interval

@@ -27,7 +27,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.person_table import Floats, Integers, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts

@@ -21,7 +21,7 @@ import numpy as np
 from privmean import validate
 from privmean.central.winsorized_options import stages_mu
 from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.assumptions import INDEPENDENT
 from privmean.inference.ratios import RatioWithMissing

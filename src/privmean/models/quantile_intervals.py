@@ -29,8 +29,7 @@ import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
-from privmean.data.column_counts import APART
-from privmean.data.person_table import ClipInterval, Floats, Integers, PersonTable
+from privmean.data.person_table import APART, ClipInterval, Floats, Integers, PersonTable
 from privmean.inference.assumptions import dependence, joined, values_within
 from privmean.inference.interval import Interval
 from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK

@@ -20,7 +20,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.shared_location import SingleRegionPlan, centre_of, spread_of
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
 from privmean.inference.assumptions import dependence

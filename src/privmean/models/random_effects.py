@@ -17,7 +17,7 @@ from privmean import validate
 from privmean.central.clipping_radii import FromDeviations
 from privmean.central.winsorized import WinsorizedMean
 from privmean.central.winsorized_run import WinsorizedPlan
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.design_effects import grouped_design_effect
 from privmean.privacy.budget import REPLACE_ONE, Budget

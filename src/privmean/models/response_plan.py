@@ -16,7 +16,7 @@ import numpy.typing as npt
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.list_columns import doubles
 from privmean.data.person_table import Floats
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.models.curve_release import CurveRelease, SmoothedIntervals
 from privmean.noise.noise_source import Noise

@@ -24,7 +24,7 @@ from privmean.central.find_region import FOUND, ClippingRegion
 from privmean.central.shared_location import centre_of, spread_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Floats, Integers
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.assumptions import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED

@@ -33,9 +33,9 @@ from privmean.central.anisotropic.calibrate_filter import SAFETY, calibrate, cou
 from privmean.central.anisotropic.known_covariance import Centre, weighed_alike
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.anisotropic.unknown_covariance import HALVES
-from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats, Integers, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.rows_of_engines import collect_rows
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator

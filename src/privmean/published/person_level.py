@@ -27,9 +27,9 @@ from privmean.central.heavy_tailed.heavy_tailed_plan import (
     THRESHOLD_SHARE,
     HeavyTailedNumbers,
 )
-from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats
-from privmean.data.public_shape import PublicShape
+from privmean.data.rows_of_engines import collect_rows
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator

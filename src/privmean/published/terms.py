@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean.array_types import Floats
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import no_interval

@@ -13,7 +13,7 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.groups.group_means import GroupMeans
 from privmean.data.grids import RESOLUTION
 from privmean.data.key_text import key_texts
-from privmean.data.pair_summaries import Difference, Pairs
+from privmean.data.read_pairs import Difference, Pairs
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import TypeBounds
 from privmean.inference.contrasts import contrasts_of

@@ -36,7 +36,7 @@ from privmean.release.release import Release
 from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
-    from privmean.data.pair_summaries import BinPairs
+    from privmean.data.read_pairs import BinPairs
     from privmean.data.table import Table
     from privmean.privacy.budget import Budget
 
@@ -132,7 +132,7 @@ class Curve(QuestionDefaults):
 
     @property
     def summary(self) -> BinPairs:
-        from privmean.data.pair_summaries import BinPairs
+        from privmean.data.read_pairs import BinPairs
 
         step = validate.power_of_two("resolution", self.resolution)
         made = self._chosen()

@@ -37,7 +37,7 @@ from privmean.signatures import known_keywords
 
 if TYPE_CHECKING:
     from privmean.central.groups.group_means import GroupMeans
-    from privmean.data.pair_summaries import Pairs
+    from privmean.data.read_pairs import Pairs
     from privmean.privacy.budget import Budget, Neighbors
     from privmean.questions.grouping import Grouping
     from privmean.release.release import Release
@@ -363,7 +363,7 @@ class Mean:
         return named if alone and usual else ()
 
     def _pairs(self) -> Pairs:
-        from privmean.data.pair_summaries import Pairs
+        from privmean.data.read_pairs import Pairs
 
         said = self.grouping
         value, *more = self.values or ("",)

@@ -28,8 +28,14 @@ from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
 from privmean import validate
-from privmean.data.text_format import TextFormat
-from privmean.data.text_record import LONGEST, csv_fields, ended_line, json_fields, number
+from privmean.data.text_record import (
+    LONGEST,
+    TextFormat,
+    csv_fields,
+    ended_line,
+    json_fields,
+    number,
+)
 from privmean.errors import ArgumentError, SchemaError
 from privmean.streams.coerce_records import person_name
 
@@ -333,7 +339,7 @@ class Parts:
             raise ArgumentError("parts", str(folder), "is not a folder", "name a folder")
 
     def batches(self, interrupts: Interrupts, note: dict[str, Any]) -> Iterator[Batch]:
-        from privmean.data.parquet_rows import rows_of
+        from privmean.data.parquet_files import rows_of
 
         person, values, public = self._columns
         done: list[str] = list(note.get("parts", ()))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privmean.data.clip_rows import clip_rows_to_ball
+from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Noise

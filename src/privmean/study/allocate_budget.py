@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget
 from privmean.study.budget_shares import AllocationTask, BudgetAllocation, grow_shares

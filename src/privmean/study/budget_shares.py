@@ -31,7 +31,7 @@ from scipy.optimize import brentq
 from privmean.array_types import Floats
 from privmean.bisection import bisect
 from privmean.central.shared_location import SharedLocationQuery
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.pipeline import Plan
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget, exact_fraction

@@ -15,7 +15,7 @@ from typing import Any
 from privmean.api.run_question import make_plan, within_budget
 from privmean.central.find_region import ClippingRegion
 from privmean.central.shared_location import SharedLocationQuery
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.pipeline import Plan, WrapperPlan
 from privmean.privacy.budget import REPLACE_ONE, Budget, exact_fraction

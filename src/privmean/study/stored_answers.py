@@ -39,7 +39,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from privmean.data.list_columns import roster_texts
-from privmean.data.open_path import FORMS
+from privmean.data.open_source import FORMS
 from privmean.data.table import Table
 from privmean.data.text_files import ending
 from privmean.errors import PrivmeanError

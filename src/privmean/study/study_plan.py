@@ -11,7 +11,7 @@ import numpy as np
 
 from privmean.bisection import smallest_int
 from privmean.central.shared_location import SharedLocationQuery
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
 from privmean.pipeline import Plan
@@ -316,7 +316,7 @@ class StudyPlan(HasOutput):
         Example:
             plan.to_frame("polars")
         """
-        from privmean.data.to_frame import frame_of
+        from privmean.data.rows_of_engines import frame_of
 
         found = self.lines()
         columns: dict[str, list[Any]] = {

@@ -38,7 +38,7 @@ from privmean.central.anisotropic.spectrum import (
 )
 from privmean.central.anisotropic.unknown_covariance import UnknownPlan, plan_unknown
 from privmean.central.choose_vector_method import predicted_with_nothing
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.filtered_mean import Sampled, sampled_influence, sampled_threshold
 from privmean.plurals import count_noun, count_phrase

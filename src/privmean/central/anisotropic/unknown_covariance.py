@@ -43,9 +43,9 @@ from privmean.central.anisotropic.gaussian_box import GaussianBox
 from privmean.central.anisotropic.known_covariance import weighed_alike
 from privmean.central.anisotropic.predict_anisotropic import expected_scales, reference, stage_noise
 from privmean.central.choose_vector_method import instead
-from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.rows_of_engines import collect_rows
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.inference.status import FAILED, LOW_PRECISION, OK
 from privmean.mechanisms.curator import Curator

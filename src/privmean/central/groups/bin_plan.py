@@ -21,7 +21,7 @@ from privmean.central.groups.group_texts import in_words_of
 from privmean.central.groups.run_groups import price, run_groups
 from privmean.data.group_pairs import MOST_GROUPS, GroupWeights, pairs_of
 from privmean.data.key_text import label
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.pure_budget import require_epsilon
 from privmean.inference.group_table import GroupTable

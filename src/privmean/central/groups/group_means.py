@@ -14,7 +14,7 @@ from privmean.central.groups.group_plan import GroupPlan
 from privmean.central.groups.group_stages import GroupSettings
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.key_text import keys_of, label
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.pure_budget import require_epsilon
 from privmean.privacy.budget import REPLACE_ONE, Budget

@@ -47,7 +47,7 @@ from privmean.data.grids import LOG_CELLS
 from privmean.data.group_pairs import pairs_of
 from privmean.data.key_text import label
 from privmean.data.person_table import Floats, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.inference.group_table import GroupTable

@@ -13,7 +13,7 @@ from privmean.central.find_region import ClippingRegion
 from privmean.central.groups.group_means import GroupMeans
 from privmean.central.groups.group_plan import GroupPlan
 from privmean.central.shared_location import SingleRegionPlan
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import Curator
 from privmean.privacy.budget import REPLACE_ONE, Budget

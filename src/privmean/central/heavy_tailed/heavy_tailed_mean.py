@@ -18,7 +18,7 @@ from privmean.central.heavy_tailed.choose_heavy_tailed import Plan
 from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.central.heavy_tailed.heavy_tailed_plan import HeavyTailedNumbers, Settings
 from privmean.central.heavy_tailed.record_weights import RecordWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.plurals import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation

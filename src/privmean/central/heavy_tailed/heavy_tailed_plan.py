@@ -25,7 +25,7 @@ from privmean.central.heavy_tailed.coarse_center import Coarse, CoarseNeeds
 from privmean.central.heavy_tailed.moment_intervals import NoInterval
 from privmean.central.heavy_tailed.private_radius import Outside, RadiusSearch
 from privmean.central.heavy_tailed.record_weights import RecordWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.inference.interval import Floats
 from privmean.inference.status import FAILED
 from privmean.mechanisms.k_norm import LARGEST_DIMENSION

@@ -17,7 +17,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval, IntervalSums
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.estimators.locate import (
     RANGE,
     LocationPrices,

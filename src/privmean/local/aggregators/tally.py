@@ -291,7 +291,6 @@ class Batch:
         rows[:, 12:28] = np.ascontiguousarray(self.nonces, "<u8").view(np.uint8).reshape(-1, 16)
         rows[:, 28:30] = np.ascontiguousarray(self.levels, "<u2").view(np.uint8).reshape(-1, 2)
         rows[:, HEADER_SIZE:] = self.payload
-        from privmean.local.aggregators.tally import checksums
 
         crc = checksums(rows)
         rows[:, HEADER.size : HEADER_SIZE] = crc.astype("<u4").view(np.uint8).reshape(-1, 4)

@@ -3,16 +3,20 @@
 DuckDB takes the types of the first file and casts the records of the others: one record that does
 not fit would refuse the table, and decimals would be rounded. Here the types alone decide: files of
 several types are read each by its own, to a type that has room for all, or refused.
+
+Rows of one Parquet file in their order, for streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from glob import escape
+from typing import TYPE_CHECKING, Any
 
 from privmean.data.column_types import hidden_types
-from privmean.data.duckdb_engine import Engine, name, quoted
+from privmean.data.duckdb_engine import Engine, identifier, quoted
 from privmean.data.engines import interruptible
 from privmean.data.schema import Columns
 from privmean.data.typenames import sql_type_name
@@ -54,7 +58,7 @@ class ParquetTable:
         selects = []
         for part in self.parts:
             fields = [
-                f"{_cast(name(item), part.types[item], common[label])} AS {label}"
+                f"{_cast(identifier(item), part.types[item], common[label])} AS {label}"
                 for label, item in labels.items()
             ]
             selects.append(f"SELECT {', '.join(fields)} FROM {part.scan}")
@@ -166,7 +170,7 @@ def _scan(files: str | Sequence[str]) -> str:
 def _replaced(scan: str, types: Mapping[str, str]) -> str:
     """The scan, with nulls of their type in columns that hold no numbers, whatever DuckDB sees."""
     chosen = [
-        f"NULL::{kind} AS {name(item)}"
+        f"NULL::{kind} AS {identifier(item)}"
         for item, kind in types.items()
         if kind in ("INTERVAL", "BLOB")
     ]
@@ -177,3 +181,64 @@ def _rows(connection: DuckDBPyConnection, query: str) -> list[tuple[str, ...]]:
     """All rows: one that is not read to its end would hold the connection."""
     rows: list[tuple[str, ...]] = connection.execute(query).fetchall()
     return rows
+
+
+ROWS = 10_000
+
+Row = tuple[object, tuple[list[float | None], tuple[str | None, ...]]]
+
+
+def rows_of(
+    path: str | os.PathLike[str],
+    person: str,
+    values: list[str],
+    public: list[str],
+    *,
+    skip: int = 0,
+) -> Iterator[tuple[list[Row], bool]]:
+    """Blocks of (person, (values, public texts)) of the rows after the first `skip`, and with each
+    whether there are more: who has the last one need not open the file again.
+
+    What is not a number is a missing value; ids are as they are, texts as DuckDB writes them.
+    Raises SchemaError if the file is gone, no Parquet file, or lacks a column: a public fact.
+    """
+    import duckdb
+
+    if not os.path.exists(path):
+        raise SchemaError(
+            f"{path} does not exist any more, and {skip or 'none'} of its rows "
+            "were read. Put it back."
+        )
+    file = escape(os.fspath(path))  # a name with brackets or stars is no pattern
+    with duckdb.connect() as engine:
+        engine.execute("SET threads = 1")
+        try:
+            columns = engine.read_parquet(file).columns
+        except duckdb.Error:
+            raise SchemaError(
+                f"{path} is not a complete Parquet file. Write it under another "
+                "name, then rename it."
+            ) from None
+        for name in (person, *values, *public):
+            if name not in columns:
+                raise SchemaError(f"{path} has no column {name!r}. Its columns are {columns}.")
+        quoted = {name: '"' + name.replace('"', '""') + '"' for name in columns}
+        cells = [quoted[person]]
+        cells += [f"TRY_CAST({quoted[name]} AS DOUBLE)" for name in values]
+        cells += [f"CAST({quoted[name]} AS VARCHAR)" for name in public]
+        with interruptible():
+            found = engine.execute(f"SELECT {', '.join(cells)} FROM read_parquet(?)", [file])
+        last = 1 + len(values)
+        block = _block(found)
+        while block:
+            rows, following = block[skip:], _block(found)
+            skip = max(0, skip - len(block))
+            if rows:
+                shown = [(row[0], (list(row[1:last]), tuple(row[last:]))) for row in rows]
+                yield shown, bool(following)
+            block = following
+
+
+def _block(found: DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    with interruptible():
+        return list(found.fetchmany(ROWS))
