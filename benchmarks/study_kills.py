@@ -34,7 +34,7 @@ import privmean as pm
 import report
 from privmean.errors import PrivmeanError
 from privmean.mechanisms.curator import AnswerStore
-from privmean.privacy.ledger_entry import LedgerAmount
+from privmean.privacy.ledger_charges import LedgerAmount
 from privmean.storage.durable_log import DurableLog
 from privmean.storage.entry_chain import Chain
 from privmean.storage.witness import Witness

@@ -36,7 +36,7 @@ from privmean.mechanisms.group_cells import KeyCells
 from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import PrivacyEvent, Threshold
-from privmean.privacy.threshold_of_sum import ThresholdOfSum
+from privmean.privacy.profile_events import ThresholdOfSum
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from auditing.rows import (

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import privmean as pm
-from privmean.privacy.canonical_json import digest
+from privmean.plain_data import digest
 from privmean.privacy.guarantee import PURPOSE
 from privmean.release.provenance import NAME, digest_of
 

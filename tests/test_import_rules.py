@@ -23,7 +23,6 @@ FLOORS = (
         "output",
         "plain_data",
         "plurals",
-        "strict_json",
     ),
     ("examples", "signatures", "storage", "noise"),
     ("validate",),
@@ -58,11 +57,11 @@ APART = {
         "data", "mechanisms", "inference",
     },
     "local": {
-        "errors", "_version", "array_types", "lazy_imports", "output", "strict_json", "signatures",
+        "errors", "_version", "array_types", "lazy_imports", "output", "plain_data", "signatures",
         "validate", "storage", "noise", "inference",
     },
     "experimental": {
-        "errors", "array_types", "strict_json", "validate", "noise", "privacy", "mechanisms",
+        "errors", "array_types", "plain_data", "validate", "noise", "privacy", "mechanisms",
     },
     "auditing": up_to("study") | {"streams", "local"},
     "published": up_to("models") | {"streams", "local"},

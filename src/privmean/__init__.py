@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from privmean.privacy.budget import Budget as Budget
     from privmean.privacy.guarantee import Guarantee as Guarantee
     from privmean.privacy.ledger import Ledger as Ledger
-    from privmean.privacy.policies import Policy as Policy
+    from privmean.privacy.ledger_charges import Policy as Policy
     from privmean.questions.assumptions import Covariance as Covariance
     from privmean.questions.compare import Compare as Compare
     from privmean.questions.curve import Curve as Curve
@@ -112,7 +112,7 @@ else:
         central.concentration          UnknownScale
         privacy.ledger                 Ledger
         examples                       example
-        privacy.policies               Policy
+        privacy.ledger_charges         Policy
         release.verification                   verify Verification
         release.signing                        sign
         central.default_mean           DefaultMean

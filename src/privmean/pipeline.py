@@ -29,7 +29,7 @@ from privmean.release.release import Release
 if TYPE_CHECKING:
     from privmean.data.schema import PublicShape
     from privmean.privacy.ledger import Ledger
-    from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.privacy.ledger_charges import LedgerEntry
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

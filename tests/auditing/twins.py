@@ -32,7 +32,7 @@ from privmean.models.panel import PanelTable
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import Threshold
-from privmean.privacy.threshold_of_sum import ThresholdOfSum
+from privmean.privacy.profile_events import ThresholdOfSum
 from privmean.release.outcome import Outcome
 
 PERCENT = Fraction(101, 100)

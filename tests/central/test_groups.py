@@ -22,7 +22,7 @@ from privmean.data.group_pairs import GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.private_center import PrivateCenter
+from privmean.mechanisms.private_location import PrivateCenter
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee

@@ -15,8 +15,8 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.group_cells import KeyCells
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from privmean.privacy.profile_events import ThresholdOfSum, scales_needed, three_laplace_tail
 from privmean.privacy.stored_events import loss_from_dict
-from privmean.privacy.threshold_of_sum import ThresholdOfSum, scales_needed, three_laplace_tail
 from statistics_kit import assert_rate
 
 STEPS = 2**20 - 1

@@ -27,8 +27,7 @@ from privmean.mechanisms.group_cells import GroupCells
 from privmean.models.curve_intervals import CurveIntervals, local_lines
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.calibrate import within
-from privmean.privacy.compose import all_dominated
+from privmean.privacy.compose import all_dominated, within
 from privmean.study.study_file import read_study
 from statistics_kit import assert_rate_at_least
 

@@ -20,8 +20,7 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget, exact_fraction
-from privmean.privacy.calibrate import within
-from privmean.privacy.compose import total_delta
+from privmean.privacy.compose import total_delta, within
 from privmean.privacy.gdp import gaussian_delta, rho_delta
 from privmean.privacy.privacy_events import Concentrated, Laplace, Pure
 from privmean.release.provenance import NAME, digest_of
@@ -590,7 +589,7 @@ def test_a_release_taken_out_of_a_study_is_not_charged_again(real):
 
 
 def test_a_release_that_hides_its_study_is_noticed(real):
-    from privmean.privacy.canonical_json import digest
+    from privmean.plain_data import digest
     from privmean.privacy.guarantee import PURPOSE
 
     stored = json.loads(json.dumps(real.to_dict()))
@@ -635,7 +634,7 @@ def test_what_was_changed_is_noticed_by_the_digest_and_by_the_bill(real, name):
     FORGERIES[name](stored)
     assert any("digest does not fit" in problem for problem in pm.verify(stored).problems)
     guarantee = stored["guarantee"]
-    from privmean.privacy.canonical_json import digest
+    from privmean.plain_data import digest
     from privmean.privacy.guarantee import PURPOSE
 
     rest = {key: value for key, value in guarantee.items() if key != "digest"}

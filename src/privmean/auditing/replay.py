@@ -27,11 +27,10 @@ from privmean.auditing.transcript import Compared, Parted, Recording, Replaying,
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.exponential import TopChoices
-from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_counts import NoisyShare
-from privmean.mechanisms.private_limits import RadiusSearch, sides_of
+from privmean.mechanisms.private_location import RadiusSearch, sides_of
+from privmean.mechanisms.searches import HitsAbove, LocationSearch
 from privmean.mechanisms.stable_histogram import LikeliestBin
-from privmean.mechanisms.threshold_search import HitsAbove
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.noise.simulated import SimulatedNoise
 

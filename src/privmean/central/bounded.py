@@ -35,7 +35,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.pipeline import PlanBase
 from privmean.plurals import count_noun
 from privmean.privacy.budget import Budget
-from privmean.privacy.calibrate import calibrate
+from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause
 

@@ -17,12 +17,12 @@ from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Location, PublicFacts, Spending, Stages
 from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
-from privmean.mechanisms.pair_scale import DyadicBins, PairScale
+from privmean.mechanisms.noisy_counts import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.searches import DyadicBins, PairScale
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.plurals import count_noun
 from privmean.privacy.budget import Budget
-from privmean.privacy.calibrate import calibrate, within
+from privmean.privacy.compose import calibrate, within
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Selection, Threshold
 
 Range = tuple[float, float]

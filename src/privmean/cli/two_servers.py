@@ -55,7 +55,7 @@ def answer(
 ) -> None:
     """Write the mean and its intervals from both answers."""
     from privmean.experimental.two_servers import Task
-    from privmean.strict_json import parsed
+    from privmean.plain_data import parsed
 
     try:
         said = parsed(sys.stdin.read())
@@ -82,7 +82,7 @@ def _text(place: Path) -> str:
 
 def _whole(text: str) -> list[int]:
     """Whole numbers, as texts of digits in a JSON list."""
-    from privmean.strict_json import parsed
+    from privmean.plain_data import parsed
 
     try:
         return [int(str(item)) for item in parsed(text)]

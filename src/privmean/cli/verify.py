@@ -46,8 +46,8 @@ def sign(
 ) -> None:
     """Sign a stored release; its digest changes."""
     from privmean.errors import ArgumentError
+    from privmean.plain_data import parsed
     from privmean.release.signing import sign as signed
-    from privmean.strict_json import parsed
 
     try:
         stored = parsed(release.read_bytes())

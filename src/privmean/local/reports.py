@@ -28,8 +28,8 @@ from privmean.local.mechanisms import (
     SUBSET,
 )
 from privmean.local.round import Round
+from privmean.plain_data import parsed
 from privmean.signatures import renamed_value
-from privmean.strict_json import parsed
 
 MAGIC = b"LD"
 VERSION = 1

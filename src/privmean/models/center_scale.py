@@ -19,7 +19,7 @@ from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.exponential import Exponential
-from privmean.mechanisms.noisy_argmax import Bins, Choice
+from privmean.mechanisms.noisy_counts import Bins, Choice
 from privmean.models.rank_scores import LEAST, MOST, OF, median_scores, quantile_scores
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation

@@ -23,7 +23,7 @@ from privmean.inference.laplace_normal import quantile
 from privmean.inference.mean_interval import no_interval
 from privmean.inference.status import FAILED, OK
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.pair_scale import DyadicBins, PairScale
+from privmean.mechanisms.searches import DyadicBins, PairScale
 from privmean.models.center_scale import refuse_unseen
 from privmean.models.column_plan import ColumnPlan, one_column
 from privmean.privacy.budget import ADD_REMOVE, Budget

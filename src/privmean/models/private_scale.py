@@ -28,8 +28,7 @@ from privmean.inference.ratios import RatioWithMissing
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_argmax import Choice
-from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
+from privmean.mechanisms.noisy_counts import Choice, NoisyCounts, as_counts
 from privmean.models.center_scale import (
     FEWEST,
     MedianChoice,

@@ -30,7 +30,7 @@ from privmean.inference.assumptions import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import exact_sum
-from privmean.mechanisms.private_limits import edges, side_counts
+from privmean.mechanisms.private_location import edges, side_counts
 from privmean.models.center_scale import LOWEST, edge
 from privmean.models.moment_rows import (
     Symmetric,

@@ -46,10 +46,10 @@ from privmean.mechanisms.filtered_mean import (
     Rows,
     lattices,
 )
+from privmean.mechanisms.searches import HitsAbove
 from privmean.mechanisms.stable_histogram import LikeliestBin
-from privmean.mechanisms.threshold_search import HitsAbove
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.calibrate import calibrate as strength_of
+from privmean.privacy.compose import calibrate as strength_of
 from privmean.privacy.privacy_events import Approximate, PrivacyEvent
 from privmean.privacy.profile_events import ParallelCurve
 from privmean.published.terms import PublishedPlan, require_delta

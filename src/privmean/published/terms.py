@@ -18,7 +18,7 @@ from privmean.inference.mean_interval import no_interval
 from privmean.inference.status import FAILED, OK, release_status
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.calibrate import within
+from privmean.privacy.compose import within
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import PERSONS, Outcome
 

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from privmean.privacy.canonical_json import digest
+from privmean.plain_data import digest
 
 if TYPE_CHECKING:
-    from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.privacy.ledger_charges import LedgerEntry
 
 SCHEMA = 4  # of a stored release; 1 had no number, no digest and no provenance, 2 no rows
 READ = (2, 3, SCHEMA)

@@ -11,8 +11,14 @@ from typing import Any
 from privmean.errors import PrivmeanError, shown
 from privmean.inference.status import FAILED, OK, read_status
 from privmean.privacy.budget import exact_fraction
-from privmean.privacy.calibrate import delta_within
-from privmean.privacy.compose import DIGITS, all_dominated, pure_epsilon, total_rho, unpaid_events
+from privmean.privacy.compose import (
+    DIGITS,
+    all_dominated,
+    delta_within,
+    pure_epsilon,
+    total_rho,
+    unpaid_events,
+)
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEvent, Pure, bounded
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.privacy.budget import Budget
-from privmean.privacy.calibrate import calibrate
+from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered, fit, fit_scaled
 from privmean.streams.fit_strategies import (

@@ -16,10 +16,10 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.mechanisms.private_limits import RadiusSearch
+from privmean.mechanisms.private_location import RadiusSearch
 from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
+from privmean.privacy.compose import stated
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.neighbor_relations import stated
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
 from privmean.streams.integer_strategy import Lattice, PrefixMechanism, on_lattice
 from privmean.streams.periods import PERIODS

@@ -35,8 +35,7 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.pipeline import Plan
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget, exact_fraction
-from privmean.privacy.calibrate import within
-from privmean.privacy.compose import total_delta
+from privmean.privacy.compose import total_delta, within
 from privmean.privacy.gdp import rho_delta
 from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEvent, Pure
 from privmean.study.shared_locations import (

@@ -23,7 +23,7 @@ from privmean.storage.file_io import os_error_text, sync_folder
 from privmean.study.stored_answers import AnswerLog, CannotResume, is_table, table_state
 
 if TYPE_CHECKING:
-    from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.privacy.ledger_charges import LedgerEntry
     from privmean.storage.entry_chain import Entry
 
 KIND = "study run"

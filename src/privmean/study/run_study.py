@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from privmean.data.person_table import PersonTable
     from privmean.pipeline import Plan
     from privmean.privacy.ledger import Ledger
-    from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.privacy.ledger_charges import LedgerEntry
     from privmean.privacy.privacy_events import PrivacyEvent
     from privmean.study.budget_shares import QuestionShare
     from privmean.study.study_plan import StudyPlan

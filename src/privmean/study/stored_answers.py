@@ -48,7 +48,7 @@ from privmean.mechanisms.curator import AnswerStore, Mechanism
 from privmean.mechanisms.filtered_mean import KeptMean
 from privmean.mechanisms.row_sums import NoisyRows
 from privmean.mechanisms.weighted_sums import PointSum
-from privmean.privacy.canonical_json import digest
+from privmean.plain_data import digest
 
 RESULTS = {item.__name__: item for item in (ColumnSums, KeptMean, NoisyRows, PointSum)}
 ARRAYS = ("|b1", "<i8", "<u8", "<f8")  # what arrays of numbers are made of

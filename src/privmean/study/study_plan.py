@@ -15,9 +15,8 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
 from privmean.pipeline import Plan
-from privmean.plain_data import plain
+from privmean.plain_data import digest, plain
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.canonical_json import digest
 from privmean.privacy.guarantee import Guarantee, privacy_text
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.formatting import assumed_of

@@ -15,7 +15,7 @@ from privmean.central.heavy_tailed import clipping_bias as bias
 from privmean.central.heavy_tailed.private_radius import Outside, RadiusSearch
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
-from privmean.mechanisms.threshold_search import FirstBelow
+from privmean.mechanisms.searches import FirstBelow
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_rate_at_most, planned

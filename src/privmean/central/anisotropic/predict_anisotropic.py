@@ -23,7 +23,7 @@ from privmean.central.anisotropic.column_scales import (
     clip_shares,
 )
 from privmean.data.person_table import Floats
-from privmean.mechanisms.noisy_quantile import FINE
+from privmean.mechanisms.searches import FINE
 
 
 def reference(dimension: int, top: int) -> Floats:

@@ -25,7 +25,7 @@ from privmean.central.heavy_tailed.high_dimension import ThreadedPlan
 from privmean.central.heavy_tailed.private_radius import RadiusSearch
 from privmean.mechanisms.weighted_sums import EXTRA, Law, WeightSum
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.calibrate import calibrate
+from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
 
 FROM_AFAR = 8  # rounds that a start from a wide public range may take

@@ -34,7 +34,7 @@ from scipy.special import ndtri
 
 from privmean.data.person_table import PersonTable
 from privmean.mechanisms.curator import Curator, EachColumn
-from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax, SeenArgmax
+from privmean.mechanisms.noisy_counts import GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.mechanisms.stable_histogram import (
     GaussianStableHistogram,
     StableHistogram,

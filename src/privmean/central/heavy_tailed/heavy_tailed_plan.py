@@ -28,7 +28,7 @@ from privmean.central.heavy_tailed.record_weights import RecordWeights
 from privmean.data.schema import PublicShape
 from privmean.inference.interval import Floats
 from privmean.inference.status import FAILED
-from privmean.mechanisms.k_norm import LARGEST_DIMENSION
+from privmean.mechanisms.row_sums import LARGEST_DIMENSION
 from privmean.mechanisms.weighted_sums import Law
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation

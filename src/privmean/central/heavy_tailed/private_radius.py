@@ -19,7 +19,7 @@ from scipy import stats
 from privmean.central.heavy_tailed import clipping_bias as bias
 from privmean.central.heavy_tailed.clipping_bias import Tail
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.threshold_search import FirstBelow
+from privmean.mechanisms.searches import FirstBelow
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import PrivacyEvent
 

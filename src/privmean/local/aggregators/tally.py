@@ -43,7 +43,7 @@ from privmean.local.mechanisms import (
 )
 from privmean.local.reports import HEADER, HEADER_SIZE, MAGIC, POINT, VERSION, payload_size
 from privmean.local.round import Round
-from privmean.strict_json import parsed
+from privmean.plain_data import parsed
 
 TALLY_MAGIC = b"LDtally1"
 HEAD = struct.Struct("<8s32sBQQ16sI")
