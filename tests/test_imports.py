@@ -188,7 +188,7 @@ def test_the_command_of_a_mean_loads_only_what_the_mean_needs(tmp_path):
     assert packages >= ENGINE | NUMBERS | NOISE
     assert packages - (ENGINE | NUMBERS | NOISE | SHELL | BESIDES) == set()
     commands = {name for name in found if name.startswith("privmean.cli.")}
-    ours = ("app", "derive_command", "option_parsing", "options")
+    ours = ("app", "derive_command", "options")
     assert commands == {f"privmean.cli.{name}" for name in ours}
 
 

@@ -32,10 +32,10 @@ SAID = "the outcome says that it does not follow from answers"
 
 # errors that are caught without another that is raised in their place, and why that moves no charge
 CAUGHT = {
-    "api/parse_assumption.py:related_of": BEFORE,
-    "api/parse_assumption.py:_value": BEFORE,
-    "api/parse_assumption.py:covariance_of": BEFORE,
-    "api/error_forecast.py:_or_nothing": BEFORE,
+    "api/parse_question.py:related_of": BEFORE,
+    "api/parse_question.py:_value": BEFORE,
+    "api/parse_question.py:covariance_of": BEFORE,
+    "api/predict_error.py:_or_nothing": BEFORE,
     "api/predict_error.py:enough.reached": BEFORE,
     "central/anisotropic/anisotropic_mean.py:AnisotropicMean.plan.attempt": BEFORE,
     "central/anisotropic/anisotropic_mean.py:AnisotropicMean._plans": BEFORE,
@@ -74,7 +74,7 @@ CAUGHT = {
     "models/panel.py:first_reading.again": SAID,
     "pipeline.py:settled": "the whole charge stays",
     "published/person_level.py:PureCover.plan": BEFORE,
-    "questions/bin_edges.py:_date": BEFORE,
+    "questions/curve.py:_date": BEFORE,
     "questions/curve.py:_levels": BEFORE,
     "questions/mean.py:_unsaid": BEFORE,
     "questions/quantile.py:Quantile.__post_init__": BEFORE,

@@ -15,12 +15,20 @@ import numpy as np
 
 from privmean.auditing.call_list import plan_of
 from privmean.auditing.calls import STRANGE, edges
-from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
-from privmean.auditing.findings import Findings
+from privmean.auditing.findings import (
+    SUBJECTS,
+    Findings,
+    Said,
+    Subject,
+    budget_of,
+    of_answers,
+    of_question,
+    of_release,
+    of_terms,
+)
 from privmean.auditing.fixed_noise import Endless
 from privmean.auditing.measure_loss import same
 from privmean.auditing.replay import inspected, measured
-from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
 from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import LOG_GRID

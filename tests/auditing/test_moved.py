@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from privmean.auditing.measure_loss import troubles
-from privmean.auditing.operands import paid
-from privmean.auditing.transcript import Recording, Transcript
+from privmean.auditing.transcript import Recording, Transcript, paid
 from privmean.data.person_table import ClipInterval, IntervalSums, L2BallSums
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import EachColumn

@@ -19,10 +19,9 @@ import numpy as np
 from auditing.rows import Case, Recorded, every_case, neighbours, plan_of, shape_of, table_of
 from privmean.auditing.audit_local import audit_local
 from privmean.auditing.audit_streams import STREAMED, audit_streams
-from privmean.auditing.findings import Findings
+from privmean.auditing.findings import Findings, budget_of
 from privmean.auditing.measure_loss import CHOICES, PROCEDURES, numbers
 from privmean.auditing.replay import name_of
-from privmean.auditing.subjects import budget_of
 from privmean.data.person_table import ColumnCounts
 from privmean.errors import InfeasibleError
 from privmean.local.clients.client import RANDOMIZERS, Randomizer

@@ -18,7 +18,7 @@ from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_BINS, LOG_CELLS
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.schema import PublicShape
-from privmean.inference.assumptions import no_undetected
+from privmean.inference.interval import no_undetected
 from privmean.inference.status import EXTREME_OUTLIERS, OUTLIERS_CLIPPED
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget

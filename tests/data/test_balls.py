@@ -11,7 +11,7 @@ import people_reference as reference
 import polars as pl
 import pytest
 
-from privmean.central.heavy_tailed.private_radius import search_ball
+from privmean.central.heavy_tailed.coarse_center import search_ball
 from privmean.data import array_kernels as balls
 from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.array_table import ArrayPersonTable

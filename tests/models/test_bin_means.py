@@ -24,7 +24,7 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.status import SUPPRESSED
 from privmean.mechanisms.group_cells import GroupCells
-from privmean.models.curve_intervals import CurveIntervals, local_lines
+from privmean.models.curve_release import CurveIntervals, local_lines
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import all_dominated, within

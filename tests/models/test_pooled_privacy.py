@@ -19,7 +19,7 @@ from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts, exact_sum
 from privmean.mechanisms.noisy_counts import Choice
-from privmean.models.moment_rows import (
+from privmean.models.mean_coefficients import (
     MATRIX_STEPS,
     ROW_STEPS,
     Weighting,

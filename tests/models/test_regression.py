@@ -22,13 +22,13 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models import private_scale as magnitudes
 from privmean.models import tail_intervals as tail_means
-from privmean.models.fit_person import AR1, Exchangeable, Independence, fit_persons
 from privmean.models.formula import read_formula
+from privmean.models.joint_quantiles import quantile_scores
+from privmean.models.panel import AR1, Exchangeable, Independence, fit_persons
 from privmean.models.private_scale import PrivateScale
-from privmean.models.rank_scores import quantile_scores
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
-from privmean.questions.person_coefficients import PersonCoefficients
+from privmean.questions.regression_options import PersonCoefficients
 from statistics_kit import assert_rate_at_least, planned
 
 FORMULA = "y ~ a + b + I(a*b) + C(k, levels=[0, 1])"

@@ -13,8 +13,7 @@ from privmean.errors import ArgumentError, PrivmeanError, SchemaError
 from privmean.streams import MeanStream
 from privmean.streams import record_sources as sources
 from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.coerce_records import person_name
-from privmean.streams.record_sources import Lines, Reader
+from privmean.streams.record_sources import Lines, Reader, person_name
 from privmean.streams.run_stream import ReleaseFile, StandardOutput
 
 SETTINGS = [

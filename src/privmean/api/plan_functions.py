@@ -15,7 +15,7 @@ from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE
 
 if TYPE_CHECKING:
-    from privmean.api.error_forecast import ErrorForecast
+    from privmean.api.predict_error import ErrorForecast
     from privmean.pipeline import Plan
     from privmean.questions.base import Question
 
@@ -236,7 +236,7 @@ def predict_errors(
     print(forecast)
     forecast.to_frame()
     """
-    from privmean.api.error_forecast import ErrorForecast, places_of
+    from privmean.api.predict_error import ErrorForecast, places_of
 
     said = check_options(terms, predict_errors, require_question(question).default_neighbors)
     validate.choice("against", against, ["epsilon", "n"])

@@ -36,10 +36,8 @@ from privmean.auditing.call_list import (
 )
 from privmean.auditing.calls import Table as Records
 from privmean.auditing.calls import own_records
-from privmean.auditing.coverage import covered
-from privmean.auditing.findings import Findings
+from privmean.auditing.findings import ANY, BOTH, Findings, budget_of, covered
 from privmean.auditing.replay import audit_direct
-from privmean.auditing.subjects import ANY, BOTH, budget_of
 from privmean.data.schema import require_persons
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError

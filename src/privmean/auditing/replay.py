@@ -18,12 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from privmean.auditing.coverage import of_answers
-from privmean.auditing.findings import Findings
+from privmean.auditing.findings import Findings, of_answers
 from privmean.auditing.fixed_noise import Answer, Endless
 from privmean.auditing.measure_loss import ROUNDING, step_of, troubles
-from privmean.auditing.operands import Answered, Branch
-from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
+from privmean.auditing.transcript import (
+    Answered,
+    Branch,
+    Compared,
+    Parted,
+    Recording,
+    Replaying,
+    Transcript,
+)
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.exponential import TopChoices

@@ -18,7 +18,6 @@ from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.inference.assumptions import missing_count_at, values_within
 from privmean.inference.clipped_intervals import (
     BOUNDED,
     BoxIntervals,
@@ -27,6 +26,7 @@ from privmean.inference.clipped_intervals import (
     TypeBounds,
     at_bound_advice,
 )
+from privmean.inference.interval import missing_count_at, values_within
 from privmean.inference.mean_interval import ClipUnits, NoisySums
 from privmean.inference.ratios import TOO_FEW, RatioWithMissing, is_undetected
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status

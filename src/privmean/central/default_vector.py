@@ -40,8 +40,8 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import RANGE
 from privmean.estimators.means.default_mean_plan import DefaultPlan
-from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
+from privmean.inference.interval import missing_count_at
 from privmean.inference.laplace_normal import normal_half_length
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.outlier_check import OutlierCheck

@@ -29,7 +29,7 @@ from privmean.central.concentration import Bounded, Concentration, Radii, Unknow
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans, seen
-from privmean.inference.assumptions import dependence
+from privmean.inference.interval import dependence
 from privmean.inference.laplace_normal import survival
 from privmean.inference.ratios import TOO_FEW
 from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status

@@ -39,7 +39,7 @@ from privmean.cli.collect_shared import (
     read_round,
     read_secrets,
 )
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 from privmean.storage.file_io import naming
 
 if TYPE_CHECKING:

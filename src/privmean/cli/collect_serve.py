@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privmean.cli.collect_shared import SecretFiles, Server, fail, read_round, read_secrets
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 
 if TYPE_CHECKING:
     from privmean.local.collector.access import Roles

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from privmean.cli import options as opt
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 
 WRONG = 1
 

@@ -24,15 +24,15 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.data.person_table import Floats
-from privmean.inference.assumptions import (
+from privmean.inference.clipped_intervals import sidak_level
+from privmean.inference.interval import (
     INDEPENDENT,
     SHARED,
+    Interval,
     contributions_within,
     joined,
     no_undetected,
 )
-from privmean.inference.clipped_intervals import sidak_level
-from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import quantile
 from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, release_status
 

@@ -32,11 +32,11 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
 from privmean.mechanisms.private_location import PrivateCenter, PrivateLimits
-from privmean.models.center_scale import ScaleChoice
-from privmean.models.column_plan import ColumnPlan
-from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Norm, Weighting
+from privmean.models.mean_coefficients import MATRIX_STEPS, ROW_STEPS, Norm, Weighting
 from privmean.models.panel import panel_of
 from privmean.models.polynomial_design import Design
+from privmean.models.private_scale import ScaleChoice
+from privmean.models.response_plan import ColumnPlan
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent

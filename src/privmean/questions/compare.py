@@ -220,7 +220,7 @@ class Compare(QuestionDefaults):
         between = self._difference if self.by is not None else None
         release = limited(release, self.limits if between is None else (between,))
         if self.by is not None:
-            from privmean.central.groups.effect_release import EffectRelease
+            from privmean.central.groups.group_release import EffectRelease
 
             words = f"difference of mean {self.value} by {self.by}"
             release = replace(
@@ -228,8 +228,7 @@ class Compare(QuestionDefaults):
             )
             known = {item.name: getattr(release, item.name) for item in fields(release)}
             return EffectRelease(**known)
-        from privmean.central.groups.effect_release import CompareRelease
-        from privmean.central.groups.group_release import group_release
+        from privmean.central.groups.group_release import CompareRelease, group_release
 
         text = f"{self.keys[0]} - {self.keys[1]}"
         (effect,) = contrasts_of([text], self.keys)

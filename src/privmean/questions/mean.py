@@ -288,11 +288,10 @@ class Mean:
         return True
 
     def from_regions(self, columns: tuple[str, ...]) -> Estimator:
-        from privmean.central.default_mean import DefaultMean
-        from privmean.central.mean_from_region import RegionMean
+        from privmean.central.default_mean import DefaultMean, RegionMean
 
         if self.by is not None:
-            from privmean.central.groups.groups_from_region import RegionGroupMeans
+            from privmean.central.groups.group_means import RegionGroupMeans
 
             return RegionGroupMeans(self._by_group())
         if isinstance(self.method, DefaultMean):

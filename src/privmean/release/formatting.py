@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
 
-from privmean.inference.assumptions import DECLARED
-from privmean.inference.interval import Interval
+from privmean.inference.interval import DECLARED, Interval
 from privmean.inference.status import (
     FAILED,
     MODIFIED_TARGET,
@@ -21,9 +20,8 @@ from privmean.output import MISSING, Output, TableRow, count, decimals, number, 
 from privmean.plurals import plural
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, privacy_text
 from privmean.release.charts import pictures
-from privmean.release.provenance import Provenance
-from privmean.release.result_numbers import Plan, ResultNumbers
-from privmean.release.result_rows import Row, is_comparison
+from privmean.release.outcome import Provenance
+from privmean.release.result_numbers import Plan, ResultNumbers, Row, is_comparison
 
 MOST = 3  # columns that are named in a title, and rows in `repr`
 COLUMNS = ("estimate", "std err", "CI lower", "CI upper")

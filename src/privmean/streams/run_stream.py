@@ -26,7 +26,7 @@ from privmean.privacy.guarantee import privacy_text
 from privmean.storage.file_io import FULL, os_error_text
 from privmean.streams.group_streams import GroupMeanStream
 from privmean.streams.mean_stream import MeanStream, StreamBase
-from privmean.streams.periods import period_of
+from privmean.streams.participation import period_of
 from privmean.streams.record_sources import InputRecord, Interrupts, Source
 from privmean.streams.stream_release import StreamRelease
 from privmean.streams.withhold_release import WithholdRelease

@@ -21,10 +21,7 @@ from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
 from privmean.privacy.compose import stated
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
-from privmean.streams.integer_strategy import Lattice, PrefixMechanism, on_lattice
-from privmean.streams.periods import PERIODS
-from privmean.streams.strategies import LowerToeplitz, Strategy
-from privmean.streams.strategy_candidates import (
+from privmean.streams.fit_strategies import (
     Candidate,
     candidates,
     choose,
@@ -33,6 +30,9 @@ from privmean.streams.strategy_candidates import (
     largest_mu,
     norms_of,
 )
+from privmean.streams.integer_strategy import Lattice, PrefixMechanism, on_lattice
+from privmean.streams.participation import PERIODS
+from privmean.streams.strategies import LowerToeplitz, Strategy
 from privmean.streams.strategy_error import (
     LAST_WITHIN,
     RMSE,

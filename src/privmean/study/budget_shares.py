@@ -30,7 +30,7 @@ from scipy.optimize import brentq
 
 from privmean.array_types import Floats
 from privmean.bisection import bisect
-from privmean.central.shared_location import SharedLocationQuery
+from privmean.central.default_mean import SharedLocationQuery
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.pipeline import Plan
@@ -41,11 +41,11 @@ from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEv
 from privmean.study.shared_locations import (
     Looks,
     SharedLocationPlan,
+    StudyQuestion,
     plan_of,
     shared_location_events,
     shared_locations_for,
 )
-from privmean.study.study_question import StudyQuestion
 
 DIGITS = 12  # decimals of an epsilon, so that sums of parts are exact
 

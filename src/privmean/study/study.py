@@ -13,8 +13,8 @@ from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE
+from privmean.study.shared_locations import StudyQuestion
 from privmean.study.study_plan import StudyPlan
-from privmean.study.study_question import StudyQuestion
 
 if TYPE_CHECKING:
     from privmean.data.person_table import PersonTable

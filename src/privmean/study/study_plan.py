@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from privmean.bisection import smallest_int
-from privmean.central.shared_location import SharedLocationQuery
+from privmean.central.default_mean import SharedLocationQuery
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
@@ -31,8 +31,7 @@ from privmean.study.budget_shares import (
     noise_of,
     ratio_of,
 )
-from privmean.study.shared_locations import plan_of, shared_location_events
-from privmean.study.study_question import StudyQuestion
+from privmean.study.shared_locations import StudyQuestion, plan_of, shared_location_events
 
 PURPOSE = "privmean study plan"
 FEW = 0.1  # noise over sampling error that hardly matters

@@ -18,16 +18,17 @@ from privmean.central.anisotropic.calibrate_filter import (
     Powers,
     TooFewPeople,
     calibrate,
+    calibrate_noisy_degrees,
     centre_parts,
     count_lattice,
     expected_chain,
     gaussian_after,
     infeasible,
+    kept_degree,
     lattice_room,
     too_few,
 )
 from privmean.central.anisotropic.known_covariance import Centre, KnownPlan, worded
-from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees, kept_degree
 from privmean.central.anisotropic.spectrum import (
     MAHALANOBIS,
     NORMS,

@@ -23,8 +23,7 @@ from privmean.central.anisotropic.calibrate_filter import (
     expected_chain,
     step_of,
 )
-from privmean.central.anisotropic.gaussian_box import GaussianBox
-from privmean.central.anisotropic.spectrum import NORMS, SAME, Spectrum
+from privmean.central.anisotropic.spectrum import NORMS, SAME, GaussianBox, Spectrum
 from privmean.central.choose_vector_method import instead
 from privmean.data.person_table import Floats, PersonTable
 from privmean.data.rows_of_engines import collect_rows

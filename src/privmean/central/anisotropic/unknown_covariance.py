@@ -39,9 +39,13 @@ from privmean.central.anisotropic.column_scales import (
     mean_stages,
 )
 from privmean.central.anisotropic.column_scales import run as run_scales
-from privmean.central.anisotropic.gaussian_box import GaussianBox
 from privmean.central.anisotropic.known_covariance import weighed_alike
-from privmean.central.anisotropic.predict_anisotropic import expected_scales, reference, stage_noise
+from privmean.central.anisotropic.spectrum import (
+    GaussianBox,
+    expected_scales,
+    reference,
+    stage_noise,
+)
 from privmean.central.choose_vector_method import instead
 from privmean.data.person_table import Floats, PersonTable
 from privmean.data.rows_of_engines import collect_rows

@@ -21,6 +21,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.central.default_mean import TRUST, moved_for
 from privmean.central.find_region import (
     FOUND,
     ClippingRegion,
@@ -39,7 +40,6 @@ from privmean.central.groups.pooled_tail import (
     far_together,
     pooled_weight,
 )
-from privmean.central.widen_bounds import TRUST, moved_for
 from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums, pairs_of
 from privmean.data.person_table import ClipInterval, Floats
 from privmean.estimators.pure_budget import PureBudgetSpender

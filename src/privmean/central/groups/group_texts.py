@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from privmean.central.find_region import ATOM_ONLY, BEYOND, ClippingRegion
+from privmean.central.find_region import ATOM_ONLY, BEYOND, ClippingRegion, point_mass_value
 from privmean.central.groups.group_stages import LEAST, PRECISE, GroupSettings
 from privmean.central.groups.run_groups import GroupEstimates
-from privmean.central.point_mass import point_mass_value
-from privmean.inference.assumptions import (
+from privmean.inference.interval import (
     GROUP_SHARE,
     INDEPENDENT,
     joined,

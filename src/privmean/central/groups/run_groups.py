@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean.central.default_mean import first_step
 from privmean.central.find_region import ClippingRegion
 from privmean.central.groups.group_stages import (
     BEYOND,
@@ -40,7 +41,6 @@ from privmean.central.groups.pooled_tail import (
     point_mass_share,
     pooled_weight,
 )
-from privmean.central.widen_bounds import first_step
 from privmean.data.group_pairs import GroupPairTable
 from privmean.data.person_table import Floats
 from privmean.errors import InfeasibleError

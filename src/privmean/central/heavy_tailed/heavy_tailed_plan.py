@@ -21,9 +21,8 @@ import numpy as np
 from privmean import validate
 from privmean.central.heavy_tailed.clipping_bias import BoundedMoment, Tail
 from privmean.central.heavy_tailed.clipping_rounds import Round, Schedule
-from privmean.central.heavy_tailed.coarse_center import Coarse, CoarseNeeds
+from privmean.central.heavy_tailed.coarse_center import Coarse, CoarseNeeds, Outside, RadiusSearch
 from privmean.central.heavy_tailed.moment_intervals import NoInterval
-from privmean.central.heavy_tailed.private_radius import Outside, RadiusSearch
 from privmean.central.heavy_tailed.record_weights import RecordWeights
 from privmean.data.schema import PublicShape
 from privmean.inference.interval import Floats

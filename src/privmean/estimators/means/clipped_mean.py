@@ -12,9 +12,8 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval
-from privmean.inference.assumptions import assumed
 from privmean.inference.clipped_intervals import Reached, at_bound_advice, opened_at, sidak_level
-from privmean.inference.interval import Floats, Interval
+from privmean.inference.interval import Floats, Interval, assumed
 from privmean.inference.laplace_normal import (
     allowance_miss,
     gaussian_margin,

@@ -29,7 +29,6 @@ from privmean.estimators.locate import (
 from privmean.estimators.means.clipped_mean import ClippedMean
 from privmean.estimators.means.record_mean import RecordIntervals, record_sums, too_few
 from privmean.estimators.pure_budget import floor_epsilon, root_epsilon
-from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import (
     CLIPPED,
     MEAN,
@@ -37,10 +36,9 @@ from privmean.inference.clipped_intervals import (
     ColumnIntervals,
     StandingIntervals,
 )
-from privmean.inference.hidden_people import HiddenPeople
+from privmean.inference.interval import missing_count_at
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
-from privmean.inference.missing_count import MissingCount
-from privmean.inference.outlier_check import SEEN, OutlierCheck
+from privmean.inference.outlier_check import SEEN, HiddenPeople, MissingCount, OutlierCheck
 from privmean.inference.ratios import TOO_FEW, RatioWithMissing
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums

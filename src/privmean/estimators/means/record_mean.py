@@ -13,9 +13,14 @@ from fractions import Fraction
 
 from privmean import validate
 from privmean.estimators.means.clipped_mean import ClippedMean, TailPart
-from privmean.inference.assumptions import assumed, no_undetected, outliers_within
 from privmean.inference.clipped_intervals import CLIPPED, MEAN
-from privmean.inference.interval import UNDETECTED, Interval
+from privmean.inference.interval import (
+    UNDETECTED,
+    Interval,
+    assumed,
+    no_undetected,
+    outliers_within,
+)
 from privmean.inference.mean_interval import limit
 from privmean.inference.outlier_check import OutlierCheck
 from privmean.inference.status import OK
