@@ -22,10 +22,10 @@ FLOORS = (
         "lazy_imports",
         "output",
         "plain_data",
-        "plurals",
     ),
-    ("examples", "signatures", "storage", "noise"),
+    ("storage", "noise"),
     ("validate",),
+    ("examples",),
     ("privacy",),
     ("data",),
     ("mechanisms",),
@@ -53,12 +53,12 @@ def up_to(last):
 # apart: a room, and all that it may import
 APART = {
     "streams": {
-        "errors", "lazy_imports", "output", "plurals", "validate", "storage", "noise", "privacy",
+        "errors", "lazy_imports", "output", "validate", "storage", "noise", "privacy",
         "data", "mechanisms", "inference",
     },
     "local": {
-        "errors", "_version", "array_types", "lazy_imports", "output", "plain_data", "signatures",
-        "validate", "storage", "noise", "inference",
+        "errors", "_version", "array_types", "lazy_imports", "output", "plain_data", "validate",
+        "storage", "noise", "inference",
     },
     "experimental": {
         "errors", "array_types", "plain_data", "validate", "noise", "privacy", "mechanisms",

@@ -16,7 +16,7 @@ from unittest import mock
 from privmean.auditing import audit as audits
 from privmean.auditing import replay as replaying
 from privmean.auditing.audit import RUNS, Job
-from privmean.auditing.audit_streams import STREAMED, audit_streams
+from privmean.auditing.audit_local import STREAMED, audit_streams
 from privmean.auditing.findings import Findings, of_answers
 from privmean.auditing.measure_loss import numbers
 from privmean.auditing.replay import name_of, tried

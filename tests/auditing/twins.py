@@ -17,8 +17,7 @@ from unittest import mock
 import numpy as np
 
 from auditing.rows import Case, Recorded, every_case, neighbours, plan_of, shape_of, table_of
-from privmean.auditing.audit_local import audit_local
-from privmean.auditing.audit_streams import STREAMED, audit_streams
+from privmean.auditing.audit_local import STREAMED, audit_local, audit_streams
 from privmean.auditing.findings import Findings, budget_of
 from privmean.auditing.measure_loss import CHOICES, PROCEDURES, numbers
 from privmean.auditing.replay import name_of

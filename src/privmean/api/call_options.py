@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE, Budget, Neighbors, relation_of
-from privmean.signatures import unknown_keyword, with_full_signature
+from privmean.validate import unknown_keyword, with_full_signature
 
 if TYPE_CHECKING:
     from privmean.data.table import Resources

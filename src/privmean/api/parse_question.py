@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from privmean.errors import ArgumentError
-from privmean.signatures import keyword_hint, renamed_value
+from privmean.validate import keyword_hint, renamed_value
 
 ASSUMPTIONS = {
     "sub-gaussian": "privmean.central.concentration:SubGaussian",

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from privmean import validate
 from privmean.api.run_question import source_of
-from privmean.auditing.audit_local import audit_local
-from privmean.auditing.audit_streams import audit_streams
+from privmean.auditing.audit_local import audit_local, audit_streams
 from privmean.auditing.call_list import (
     CALLS,
     KINDS,
@@ -42,7 +41,7 @@ from privmean.data.schema import require_persons
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import relation_of
-from privmean.signatures import unknown_keyword
+from privmean.validate import unknown_keyword
 
 if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question

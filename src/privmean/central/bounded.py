@@ -32,8 +32,8 @@ from privmean.inference.ratios import TOO_FEW, RatioWithMissing, is_undetected
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
+from privmean.output import count_noun
 from privmean.pipeline import PlanBase
-from privmean.plurals import count_noun
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent

@@ -26,7 +26,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.inference.interval import joined, values_within
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 
 PerColumn = float | tuple[float, ...]
 SMALL_LOG = math.log(8)  # 2 exp(-t^2/(2 s^2)) = 1/4 at t = s sqrt(2 ln 8)

@@ -49,7 +49,7 @@ from privmean.inference.ratios import RatioWithMissing
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent

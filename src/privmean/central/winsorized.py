@@ -37,7 +37,7 @@ from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.noisy_counts import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.searches import DyadicBins, PairScale
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import calibrate, within
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Selection, Threshold

@@ -40,7 +40,7 @@ from privmean.cli.collect_shared import (
     read_secrets,
 )
 from privmean.cli.options import grouped
-from privmean.storage.file_io import naming
+from privmean.storage.witness import naming
 
 if TYPE_CHECKING:
     from privmean.local.round import Round

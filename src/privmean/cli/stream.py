@@ -18,7 +18,7 @@ from privmean.cli import stream_options as so
 from privmean.cli.options import grouped, pair
 from privmean.cli.stream_options import plan
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.storage.file_io import os_error_text
+from privmean.storage.witness import os_error_text
 
 if TYPE_CHECKING:
     from privmean.streams.group_streams import GroupMeanStream

@@ -17,7 +17,7 @@ from privmean.data.list_columns import has_no_type, id_array, roster_texts
 from privmean.data.text_record import Words, options, refuse
 from privmean.data.typenames import array_type_name
 from privmean.errors import ArgumentError, SchemaError
-from privmean.signatures import unknown_keyword, with_full_signature
+from privmean.validate import unknown_keyword, with_full_signature
 
 if TYPE_CHECKING:
     from privmean.data.duckdb_engine import Array, Person, Records, Roster, Rows

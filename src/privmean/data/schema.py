@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from privmean import validate
 from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError, SchemaError
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 from privmean.privacy.budget import ADD_REMOVE, Relation
 
 MOST_COLUMNS = 10_000  # more would make a query no engine can plan; arrays have no such limit

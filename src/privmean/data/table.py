@@ -12,7 +12,7 @@ import numpy as np
 from privmean.data.grids import RESOLUTION
 from privmean.data.text_record import options
 from privmean.errors import ArgumentError
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.column_types import PublicBounds

@@ -28,7 +28,7 @@ from privmean.inference.status import (
     OUTLIERS_CLIPPED,
     OUTLIERS_UNCHECKED,
 )
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 
 THICKEST = 0.05  # noisy share of people beyond the limits above which no mean is shown
 SEEN = 3.0  # noise scales from which a count shows people for certain

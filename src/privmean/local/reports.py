@@ -29,7 +29,7 @@ from privmean.local.mechanisms import (
 )
 from privmean.local.round import Round
 from privmean.plain_data import parsed
-from privmean.signatures import renamed_value
+from privmean.validate import renamed_value
 
 MAGIC = b"LD"
 VERSION = 1

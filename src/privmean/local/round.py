@@ -55,7 +55,7 @@ from privmean.local.mechanisms import (
 )
 from privmean.noise.interval_arithmetic import plain_context
 from privmean.plain_data import parsed
-from privmean.signatures import keyword_hint, known_keywords
+from privmean.validate import keyword_hint, known_keywords
 
 
 @dataclass(frozen=True)

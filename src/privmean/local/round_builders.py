@@ -33,7 +33,7 @@ from privmean.local.mechanisms import (
     SKETCH,
 )
 from privmean.local.round import ClientSplit, Round
-from privmean.signatures import with_full_signature
+from privmean.validate import with_full_signature
 
 
 def _limit(persons: int, gamma: float, dimension: int) -> float:

@@ -45,7 +45,7 @@ from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)

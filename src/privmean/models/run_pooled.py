@@ -56,7 +56,7 @@ from privmean.models.pooled_steps import (
     usual_size,
 )
 from privmean.models.private_scale import LOWEST, edge
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 from privmean.privacy.budget import Budget
 from privmean.release.outcome import Outcome
 

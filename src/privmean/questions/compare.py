@@ -16,7 +16,7 @@ from privmean.data.key_text import key_texts
 from privmean.data.read_pairs import Difference, Pairs
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import TypeBounds
-from privmean.inference.contrasts import contrasts_of
+from privmean.inference.group_table import contrasts_of
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import (
@@ -27,7 +27,7 @@ from privmean.questions.declared_bounds import (
     declared_keys,
     limited,
 )
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table

@@ -35,7 +35,7 @@ from privmean.questions.declared_bounds import (
     limited,
 )
 from privmean.release.release import Release
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.read_pairs import BinPairs

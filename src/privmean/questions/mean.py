@@ -33,7 +33,7 @@ from privmean.questions.declared_bounds import (
     is_unit_pair,
     limited,
 )
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.central.groups.group_means import GroupMeans

@@ -50,7 +50,7 @@ from privmean.questions.regression_options import (
     working_of,
 )
 from privmean.release.release import Release
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table

@@ -28,7 +28,7 @@ from privmean.models.polynomial_design import Design
 from privmean.models.pooled_steps import Target
 from privmean.models.run_pooled import Pooled
 from privmean.questions.assumptions import Bounds
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table

@@ -21,8 +21,8 @@ from privmean.inference.status import (
     release_status,
     worst_status,
 )
+from privmean.output import count_noun
 from privmean.plain_data import canonical
-from privmean.plurals import count_noun
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.stored_events import loss_from_dict, says_its_loss
 from privmean.release.result_numbers import NAMES

@@ -16,8 +16,7 @@ from privmean.inference.status import (
     find_status,
     read_status,
 )
-from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent
-from privmean.plurals import plural
+from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent, plural
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, privacy_text
 from privmean.release.charts import pictures
 from privmean.release.outcome import Provenance

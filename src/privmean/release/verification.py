@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.output import count_noun
 from privmean.plain_data import parsed
-from privmean.plurals import count_noun
 from privmean.privacy import older_names
 from privmean.privacy.compose import delta_within, pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee

@@ -15,7 +15,7 @@ from typing import Any
 
 from privmean.errors import PrivmeanError, shown
 from privmean.inference.status import FAILED, OK, read_status
-from privmean.plurals import count_noun, count_phrase
+from privmean.output import count_noun, count_phrase
 from privmean.privacy.budget import REPLACE_ONE, exact_fraction
 from privmean.privacy.compose import (
     DIGITS,

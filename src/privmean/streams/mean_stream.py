@@ -22,7 +22,7 @@ from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import RecordedNoise
 from privmean.privacy.guarantee import Guarantee
-from privmean.storage.file_io import require_process
+from privmean.storage.witness import require_process
 from privmean.streams import schedule_steps as storage
 from privmean.streams import stream_release as bands
 from privmean.streams.participation import period_of

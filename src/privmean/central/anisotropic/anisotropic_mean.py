@@ -42,7 +42,7 @@ from privmean.central.choose_vector_method import predicted_with_nothing
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.filtered_mean import Sampled, sampled_influence, sampled_threshold
-from privmean.plurals import count_noun, count_phrase
+from privmean.output import count_noun, count_phrase
 from privmean.privacy.amplification import PrivacyProfile
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu

@@ -35,7 +35,7 @@ from privmean.inference.interval import Interval
 from privmean.inference.status import FAILED, OK
 from privmean.mechanisms.filtered_mean import rotate
 from privmean.mechanisms.searches import FINE
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 
 FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one
 NEGATIVE = 1e-9  # a negative eigenvalue smaller than this share of the largest is rounding

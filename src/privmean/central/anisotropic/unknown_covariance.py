@@ -63,8 +63,8 @@ from privmean.mechanisms.filtered_mean import (
 )
 from privmean.mechanisms.row_sums import LatticeSums
 from privmean.mechanisms.searches import FINE, WIDE, Counting
+from privmean.output import count_phrase
 from privmean.pipeline import PlanBase
-from privmean.plurals import count_phrase
 from privmean.privacy.amplification import PrivacyProfile
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu, rho_delta

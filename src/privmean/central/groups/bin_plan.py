@@ -23,9 +23,9 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats
+from privmean.central.groups.build_table import in_words_of
 from privmean.central.groups.group_plan import GroupPlan
 from privmean.central.groups.group_stages import COUNTS, TOTAL, GroupRun, GroupSettings
-from privmean.central.groups.group_texts import in_words_of
 from privmean.central.groups.run_groups import (
     GroupCounts,
     counted_groups,

@@ -17,7 +17,16 @@ from scipy.special import ndtr, ndtri
 
 from privmean import validate
 from privmean.central.find_region import ATOM_ONLY, ClippingRegion
-from privmean.central.groups.build_table import empty_table, table_of, table_within
+from privmean.central.groups.build_table import (
+    advice_of,
+    assumption_of,
+    empty_table,
+    hidden_words,
+    left_out_words,
+    notes_of,
+    table_of,
+    table_within,
+)
 from privmean.central.groups.group_stages import (
     BEYOND,
     COUNTS,
@@ -28,13 +37,6 @@ from privmean.central.groups.group_stages import (
     TOTAL,
     GroupSettings,
     steps_within,
-)
-from privmean.central.groups.group_texts import (
-    advice_of,
-    assumption_of,
-    hidden_words,
-    left_out_words,
-    notes_of,
 )
 from privmean.central.groups.private_keys import run_private
 from privmean.central.groups.run_groups import (

@@ -20,22 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.groups.group_texts import HIDDEN, LEFT_OUT
+from privmean.central.groups.build_table import HIDDEN, LEFT_OUT
 from privmean.errors import ArgumentError
-from privmean.inference.contrasts import (
+from privmean.inference.group_table import (
     ALL_PAIRS,
     Contrast,
-    average_line,
-    contrast_line,
-    contrasts_of,
-    shown_contrasts,
-)
-from privmean.inference.group_table import (
     GroupTable,
     LinearCombination,
     SeveralTables,
+    average_line,
+    contrast_line,
+    contrasts_of,
     each_of,
     joined,
+    shown_contrasts,
 )
 from privmean.inference.interval import Floats, Interval
 from privmean.inference.laplace_normal import sum_quantile

@@ -35,9 +35,9 @@ from privmean.central.heavy_tailed.one_dimension import OneDimensionPlan, noise_
 from privmean.central.heavy_tailed.record_weights import RecordWeights
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 Plan = OneDimensionPlan | ThreadedPlan
 FILLED = (1.0, 0.5)  # of the bound on the spread, by usual values

@@ -26,8 +26,12 @@ from privmean.estimators.locate import (
     find_place,
     limits_step,
 )
-from privmean.estimators.means.clipped_mean import ClippedMean
-from privmean.estimators.means.record_mean import RecordIntervals, record_sums, too_few
+from privmean.estimators.means.clipped_mean import (
+    ClippedMean,
+    RecordIntervals,
+    record_sums,
+    too_few,
+)
 from privmean.estimators.pure_budget import floor_epsilon, root_epsilon
 from privmean.inference.clipped_intervals import (
     CLIPPED,
@@ -44,8 +48,8 @@ from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
+from privmean.output import count_noun
 from privmean.pipeline import PlanBase
-from privmean.plurals import count_noun
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause, estimand_of

@@ -20,8 +20,7 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.local.aggregators.estimate_result import Heterogeneity, cochran
 from privmean.local.aggregators.scalar_law import MINIMAX, TESTED, UNIFORM, level_weights
-from privmean.local.aggregators.tally import Batch, Tally, rows_of
-from privmean.local.bit_counts import bit_count
+from privmean.local.aggregators.tally import Batch, Tally, bit_count, rows_of
 from privmean.local.clients.randomizers import BLOCK, sign_block, subset_size, subset_threshold
 from privmean.local.exact_coins import WORD, signal
 from privmean.local.mechanisms import HADAMARD, SKETCH
