@@ -212,7 +212,8 @@ def table_of(
     between = between_groups(final, final.mean, found.weight, seen, tail.spread)
     variance = between.variance(final.noise, found.weight)
     shift = between.shrunk(final.mean, variance) - between.grand
-    up, down = _cut(found, limits, tail, shift)
+    most = _most_cut(found, settings, limits, tail)
+    up, down = _cut(found, limits, tail, most, shift)
     sure = np.full(settings.groups, between.ratio > SURE)
     if found.units is not None:
         sure |= found.units.known
@@ -235,7 +236,7 @@ def table_of(
     # the most is cut more, which says that it lies farther, where more is cut
     for _ in range(TURNS):
         shift = between.shrunk(final.mean + far_up - far_down, variance) - between.middle
-        far_up, far_down = _cut(found, limits, tail, shift, between.middle, wide)
+        far_up, far_down = _cut(found, limits, tail, most, shift, between.middle, wide)
     reach = wide * _reach(found, limits, between.middle)
     out = found.beyond
     beyond = 0.0 if out is None else out.share * reach
@@ -254,7 +255,9 @@ def table_of(
     high = final.share > 0
     spills = _spills(final, between, room) & ~at_one_value
     near = (room < inside) | (spills & (not tail.at_one_value))
-    hidden = _hidden(found, limits, high)
+    # people nearer to a limit than the noise take no more than that off a mean
+    aside = GroupBounds(limits.lower - final.noise, limits.upper + final.noise)
+    hidden = _hidden(found, aside, high)
     if settings.public_keys and not settings.weights.split:  # all whom the cells count are here
         total, sd = float(found.weight.sum()), found.weight_sd * settings.groups**0.5
         rest = cells.rest(total, sd, np.where(high, limits.upper, limits.lower), high)
@@ -363,16 +366,31 @@ def _worst(groups: int, flagged: Mapping[str, Flags]) -> tuple[str, ...]:
     )
 
 
+def _most_cut(
+    found: GroupEstimates, settings: GroupSettings, limits: GroupBounds, tail: PooledTail
+) -> tuple[Floats, Floats]:
+    """Mean excess over and below the limits of each group, if all whom the pooled tail has there
+    were its own: people of no group lie where it has nobody, however far groups are apart."""
+    everybody = settings.everybody(found.weight, found.n)
+    times = everybody / np.maximum(found.weight, 1.0)
+    up, down = tail.up(limits.upper), tail.down(limits.lower)
+    if found.heavy.any() and found.wide is not None:
+        up = np.where(found.heavy, found.wide.up(limits.upper), up)
+        down = np.where(found.heavy, found.wide.down(limits.lower), down)
+    return times * up, times * down
+
+
 def _cut(
     found: GroupEstimates,
     limits: GroupBounds,
     tail: PooledTail,
+    most: tuple[Floats, Floats],
     shift: Floats,
     grand: float = 0.0,
     stretch: Floats | float = 1.0,
 ) -> tuple[Floats, Floats]:
     """Mean excess over and below the limits of each group, by the pooled tail about its center.
-    stretch: how much wider its people spread, about `grand`."""
+    most: of each, by all people; stretch: how much wider its people spread, about `grand`."""
     if (
         tail.at_one_value
     ):  # groups differ in how many lie beside the point mass, and not in where it is
@@ -385,7 +403,7 @@ def _cut(
     if found.heavy.any() and found.wide is not None:
         up = np.where(found.heavy, found.wide.up(high, ends[0]), up)
         down = np.where(found.heavy, found.wide.down(low, ends[1]), down)
-    up, down = up * stretch, down * stretch
+    up, down = np.minimum(up * stretch, most[0]), np.minimum(down * stretch, most[1])
     if found.units is not None:
         own, size = found.units, found.units.size * stretch
         high, low = (limits.upper - own.center) / size, (limits.lower - own.center) / size

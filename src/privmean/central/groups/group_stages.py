@@ -126,6 +126,12 @@ class GroupSettings:
         """Whether the number of people with a pair is bought by itself."""
         return self.weights.split or self.groups > MANY
 
+    def everybody(self, weight: Floats, persons: float) -> float:
+        """The weight of all pairs, or the most it can be where some groups stay hidden. weight: of
+        the groups that are shown; persons: with a pair."""
+        seen = float(np.maximum(weight, 0.0).sum())
+        return max(seen if self.public_keys else self.most * persons, 1.0)
+
     def look_share(self, persons: float, epsilon: Fraction) -> float:
         """The share of the histogram in which so many people are located."""
         signal = max(persons, 1) * self.strength(epsilon)
