@@ -18,11 +18,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, SupportsFloat, cast
 
-import numpy as np
-
 
 def plain(value: object) -> bool | str | int | float | None:
     """One value; a number that is not finite becomes None."""
+    import numpy as np  # here, since clients of local rounds read JSON without it
+
     if isinstance(value, bool | str | int) or value is None:
         return value
     number = float(cast(SupportsFloat, value))
@@ -33,6 +33,8 @@ def plain(value: object) -> bool | str | int | float | None:
 
 def plain_tree(value: object) -> Any:
     """Mappings and sequences of such values, as dictionaries and lists."""
+    import numpy as np
+
     if isinstance(value, Mapping):
         return {str(key): plain_tree(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

@@ -434,7 +434,9 @@ def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
     assert hits["clipped"] < 10
     mean = plans["mean"].release(people, SimulatedNoise(0))
     assert mean.interval().status == "outliers_clipped"
-    assert "Some values were clipped; the interval allows for them." in " ".join(str(mean).split())
+    assert "Some values were clipped; the interval allows for the bias of that." in " ".join(
+        str(mean).split()
+    )
     inside = mean.interval(target="clipped")
     assert inside.target == "clipped mean"
     assert inside.status == "ok"
@@ -495,7 +497,7 @@ def test_where_noise_chose_the_limits_nothing_is_shown(settings, monkeypatch):
     assert wild(0.2, 10) == (10, 0)
     monkeypatch.setattr(PrivateScale, "min_people", lambda self, relation: 0.0)
     monkeypatch.setattr(tail_means, "MISSED", math.inf)
-    monkeypatch.setattr(magnitudes, "MOST", math.inf)
+    monkeypatch.setattr(magnitudes, "MOST_SQUARE", math.inf)
     assert wild(0.04, 40)[1] >= 1
 
 

@@ -236,8 +236,8 @@ def no_undetected(people: float, limits: tuple[float, float] | None = None) -> s
         places = decimals((limits[1] - limits[0]) / 10)
         where = f" far outside [{limits[0]:.{places}f}, {limits[1]:.{places}f}]"
     return (
-        f"no undetected outliers (fewer than about {math.ceil(people)} people{where} could go "
-        "undetected)"
+        f"no outliers were missed (a group of fewer than about {math.ceil(people)} people{where} "
+        "could go undetected)"
     )
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from privmean.mechanisms.curator import gaussian_share, laplace_share
 from privmean.mechanisms.row_sums import lattice_bits, root_above, tail_above
+from privmean.noise.decimal_context import plain_context
 from privmean.noise.exact import double_above
-from privmean.noise.interval_arithmetic import plain_context
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Threshold

@@ -86,8 +86,8 @@ def times(a: Floats, b: Floats) -> Floats:
 TARGETS = ("mean", "clipped")
 SEEN = 2.0  # deviations of its noise from which a number is called seen
 CURVED = (
-    "The interval assumes that clipping affects all coefficients alike. If the line may run "
-    "through a curve, add a squared term or use clipping_bias='single'."
+    "The interval assumes that clipping affects all coefficients alike. If the true "
+    "relation may be curved, add a squared term or use clipping_bias='single' (wider intervals)."
 )
 MOVED = 0.25  # of a step beyond that, which may still be missing
 

@@ -1,6 +1,4 @@
-"""Decimal arithmetic that reads nothing of the caller's: limits, traps and rounding are its own.
-
-The exponential of a rational number between integers, and comparisons that it decides exactly.
+"""The exponential of a rational number between integers, and comparisons that it decides exactly.
 
 Proofs: docs/proofs/bulk-noise.md, sections 3 and 4.
 """
@@ -8,18 +6,10 @@ Proofs: docs/proofs/bulk-noise.md, sections 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-
-
-def plain_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
-    """So many digits, no limit of exponents within reach, nothing raised. Whatever is left out here
-    would come from `decimal.DefaultContext`, which the caller may have changed."""
-    return Context(digits, rounding, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, flags=[], traps=[])
-
 
 Words = npt.NDArray[np.uint64]
 Source = Callable[[int], Words]  # that many uniform 64-bit words, native byte order

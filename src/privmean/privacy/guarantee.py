@@ -365,7 +365,8 @@ def risk_sentence(promise: Guarantee) -> str:
     )
     if promise.neighbors == REPLACE_ONE:
         return sentence
-    return f"{sentence}; a guess about a {unit}'s values, {percent(guess_right_of_values(promise))}"
+    most = percent(guess_right_of_values(promise))
+    return f"{sentence}; a guess about a {unit}'s values, at most {most}"
 
 
 def loss_text(promise: Guarantee) -> str:

@@ -53,7 +53,7 @@ from privmean.local.exact_coins import (
 from privmean.local.mechanisms import BALL_BIT, ONE_BIT, SKETCH, SUBSET
 from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
-from privmean.noise.interval_arithmetic import plain_context
+from privmean.noise.decimal_context import plain_context
 
 PRINTED, MINIMAX, UNIFORM = "printed", "minimax", "uniform"
 WEIGHTS = (PRINTED, MINIMAX, UNIFORM)

@@ -105,7 +105,7 @@ class Regression(QuestionDefaults):
         Public bounds of variables, such as {"age": (14, 50)}.
     clipping_bias : {"shared", "single"}, default "shared"
         How intervals allow for clipped score contributions: each coefficient for an equal share, or
-        for all of it. Use "single" where a straight line may run through a curve.
+        for all of it. Use "single" where the true relation may be curved.
 
     Raises
     ------

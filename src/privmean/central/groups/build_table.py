@@ -87,10 +87,10 @@ def notes_of(settings: GroupSettings) -> tuple[str, ...]:
         rule = f"Each person counts in one {one}, the first key of its records{more}"
         listed = "who has records in which group is public; only the values are protected"
     elif not split:
-        rule = f"Each person counts in one {one}, the most frequent{more}"
+        rule = f"Each person counts in one {one}, that of most of their records{more}"
         listed = (
-            "the most frequent group is the one with most usable records among the keys asked, "
-            "ties to the first key in the order of texts; the rows depend on which keys are asked"
+            "most records: usable ones, among the keys asked; ties to the first key in the order "
+            "of texts; the rows depend on which keys are asked"
         )
     else:
         rule = (
