@@ -15,7 +15,7 @@ from scipy import stats
 from privmean.central.groups.group_means import GroupMeans
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import publish, table

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import privmean as pm
-from privmean.auditing.coverage import covered
+from privmean.auditing.findings import covered
 from report import publish, table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

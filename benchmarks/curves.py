@@ -20,8 +20,9 @@ import polars as pl
 
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.public_shape import PublicShape
-from privmean.models.curve_intervals import local_lines
+from privmean.data.schema import PublicShape
+from privmean.data.table import Table
+from privmean.models.curve_release import local_lines
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.questions.curve import Curve
@@ -51,9 +52,11 @@ COLUMNS = {
     "systolic": ("nafld_labs", "value", "age", (18, 35, 45, 55, 65, 75, 100), (60, 260), 10.0),
     "delay": ("nycflights", "dep_delay", "time", (5, 8, 11, 14, 17, 20, 24), (-30, 300), 3.0),
     "union": ("nlswork", "union", "year", WAVES, (0, 1), 3.0),
+    "union, Boolean": ("nlswork", "union", "year", WAVES, (0, 1), 3.0),
     "near 10^6": ("", "far", "", TWELVE, (9.9e5, 1.01e6), 2.0),
     "t law, trend": ("", "t", "", TWELVE, (-20, 20), 2.0),
 }
+TYPES = {"union, Boolean": pl.Boolean}  # declared; other columns are numbers of any size
 
 
 def simulated(name: str) -> pl.DataFrame:
@@ -85,7 +88,8 @@ def records(name: str) -> pl.DataFrame:
         at = (at - at.min()).dt.total_seconds() / 86_400
     if file == "nycflights":
         at = at.dt.hour() + at.dt.minute() / 60
-    return frame.select(p="person_id", t=at.cast(pl.Float64), x=pl.col(column).cast(pl.Float64))
+    value = pl.col(column).cast(TYPES.get(name, pl.Float64))
+    return frame.select(p="person_id", t=at.cast(pl.Float64), x=value)
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,8 @@ class Panel:
     def means(self) -> np.ndarray:
         rows, bins = records(self.name), len(self.edges) - 1
         place = np.searchsorted(self.edges, rows["t"].fill_null(-np.inf).to_numpy(), "right") - 1
-        rows = rows.with_columns(g=pl.Series(place)).filter(pl.col("p").is_not_null())
+        rows = rows.with_columns(pl.col("x").cast(pl.Float64), g=pl.Series(place))
+        rows = rows.filter(pl.col("p").is_not_null())
         who = rows["p"].unique().sort()
         used = (pl.col("g") >= 0) & (pl.col("g") < bins) & pl.col("x").is_finite()
         found = rows.filter(used).group_by("p", "g").agg(pl.col("x").mean())
@@ -111,6 +116,12 @@ class Panel:
             "x"
         ].to_numpy()
         return made
+
+    @cached_property
+    def declared(self) -> object:
+        """What the type of the values says of them where nothing is given."""
+        question = Curve("x", "t", self.edges)
+        return question.with_public_facts(Table(records(self.name), person="p")).assume
 
     @cached_property
     def truth(self) -> np.ndarray:
@@ -191,8 +202,9 @@ def main() -> None:
         panel = Panel(name)
         bounds, bandwidth = COLUMNS[name][4:]
         cases = [
-            ("nothing", REPLACE_ONE, None, 0.0), ("bounds", REPLACE_ONE, bounds, 0.0),
-            ("nothing", ADD_REMOVE, None, 0.0), ("nothing, smoothed", REPLACE_ONE, None, bandwidth),
+            ("nothing", REPLACE_ONE, panel.declared, 0.0), ("bounds", REPLACE_ONE, bounds, 0.0),
+            ("nothing", ADD_REMOVE, panel.declared, 0.0),
+            ("nothing, smoothed", REPLACE_ONE, panel.declared, bandwidth),
         ]  # fmt: skip
         for given, relation, known, width in cases:
             found = measured(panel, relation, known, width, runs)

@@ -26,7 +26,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.locate import Place, limits_step
 from privmean.estimators.means.default_mean_plan import ColumnRun
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.private_limits import (
+from privmean.mechanisms.private_location import (
     CANDIDATES,
     PrivateLimits,
     _pairs,

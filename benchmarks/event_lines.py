@@ -15,7 +15,7 @@ import random
 import time
 from collections import Counter
 
-from privmean.data.text_format import TextFormat
+from privmean.data.text_record import TextFormat
 from privmean.streams.record_sources import Reader
 from report import publish, table
 

@@ -25,8 +25,7 @@ from pathlib import Path
 
 from privmean.cli.app import run
 from privmean.data.read import read
-from privmean.data.text_format import TextFormat
-from privmean.data.text_record import csv_fields, ended_line, json_fields, number
+from privmean.data.text_record import TextFormat, csv_fields, ended_line, json_fields, number
 
 BATCH = 500  # hostile persons in a file
 RESOLUTION = 2.0**-36

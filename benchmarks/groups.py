@@ -31,9 +31,8 @@ from privmean.central.groups.pooled_tail import GroupBounds
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.pair_summaries import Pairs
-from privmean.data.public_shape import PublicShape
-from privmean.data.read_pairs import read_pairs
+from privmean.data.read_pairs import Pairs, read_pairs
+from privmean.data.schema import PublicShape
 from privmean.data.table import Table
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.group_cells import GroupCells

@@ -18,9 +18,9 @@ import numpy as np
 from heavy_data import LAWS, geometric
 from plans import planned
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
-from privmean.central.heavy_tailed.private_radius import RadiusSearch
+from privmean.central.heavy_tailed.coarse_center import RadiusSearch
 from privmean.data.array_table import ArrayPersonTable
-from privmean.mechanisms.private_limits import PrivateLimits, edges
+from privmean.mechanisms.private_location import PrivateLimits, edges
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from report import few, publish, table

@@ -39,9 +39,8 @@ from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.record_sources import Reader
 from privmean.streams.run_stream import MeanAdapter
 from privmean.streams.stream_plan import plan as plan_mean
-from privmean.study.run_folder import held
+from privmean.study.run_folder import held, run_in
 from privmean.study.stored_answers import AnswerLog, written
-from privmean.study.write_outputs import run_in
 
 Contents = dict[str, str]
 FULL = 3  # exit status of a child that named the full disk

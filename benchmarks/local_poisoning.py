@@ -15,6 +15,7 @@ from privmean.local import ball_round, items_round, mean_round
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import (
     Batch,
+    bit_count,
     candidate_normals,
     coordinates_of,
     public_normals,
@@ -22,7 +23,6 @@ from privmean.local.aggregators.tally import (
     tally,
     units,
 )
-from privmean.local.bit_counts import bit_count
 from privmean.local.round import Round
 from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise

@@ -13,10 +13,9 @@ import numpy as np
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.clients.randomizers import mean_height
 from privmean.local.exact_coins import SimulatedEntropy, signal
-from privmean.local.round_builders import items_round, mean_round
+from privmean.local.round_builders import items_round, mean_round, tau_sub_gaussian
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import tally_many
-from privmean.local.vote_radii import tau_sub_gaussian
 from privmean.noise.simulated import SimulatedNoise
 from privmean.published import (
     ball_mean,

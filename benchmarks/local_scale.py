@@ -28,7 +28,7 @@ from report import publish, table
 AGGREGATE = """
 import resource, sys, time
 from privmean.local import Round
-from privmean.local.aggregators.report_files import aggregate_files
+from privmean.local.aggregators.aggregator import aggregate_files
 round_ = Round.from_json(open(sys.argv[1]).read())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start, cpu = time.perf_counter(), time.process_time()

@@ -28,7 +28,7 @@ from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import Products
 from privmean.inference.status import MODIFIED_TARGET
-from privmean.models.fit_person import Independence, fit_persons
+from privmean.models.panel import Independence, fit_persons
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.published import PriestleyChao, WinsorizedAsPublished

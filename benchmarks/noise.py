@@ -25,10 +25,10 @@ import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
 from continual_throughput import stream_of
-from privmean.data import clip_rows as balls
-from privmean.data.clip_rows import clip_rows_to_ball
+from privmean.data import array_kernels as balls
+from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
-from privmean.mechanisms import noisy_rows, row_sums
+from privmean.mechanisms import row_sums
 from privmean.mechanisms.row_sums import GaussianSums, JointLaplace
 from privmean.noise import bulk_draws as bulk
 from privmean.noise import exact
@@ -50,7 +50,7 @@ def before() -> Iterator[None]:
 
     with (
         mock.patch.object(bulk, "fits", return_value=False),
-        mock.patch.object(noisy_rows, "BLOCK", 256),
+        mock.patch.object(row_sums, "BLOCK", 256),
         mock.patch.object(row_sums, "TOGETHER", 10**9),
         mock.patch.object(balls, "_squares", squares),
     ):

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from privmean.data.person_products import Products
-from privmean.models.mean_coefficients import CoefficientPanel
-from privmean.models.moment_rows import Weighting, entry, person_moments
+from privmean.models.mean_coefficients import CoefficientPanel, Weighting, entry, person_moments
 from privmean.models.panel import GRIDS, PanelSums, PanelTable, PersonMoments
 from privmean.models.polynomial_design import Design
 

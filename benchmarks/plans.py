@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.privacy.budget import REPLACE_ONE
 
 

@@ -25,13 +25,17 @@ from pathlib import Path
 import numpy as np
 
 from panels import PANEL, Bank, reference, trial, wages
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.models.fit_person import Independence
-from privmean.models.mean_coefficients import CoefficientPanel, MeanCoefficients
-from privmean.models.moment_rows import Weighting, entry, person_moments
-from privmean.models.panel import PanelSums
+from privmean.models.mean_coefficients import (
+    CoefficientPanel,
+    MeanCoefficients,
+    Weighting,
+    entry,
+    person_moments,
+)
+from privmean.models.panel import Independence, PanelSums
 from privmean.models.run_pooled import Pooled, PooledRun
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget

@@ -29,7 +29,7 @@ from scipy import stats
 
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.models.moment_variance import MomentVariance
 from privmean.models.quantiles import Quantiles
 from privmean.noise.simulated import SimulatedNoise

@@ -22,8 +22,8 @@ import numpy as np
 import polars as pl
 
 from panels import PANEL, Bank, reference
-from privmean.data.public_shape import PublicShape
-from privmean.models.moment_rows import Weighting
+from privmean.data.schema import PublicShape
+from privmean.models.mean_coefficients import Weighting
 from privmean.models.panel import PanelSums
 from privmean.models.run_pooled import Pooled
 from privmean.noise.simulated import SimulatedNoise

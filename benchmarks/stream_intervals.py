@@ -19,7 +19,7 @@ import numpy as np
 
 from privmean.noise.simulated import SimulatedNoise
 from privmean.streams import MeanStream, plan
-from privmean.streams import confidence_bands as bands
+from privmean.streams import stream_release as bands
 from report import publish, table
 
 HEAVY = np.minimum(np.ceil(np.random.default_rng(5).pareto(1.2, 300) + 1).astype(int), 64)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.mechanisms.private_limits import RadiusSearch
+from privmean.mechanisms.private_location import RadiusSearch
 from privmean.noise.simulated import SimulatedNoise
 from report import few, publish, table
 

@@ -34,15 +34,14 @@ import privmean as pm
 import report
 from privmean.errors import PrivmeanError
 from privmean.mechanisms.curator import AnswerStore
-from privmean.privacy.ledger_entry import LedgerAmount
+from privmean.privacy.ledger_charges import LedgerAmount
 from privmean.storage.durable_log import DurableLog
 from privmean.storage.entry_chain import Chain
 from privmean.storage.witness import Witness
-from privmean.study.run_folder import LOG, RECEIPT, RESULT, held
+from privmean.study.run_folder import LOG, RECEIPT, RESULT, held, run_in
 from privmean.study.run_study import run
 from privmean.study.stored_answers import AnswerLog
 from privmean.study.study import Study
-from privmean.study.write_outputs import run_in
 
 DURABLE: tuple[tuple[Any, str], ...] = (
     (os, "fsync"), (os, "replace"), (Chain, "add"), (Chain, "replace"),

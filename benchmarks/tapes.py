@@ -25,18 +25,24 @@ import numpy as np
 
 from privmean.auditing.call_list import CALLS, TERMS, CallCase, called
 from privmean.auditing.calls import STRANGE, Called, edges, neighbour, seen
-from privmean.auditing.findings import Findings
+from privmean.auditing.findings import Findings, budget_of
 from privmean.auditing.fixed_noise import ADDITIVE, Draws, Fixed, Request
 from privmean.auditing.measure_loss import CHOICES, accepted, measurable, same, step_of
-from privmean.auditing.operands import Answered, in_common, paid
-from privmean.auditing.subjects import budget_of
-from privmean.auditing.transcript import Compared, Parted, Replaying, Transcript
+from privmean.auditing.transcript import (
+    Answered,
+    Compared,
+    Parted,
+    Replaying,
+    Transcript,
+    in_common,
+    paid,
+)
 from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.group_cells import KeyCells
 from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import PrivacyEvent, Threshold
-from privmean.privacy.threshold_of_sum import ThresholdOfSum
+from privmean.privacy.profile_events import ThresholdOfSum
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from auditing.rows import (

@@ -51,7 +51,7 @@ def classes(tape: dict[str, Any]) -> set[str]:
 
 def main() -> int:
     from auditing.broken import twin
-    from privmean.auditing.coverage import mechanisms
+    from privmean.auditing.findings import mechanisms
 
     options = argparse.ArgumentParser()
     options.add_argument("--neighbors", type=int, default=12)

@@ -20,7 +20,7 @@ from privmean.central.concentration import SubGaussian, UnknownScale
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
-from privmean.models.pair_variance import PairVariance
+from privmean.models.moment_variance import PairVariance
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.published import VarianceAsPublished, WinsorizedAsPublished

@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def same(one: object, other: object) -> bool:
-    from privmean.privacy.canonical_json import canonical
+    from privmean.plain_data import canonical
 
     return canonical(one) == canonical(other)
 

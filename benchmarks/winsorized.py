@@ -25,10 +25,10 @@ from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.noisy_argmax import Bins, NoisyArgmax
+from privmean.mechanisms.noisy_counts import Bins, NoisyArgmax
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.calibrate import calibrate
+from privmean.privacy.compose import calibrate
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_events import Laplace
 from privmean.published import WinsorizedAsPublished

@@ -22,7 +22,7 @@ from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.person_products import Products
 from privmean.data.person_table import PersonTable
-from privmean.models.moment_rows import Weighting
+from privmean.models.mean_coefficients import Weighting
 from privmean.models.panel import GRIDS, PanelSums, PanelTable, PersonMoments
 from privmean.models.private_scale import PrivateScale
 from privmean.models.quantiles import Quantiles

@@ -2,7 +2,7 @@
 
 import json
 
-from privmean.privacy.canonical_json import digest
+from privmean.plain_data import digest
 from privmean.privacy.guarantee import PURPOSE
 from privmean.privacy.stored_events import SAYING, loss_from_dict
 

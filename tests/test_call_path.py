@@ -16,7 +16,7 @@ from privmean.cli.app import run
 
 ROOT = str(Path(privmean.__file__).parent)
 STOPS = (
-    ("data/parquetfiles.py", "ParquetTable.records"),  # the engine's scan holds the record
+    ("data/parquet_files.py", "ParquetTable.records"),  # the engine's scan holds the record
     ("data/person_records.py", "person_rows"),  # rounded, limited, part of its person's mean
     (
         "data/engine_table.py",

@@ -11,7 +11,7 @@ import pytest
 import privmean as pm
 from privmean import local, streams
 from privmean.api.call_options import CallOptions
-from privmean.data.read_options import ReadOptions
+from privmean.data.read import ReadOptions
 from privmean.local.round_builders import Options
 
 FUNCTIONS = ["ask", "mean", "regress", "curve", "variance", "quantile", "plan", "required_n"]

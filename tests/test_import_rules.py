@@ -22,11 +22,10 @@ FLOORS = (
         "lazy_imports",
         "output",
         "plain_data",
-        "plurals",
-        "strict_json",
     ),
-    ("examples", "signatures", "storage", "noise"),
+    ("storage", "noise"),
     ("validate",),
+    ("examples",),
     ("privacy",),
     ("data",),
     ("mechanisms",),
@@ -54,15 +53,15 @@ def up_to(last):
 # apart: a room, and all that it may import
 APART = {
     "streams": {
-        "errors", "lazy_imports", "output", "plurals", "validate", "storage", "noise", "privacy",
+        "errors", "lazy_imports", "output", "validate", "storage", "noise", "privacy",
         "data", "mechanisms", "inference",
     },
     "local": {
-        "errors", "_version", "array_types", "lazy_imports", "output", "strict_json", "signatures",
-        "validate", "storage", "noise", "inference",
+        "errors", "_version", "array_types", "lazy_imports", "output", "plain_data", "validate",
+        "storage", "noise", "inference",
     },
     "experimental": {
-        "errors", "array_types", "strict_json", "validate", "noise", "privacy", "mechanisms",
+        "errors", "array_types", "plain_data", "validate", "noise", "privacy", "mechanisms",
     },
     "auditing": up_to("study") | {"streams", "local"},
     "published": up_to("models") | {"streams", "local"},

@@ -157,7 +157,7 @@ UNUSED = {
     "privmean.central.bounded", "privmean.central.heavy_tailed", "privmean.central.anisotropic",
     "privmean.central.groups", "privmean.central.concentration", "privmean.central.default_vector",
     "privmean.questions.grouping", "privmean.data.group_pairs", "privmean.data.text_scan",
-    "privmean.data.roster_files", "privmean.data.person_products", "privmean.privacy.ledger",
+    "privmean.data.person_products", "privmean.privacy.ledger",
     "privmean.privacy.stored_events", "privmean.release.signing", "privmean.release.verification",
 }  # fmt: skip
 # packages that a plain `privmean mean` of a Parquet file loads, with what these load themselves
@@ -188,7 +188,7 @@ def test_the_command_of_a_mean_loads_only_what_the_mean_needs(tmp_path):
     assert packages >= ENGINE | NUMBERS | NOISE
     assert packages - (ENGINE | NUMBERS | NOISE | SHELL | BESIDES) == set()
     commands = {name for name in found if name.startswith("privmean.cli.")}
-    ours = ("app", "derive_command", "option_parsing", "options")
+    ours = ("app", "derive_command", "options")
     assert commands == {f"privmean.cli.{name}" for name in ours}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import privmean as pm
 from cli_runner import shell
-from privmean.api.parse_assumption import ESTIMATORS, EXAMPLES
+from privmean.api.parse_question import ESTIMATORS, EXAMPLES
 from privmean.questions.choose_estimator import METHODS
 
 API = Path(__file__).resolve().parents[1] / "docs" / "api.md"

@@ -38,8 +38,10 @@ ln_wage    1.6541   0.0072    1.6389    1.6694
 Privacy: epsilon = 1 (pure DP), person level, replace-one. A guess about one
   person that is right 50% of the time without this release is right at most 73%
   of the time with it.
-Assumes: people are independent; no undetected outliers (fewer than about 32
-  people far outside [-1.20, 4.45] could go undetected).
+Intervals: include sampling error and privacy noise, as std err does. They
+  assume (the guarantee does not): people are independent; no outliers were
+  missed (a group of fewer than about 32 people far outside [-1.20, 4.45] could
+  go undetected).
 Method: default mean. Full record: release.details()
 """
 
@@ -48,20 +50,23 @@ Mean of ln_wage by ind_code
 n = 4,203 people (noisy), weighted equally; 95% confidence intervals, pointwise
 
        estimate  std err  CI lower  CI upper      n
-4         1.649    0.012     1.626     1.672  1,056
-6         1.419    0.013     1.393     1.444    954
-7         1.778    0.020     1.738     1.819    400
-11        1.759    0.010     1.739     1.779  1,823
+4         1.649    0.012     1.627     1.672  1,056
+6         1.419    0.013     1.394     1.444    954
+7         1.778    0.020     1.738     1.818    400
+11        1.759    0.010     1.738     1.778  1,823
 Differences
-7 - 6     0.360    0.024     0.313     0.407
+7 - 6     0.359    0.024     0.312     0.407
 
-Each person counts in one group, the most frequent; see max_groups.
+Each person counts in one group, that of most of their records; see max_groups.
+The n of rows are noisy, too, and need not add up.
 Privacy: epsilon = 1 (pure DP), person level, add-remove. A guess whether one
   person is in the data that is right 50% of the time without this release is
-  right at most 73% of the time with it; a guess about a person's values, 88%.
-Assumes: people are independent; no group has more than twice the overall share
-  of outliers; no undetected outliers (fewer than about 72 people could go
-  undetected).
+  right at most 73% of the time with it; a guess about a person's values, at
+  most 88%.
+Intervals: include sampling error and privacy noise, as std err does. They
+  assume (the guarantee does not): people are independent; no group has more
+  than twice the overall share of outliers; no outliers were missed (a group of
+  fewer than about 72 people could go undetected).
 Method: means by group. Full record: release.details()
 """
 
@@ -75,22 +80,25 @@ Pooled regression: ln_wage ~ collgrad + ttl_exp + tenure
 n = 4,711 people (public), weighted equally; 95% confidence intervals, pointwise
 
            estimate  std err  CI lower  CI upper
-Intercept    1.3454   0.0087    1.2921    1.3987  a
-collgrad     0.361    0.015     0.274     0.448   a
-ttl_exp      0.0312   0.0016    0.0213    0.0412  a
-tenure       0.0225   0.0022    0.0092    0.0359  a
+Intercept    1.3481   0.0090    1.3237    1.3726  a
+collgrad     0.370    0.015     0.330     0.410   a
+ttl_exp      0.0315   0.0017    0.0270    0.0361  a
+tenure       0.0203   0.0023    0.0141    0.0265  a
 
-a  outliers_clipped: Some values were clipped; the interval allows for them.
-   Give bounds if a few large values matter. The interval assumes that clipping
-   affects all coefficients alike. If the line may run through a curve, add a
-   squared term or use clipping_bias='single'.
+a  outliers_clipped: Some values were clipped; the interval allows for the bias
+   of that. Give bounds if a few large values matter. The interval assumes that
+   clipping affects all coefficients alike. If the true relation may be curved,
+   add a squared term or use clipping_bias='single' (wider intervals).
 
 Privacy: epsilon = 3, delta = 1e-06 (approximate DP), person level, replace-one.
   A guess about one person that is right 50% of the time without this release is
   right at most 95% of the time with it.
-Assumes: people are independent; clipped score contributions exceed their bound
-  by at most 50% on average; clipping affects all coefficients alike; no
-  undetected outliers (fewer than about 16 people could go undetected).
+Intervals: include sampling error and privacy noise, as std err does, and what
+  clipping may hide: so they are wider than std err tells. They assume (the
+  guarantee does not): people are independent; clipped score contributions
+  exceed their bound by at most 50% on average; clipping affects all
+  coefficients alike; no outliers were missed (a group of fewer than about 16
+  people could go undetected).
 Method: one-step GEE. Full record: release.details()
 """
 
@@ -105,9 +113,11 @@ std deviation    0.4224   0.0059    0.4106    0.4432
 Privacy: epsilon = 1 (pure DP), person level, replace-one. A guess about one
   person that is right 50% of the time without this release is right at most 73%
   of the time with it.
-Assumes: people are independent; squared outliers exceed the clipping bounds by
-  at most 50% of the bound on average; no undetected outliers (fewer than about
-  46 people could go undetected).
+Intervals: include sampling error and privacy noise, as std err does, and what
+  clipping may hide: so they are wider than std err tells. They assume (the
+  guarantee does not): people are independent; squared outliers exceed the
+  clipping bounds by at most 50% of the bound on average; no outliers were
+  missed (a group of fewer than about 46 people could go undetected).
 Method: moment variance. Full record: release.details()
 """
 
@@ -256,7 +266,7 @@ def test_comparison_ends_with_p_value_and_condition():
     assert found[0][0] == "Mean of ln_wage by collgrad"
     assert found[1][-2:][0] == "Differences"
     assert found[1][-1].startswith("1 - 0 ")
-    said = [line for line in found[2] if not line.startswith("Each person")]
+    said = [line for line in found[2] if not line.startswith(("Each person", "The n of rows"))]
     assert said[:2] == COMPARE.splitlines()
 
 
@@ -350,8 +360,8 @@ def test_other_forms_have_the_same_cells():
     assert frame["estimate"].tolist() == [row.estimate for row in made.rows()]
     lines = made.to_markdown().splitlines()
     assert lines[6] == "| | estimate | std err | CI lower | CI upper | n |"
-    assert lines[8] == "| 4 | 1.649 | 0.012 | 1.626 | 1.672 | 1,056 |"
-    assert r"4 & 1.649 & 0.012 & 1.626 & 1.672 & 1,056 \\" in made.to_latex()
+    assert lines[8] == "| 4 | 1.649 | 0.012 | 1.627 | 1.672 | 1,056 |"
+    assert r"4 & 1.649 & 0.012 & 1.627 & 1.672 & 1,056 \\" in made.to_latex()
 
 
 def test_signs_of_the_forms_are_escaped():

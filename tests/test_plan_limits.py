@@ -20,7 +20,7 @@ from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.choose_vector_method import Cheapest
 from privmean.central.concentration import LogSobolev
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.models.pair_variance import PairVariance
+from privmean.models.moment_variance import PairVariance
 from privmean.models.private_scale import PrivateScale
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.published import AnisotropicAsPublished, PureCover, ThreadedMean

@@ -8,7 +8,7 @@ import pytest
 
 import privmean as pm
 from privmean.errors import InfeasibleError
-from privmean.plurals import count_noun, count_phrase
+from privmean.output import count_noun, count_phrase
 
 
 def test_a_noun_follows_its_number():

@@ -20,7 +20,7 @@ from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.guarantee import guess_bound, percent
-from privmean.release.result_rows import NAMES
+from privmean.release.result_numbers import NAMES
 from statistics_kit import assert_rate_at_least, planned
 
 SCHEMA = json.loads(
@@ -51,7 +51,7 @@ def test_one_number_prints_as_a_table_and_paragraphs():
     assert head.split() == ["estimate", "std", "err", "CI", "lower", "CI", "upper"]
     assert row.split()[0] == "value"
     named = [line.split(":")[0] for line in rest if line[:1].isupper()]
-    assert named[-3:] == ["Privacy", "Assumes", "Method"]
+    assert named[-3:] == ["Privacy", "Intervals", "Method"]
     if release.interval().status != "ok":  # the advice is told in full
         assert " ".join(release.interval().advice.split()) in " ".join(str(release).split())
 

@@ -13,7 +13,7 @@ import pytest
 import privmean as pm
 from privmean.inference.status import STATUSES
 from privmean.noise.simulated import SimulatedNoise
-from privmean.release.result_rows import Row
+from privmean.release.result_numbers import Row
 from privmean.release.sentences import places_of, sentence, written
 
 SIZE = 4000
@@ -32,8 +32,8 @@ KEYS = {"by": "side", "keys": ["left", "right"]}
 ASKED = {  # question: what is asked, and what its sentence looks like
     "mean": (
         (pm.mean, "pay", {}),
-        r"The mean pay is \d\d\.\d euros \(95% CI \d\d\.\d to \d\d\.\d; n = 4,000\)\. The standard "
-        r"error is 0\.\d+; without privacy noise it would be about 0\.\d+\.",
+        r"The mean of pay is \d\d\.\d euros \(95% CI \d\d\.\d to \d\d\.\d; n = 4,000\)\. The "
+        r"standard error is 0\.\d+; without privacy noise it would be about 0\.\d+\.",
     ),
     "two columns": (
         (pm.mean, ["pay", "x"], {}),
@@ -41,35 +41,35 @@ ASKED = {  # question: what is asked, and what its sentence looks like
     ),
     "groups": (
         (pm.mean, "pay", KEYS),
-        r"The mean pay is lowest in right, \d\d\.\d euros \(.*\), and highest in left, .*\.",
+        r"The mean of pay is lowest in right, \d\d\.\d euros \(.*\), and highest in left, .*\.",
     ),
     "groups by number": (
         (pm.mean, "pay", {"by": "arm", "keys": [0, 1], "contrasts": ["0 - 1"]}),
-        r"The mean pay is \d\.\d+ euros lower where arm is 0 than where arm is 1 \(95% CI "
+        r"The mean of pay is \d\.\d+ euros lower where arm is 0 than where arm is 1 \(95% CI "
         r"\d\.\d+ to \d\.\d+\)\.",
     ),
     "ratio and rest": (
         (pm.mean, "pay", {**KEYS, "contrasts": ["left / right", "left - rest"]}),
-        r"The mean pay in left is 1\.1\d+ times that in right \(.*\); the mean pay is \d\.\d+ "
-        r"euros higher in left than in the other groups \(.*\)\.",
+        r"The mean of pay in left is 1\.1\d+ times that in right \(.*\); the mean of pay is "
+        r"\d\.\d+ euros higher in left than in the other groups \(.*\)\.",
     ),
     "arms": (
         (pm.compare, "pay", {"arms": "arm"}),
-        r"The mean pay is \d\.\d+ euros higher where arm is 1 than where arm is 0 \(.*\)\. It is "
-        r"an effect of the arms only if people were assigned to them at random\.",
+        r"The mean of pay is \d\.\d+ euros higher where arm is 1 than where arm is 0 \(.*\)\. It "
+        r"is an effect of the arms only if people were assigned to them at random\.",
     ),
     "pair": (
         (pm.compare, "pay", {"by": "when", "pair": ["late", "early"]}),
-        r"For the same people, the mean pay is [23]\.\d+ euros higher where when is late than "
+        r"For the same people, the mean of pay is [23]\.\d+ euros higher where when is late than "
         r"where it is early \(.*\)\.",
     ),
     "curve": (
         (pm.curve, "pay", {"time": "t", "bins": [0, 1, 2]}),
-        r"The mean pay is \d\d\.\d euros \(.*\) from 0 to before 1 and .* from 1 to before 2\.",
+        r"The mean of pay is \d\d\.\d euros \(.*\) from 0 to before 1 and .* from 1 to before 2\.",
     ),
     "curve of arms": (
         (pm.curve, "pay", {"time": "t", "bins": [0, 1, 2], "by": "arm", "levels": (0, 1)}),
-        r"The difference of the mean pay, arm 1 - 0, is \d\.\d+ euros \(.*\) at 0\.5 and .*\.",
+        r"The difference of the mean of pay, arm 1 - 0, is \d\.\d+ euros \(.*\) at 0\.5 and .*\.",
     ),
     "quantiles": (
         (pm.quantile, "pay", {"q": [0.25, 0.5, 0.9]}),
@@ -78,16 +78,17 @@ ASKED = {  # question: what is asked, and what its sentence looks like
     ),
     "variance": (
         (pm.variance, "pay", {}),
-        r"The standard deviation of the mean pay between people is 1\d\.\d euros \(.*\)\.",
+        r"The standard deviation of the mean of pay between people is 1\d\.\d euros \(.*\)\.",
     ),
     "regression": (
         (pm.regress, "pay ~ x + arm", {}),
-        r"Other terms held constant, one more unit of x goes with a pay [12]\.\d+ euros higher "
-        r"\(.*\); one more unit of arm goes with a pay \d\.\d+ euros higher \(.*\)\.",
+        r"Other terms held constant, the mean of pay is [12]\.\d+ euros higher for one more "
+        r"unit of x \(.*\); the mean of pay is \d\.\d+ euros higher for one more unit of arm .*\.",
     ),
     "within": (
         (pm.regress, "pay ~ x", {"effect": "within"}),
-        r"Within one person, other terms held constant, one more unit of x goes with .*\.",
+        r"Within one person, other terms held constant, the mean of pay is .* for one more "
+        r"unit of x .*\.",
     ),
 }  # fmt: skip
 

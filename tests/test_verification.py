@@ -15,12 +15,11 @@ import pytest
 import privmean as pm
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
-from privmean.privacy.canonical_json import canonical
+from privmean.plain_data import canonical, parsed
 from privmean.privacy.ledger import Ledger
-from privmean.release.provenance import NAME, digest_of
+from privmean.release.outcome import NAME, digest_of
 from privmean.release.signing import make_keys
 from privmean.release.verification import verify
-from privmean.strict_json import parsed
 from tampering import resealed
 
 N, RECORDS = 400, 3

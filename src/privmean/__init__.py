@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from privmean.central.concentration import SubGaussian as SubGaussian
     from privmean.central.concentration import UnknownScale as UnknownScale
     from privmean.central.default_mean import DefaultMean as DefaultMean
-    from privmean.central.groups.effect_release import CompareRelease as CompareRelease
-    from privmean.central.groups.effect_release import EffectRelease as EffectRelease
     from privmean.central.groups.group_means import GroupMeans as GroupMeans
+    from privmean.central.groups.group_release import CompareRelease as CompareRelease
+    from privmean.central.groups.group_release import EffectRelease as EffectRelease
     from privmean.central.groups.group_release import GroupRelease as GroupRelease
     from privmean.central.groups.group_release import MultiValueRelease as MultiValueRelease
     from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
@@ -57,27 +57,27 @@ if TYPE_CHECKING:
     from privmean.examples import example as example
     from privmean.inference.interval import Interval as Interval
     from privmean.models.curve_release import CurveRelease as CurveRelease
-    from privmean.models.fit_person import AR1 as AR1
-    from privmean.models.fit_person import Exchangeable as Exchangeable
     from privmean.models.fixed_design import FixedDesign as FixedDesign
     from privmean.models.moment_variance import VarianceRelease as VarianceRelease
+    from privmean.models.panel import AR1 as AR1
+    from privmean.models.panel import Exchangeable as Exchangeable
     from privmean.models.private_scale import PrivateScale as PrivateScale
     from privmean.models.quantiles import QuantileRelease as QuantileRelease
-    from privmean.models.random_effects import RandomEffects as RandomEffects
     from privmean.models.regression_release import RegressionRelease as RegressionRelease
+    from privmean.models.response_plan import RandomEffects as RandomEffects
     from privmean.noise.simulated import SimulatedNoise as SimulatedNoise
     from privmean.privacy.budget import Budget as Budget
     from privmean.privacy.guarantee import Guarantee as Guarantee
     from privmean.privacy.ledger import Ledger as Ledger
-    from privmean.privacy.policies import Policy as Policy
+    from privmean.privacy.ledger_charges import Policy as Policy
     from privmean.questions.assumptions import Covariance as Covariance
     from privmean.questions.compare import Compare as Compare
     from privmean.questions.curve import Curve as Curve
     from privmean.questions.mean import Mean as Mean
     from privmean.questions.quantile import Quantile as Quantile
     from privmean.questions.regression import Regression as Regression
+    from privmean.questions.regression_options import WorkingErrors as WorkingErrors
     from privmean.questions.variance import Variance as Variance
-    from privmean.questions.working_errors import WorkingErrors as WorkingErrors
     from privmean.release.release import Release as Release
     from privmean.release.signing import sign as sign
     from privmean.release.verification import Verification as Verification
@@ -104,15 +104,15 @@ else:
         questions.curve                Curve
         questions.variance             Variance
         questions.assumptions          Covariance
-        questions.working_errors               WorkingErrors
-        models.random_effects          RandomEffects
+        questions.regression_options           WorkingErrors
+        models.response_plan           RandomEffects
         models.regression_release      RegressionRelease
         models.curve_release           CurveRelease
         central.concentration          Bounded SubGaussian LogSobolev BetweenWithin BoundedWithin
         central.concentration          UnknownScale
         privacy.ledger                 Ledger
         examples                       example
-        privacy.policies               Policy
+        privacy.ledger_charges         Policy
         release.verification                   verify Verification
         release.signing                        sign
         central.default_mean           DefaultMean
@@ -122,7 +122,7 @@ else:
         central.anisotropic.spectrum   person_covariance
         central.bounded                BoundedMean
         streams                      MeanStream GroupMeanStream WithholdRelease
-        models.fit_person             Exchangeable AR1
+        models.panel                  Exchangeable AR1
         models.fixed_design            FixedDesign
         models.private_scale              PrivateScale
         privacy.budget                 Budget
@@ -137,8 +137,8 @@ else:
         central.groups.group_release         GroupRelease
         central.groups.group_release  MultiValueRelease
         central.groups.group_means       GroupMeans
-        central.groups.effect_release        CompareRelease
-        central.groups.effect_release  EffectRelease
+        central.groups.group_release         CompareRelease
+        central.groups.group_release   EffectRelease
         questions.compare              Compare
         questions.quantile             Quantile
         models.quantiles        QuantileRelease

@@ -3,6 +3,8 @@
 Every print of the library is an `Output`, so that all of them look alike. Cells are text already;
 their decimal points are aligned here. Lines of text have at most `WIDTH` columns: a wider table is
 parted into blocks of columns, and only a label that leaves no room for one is shortened.
+
+A number and what is counted, as a text says them: 1 column, 2 columns; people of a person.
 """
 
 from __future__ import annotations
@@ -13,6 +15,22 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+
+
+def count_noun(number: int, noun: str) -> str:
+    """The number with the noun, in the plural where they are several."""
+    return f"{number} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """The word for several, in a print."""
+    return "people" if noun == "person" else f"{noun}s"
+
+
+def count_phrase(number: int, noun: str, one: str, several: str) -> str:
+    """The same with the verb: 1 person is, 2 people are."""
+    return f"{count_noun(number, noun)} {one if number == 1 else several}"
+
 
 WIDTH = 80
 MISSING = "-"

@@ -22,14 +22,13 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release import result_numbers as released
 from privmean.release.formatting import plan_output
-from privmean.release.outcome import Outcome
-from privmean.release.provenance import Provenance
+from privmean.release.outcome import Outcome, Provenance
 from privmean.release.release import Release
 
 if TYPE_CHECKING:
-    from privmean.data.public_shape import PublicShape
+    from privmean.data.schema import PublicShape
     from privmean.privacy.ledger import Ledger
-    from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.privacy.ledger_charges import LedgerEntry
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -28,8 +28,8 @@ from privmean.auditing.measure_loss import same
 from privmean.auditing.replay import name_of
 from privmean.auditing.transcript import Compared, Parted, Transcript
 from privmean.data import engines
-from privmean.data.column_counts import ColumnCounts
-from privmean.data.public_shape import shape_of
+from privmean.data.person_table import ColumnCounts
+from privmean.data.schema import shape_of
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 

@@ -20,14 +20,14 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.clip_rows import clip_rows_to_ball
 from privmean.data.person_table import ClipInterval, IntervalSums, L2Ball
 from privmean.errors import InfeasibleError
 from privmean.local.exact_coins import WORD, flip_threshold, odds_threshold
 from privmean.mechanisms.clipped_sum import LAMBDA, Answers
 from privmean.mechanisms.filtered_mean import keep_odds
-from privmean.mechanisms.k_norm import norm_above
+from privmean.mechanisms.row_sums import norm_above
 from privmean.mechanisms.stable_histogram import laplace_tail, laplace_threshold
 from privmean.mechanisms.weighted_sums import grid_values
 from privmean.noise.exact import double_above

@@ -16,9 +16,8 @@ from unittest import mock
 from privmean.auditing import audit as audits
 from privmean.auditing import replay as replaying
 from privmean.auditing.audit import RUNS, Job
-from privmean.auditing.audit_streams import STREAMED, audit_streams
-from privmean.auditing.coverage import of_answers
-from privmean.auditing.findings import Findings
+from privmean.auditing.audit_local import STREAMED, audit_streams
+from privmean.auditing.findings import Findings, of_answers
 from privmean.auditing.measure_loss import numbers
 from privmean.auditing.replay import name_of, tried
 

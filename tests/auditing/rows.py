@@ -15,17 +15,25 @@ import numpy as np
 
 from privmean.auditing.call_list import plan_of
 from privmean.auditing.calls import STRANGE, edges
-from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
-from privmean.auditing.findings import Findings
+from privmean.auditing.findings import (
+    SUBJECTS,
+    Findings,
+    Said,
+    Subject,
+    budget_of,
+    of_answers,
+    of_question,
+    of_release,
+    of_terms,
+)
 from privmean.auditing.fixed_noise import Endless
 from privmean.auditing.measure_loss import same
 from privmean.auditing.replay import inspected, measured
-from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
 from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import LOG_GRID
 from privmean.data.person_table import Floats, Integers, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.noise_source import Noise

@@ -14,8 +14,7 @@ from auditing.rows import every_case, plan_of, run
 from auditing.twins import TwinPlan
 from privmean.auditing.audit import RUNS
 from privmean.auditing.audit_local import audit_local
-from privmean.auditing.findings import Findings
-from privmean.auditing.subjects import SUBJECTS
+from privmean.auditing.findings import SUBJECTS, Findings
 from privmean.central.concentration import SubGaussian
 from privmean.central.heavy_tailed import BoundedMoment
 from privmean.cli.app import run as command
@@ -45,7 +44,7 @@ def test_every_estimator_is_a_subject():
 def test_every_subject_can_be_planned(subject):
     """A subject whose plans are all refused would be audited in name only."""
     from auditing.rows import shape_of, table_of
-    from privmean.auditing.subjects import budget_of
+    from privmean.auditing.findings import budget_of
 
     rows = table_of(subject, "normal", subject.dimensions[0], 0)
     for relation in subject.relations:

@@ -11,7 +11,7 @@ from auditing.pairs import Tapes, tapes, violations, worked
 from privmean.auditing import audit as audits
 from privmean.auditing.audit import Job
 from privmean.auditing.call_list import CALLS
-from privmean.auditing.coverage import APART, covered, everything, mechanisms, of_question
+from privmean.auditing.findings import APART, covered, everything, mechanisms, of_question
 from privmean.mechanisms.group_cells import GroupSums
 
 TRIED = 6  # jobs of a mechanism: not every one comes to the edge of its loss

@@ -16,12 +16,10 @@ from auditing.sources import SOURCES
 from privmean.auditing import call_list
 from privmean.auditing.call_list import CALLS, CallCase
 from privmean.auditing.calls import Called, Table, built, neighbour
-from privmean.auditing.findings import Findings
-from privmean.auditing.subjects import GENEROUS, PURE
+from privmean.auditing.findings import GENEROUS, PURE, Findings
 from privmean.cli.app import run as command
 from privmean.storage.durable_log import DurableLog
-from privmean.study.run_folder import KIND, LOG
-from privmean.study.write_outputs import run_in
+from privmean.study.run_folder import KIND, LOG, run_in
 
 EACH = 4  # neighbours of one call from one source
 NAMES = [call.name for call in CALLS]

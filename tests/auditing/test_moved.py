@@ -9,18 +9,22 @@ import numpy as np
 import pytest
 
 from privmean.auditing.measure_loss import troubles
-from privmean.auditing.operands import paid
-from privmean.auditing.transcript import Recording, Transcript
+from privmean.auditing.transcript import Recording, Transcript, paid
 from privmean.data.person_table import ClipInterval, IntervalSums, L2BallSums
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import EachColumn
 from privmean.mechanisms.moment_sums import TailRows
-from privmean.mechanisms.noisy_argmax import Choice, GaussianArgmax, NoisyArgmax
-from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
-from privmean.mechanisms.pair_scale import DyadicBins, PairScale
+from privmean.mechanisms.noisy_counts import (
+    Choice,
+    GaussianArgmax,
+    GaussianCounts,
+    NoisyArgmax,
+    NoisyCounts,
+    as_counts,
+)
 from privmean.mechanisms.row_sums import GaussianSums, JointLaplace, RowSums
+from privmean.mechanisms.searches import DyadicBins, FirstBelow, PairScale
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
-from privmean.mechanisms.threshold_search import FirstBelow
 from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE

@@ -15,7 +15,7 @@ from privmean.auditing.measure_loss import same
 from privmean.auditing.transcript import Compared, Parted, Transcript
 from privmean.central.bounded import BoundedMean
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise

@@ -16,7 +16,7 @@ import pytest
 import json_schema
 import tapes
 from auditing.broken import twin
-from privmean.auditing.coverage import mechanisms
+from privmean.auditing.findings import mechanisms
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "clients" / "tape-checker" / "check.py"

@@ -6,7 +6,7 @@ import pytest
 
 from auditing import twins
 from auditing.rows import every_case
-from privmean.auditing.audit_streams import STREAMED, audit_streams
+from privmean.auditing.audit_local import STREAMED, audit_streams
 from privmean.auditing.findings import Findings
 
 TRIED = {

@@ -17,13 +17,11 @@ from unittest import mock
 import numpy as np
 
 from auditing.rows import Case, Recorded, every_case, neighbours, plan_of, shape_of, table_of
-from privmean.auditing.audit_local import audit_local
-from privmean.auditing.audit_streams import STREAMED, audit_streams
-from privmean.auditing.findings import Findings
+from privmean.auditing.audit_local import STREAMED, audit_local, audit_streams
+from privmean.auditing.findings import Findings, budget_of
 from privmean.auditing.measure_loss import CHOICES, PROCEDURES, numbers
 from privmean.auditing.replay import name_of
-from privmean.auditing.subjects import budget_of
-from privmean.data.column_counts import ColumnCounts
+from privmean.data.person_table import ColumnCounts
 from privmean.errors import InfeasibleError
 from privmean.local.clients.client import RANDOMIZERS, Randomizer
 from privmean.mechanisms.curator import EachColumn
@@ -32,7 +30,7 @@ from privmean.models.panel import PanelTable
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import Threshold
-from privmean.privacy.threshold_of_sum import ThresholdOfSum
+from privmean.privacy.profile_events import ThresholdOfSum
 from privmean.release.outcome import Outcome
 
 PERCENT = Fraction(101, 100)

@@ -18,7 +18,7 @@ from privmean.central.choose_vector_method import (
 )
 from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee

@@ -12,7 +12,7 @@ from privmean.central.concentration import SubGaussian
 from privmean.central.default_mean import DefaultMean
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.status import OK, release_status
 from privmean.noise.simulated import SimulatedNoise

@@ -16,7 +16,7 @@ from privmean.central.groups.group_means import GroupMeans
 from privmean.cli.app import run
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
@@ -188,8 +188,7 @@ def test_the_paired_question_is_the_mean_of_the_differences_to_the_digit():
 
 
 def test_persons_of_a_roster_without_records_stay_as_nulls():
-    from privmean.data.pair_summaries import Difference
-    from privmean.data.read_pairs import read_differences
+    from privmean.data.read_pairs import Difference, read_differences
 
     frame = twice(10)
     table = pm.Table(frame, person="who", roster=[1, 2, 5, 99])

@@ -13,7 +13,7 @@ import pytest
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
 from privmean.inference.status import FAILED
-from privmean.models.pair_variance import PairVariance
+from privmean.models.moment_variance import PairVariance
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import planned
 from test_registry import CASES, PERSONS, named, people_of, plan_of, rows

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from privmean.central.default_mean import SharedLocationQuery, centre_of, spread_of
 from privmean.central.find_region import (
     ATOM_ONLY,
     FOUND,
@@ -15,7 +16,6 @@ from privmean.central.find_region import (
     find_region,
     tail_share,
 )
-from privmean.central.shared_location import SharedLocationQuery, centre_of, spread_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.mechanisms.curator import TrustedCurator

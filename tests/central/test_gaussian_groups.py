@@ -13,7 +13,7 @@ from privmean.central.groups.group_means import GroupMeans
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights, PairSums
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.mechanisms.group_cells import GaussianCells
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

@@ -10,7 +10,7 @@ import privmean as pm
 from privmean.central.groups.group_means import GroupMeans
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most

@@ -14,8 +14,8 @@ from privmean.central.groups.group_means import GroupMeans
 from privmean.central.groups.group_release import group_release
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.public_shape import shape_of
-from privmean.inference.contrasts import contrasts_of
+from privmean.data.schema import shape_of
+from privmean.inference.group_table import contrasts_of
 from privmean.inference.status import LOW_PRECISION
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

@@ -15,7 +15,7 @@ from privmean.central.groups.group_means import GroupMeans
 from privmean.central.groups.pooled_tail import PooledTail
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import CenteredSums, GroupWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.inference.status import EXTREME_OUTLIERS, MODIFIED_TARGET, OUTLIERS_CLIPPED
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.simulated import SimulatedNoise

@@ -11,7 +11,7 @@ from privmean.central.groups.pooled_tail import PooledTail, point_mass_share
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_BINS
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget

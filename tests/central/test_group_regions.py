@@ -10,9 +10,9 @@ import pytest
 from privmean.central.groups.group_means import GroupMeans
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.column_counts import ColumnCounts
 from privmean.data.group_pairs import GroupPairTable, GroupWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.person_table import ColumnCounts
+from privmean.data.schema import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

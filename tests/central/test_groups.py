@@ -19,10 +19,10 @@ from privmean.central.groups.group_stages import GroupSettings, boxes_of
 from privmean.central.groups.pooled_tail import GroupBounds
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.private_center import PrivateCenter
+from privmean.mechanisms.private_location import PrivateCenter
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
@@ -86,7 +86,7 @@ def test_the_table_is_near_the_truth_and_says_what_it_rests_on():
     assert release.guarantee.neighbors == ADD_REMOVE
     text = " ".join(release.details().split())
     for words in (
-        "Each person counts in one group, the most frequent; see max_groups.",
+        "Each person counts in one group, that of most of their records; see max_groups.",
         "the rows depend on which keys", "twice the overall share of outliers",
         "outliers of a group exceed its clipping bounds", "add-remove", "Clipping bounds: ",
     ):  # fmt: skip
@@ -102,9 +102,11 @@ def test_the_text_is_a_table_with_a_rule_and_paragraphs():
     assert empty == ""
     assert head.split() == ["estimate", "std", "err", "CI", "lower", "CI", "upper", "n"]
     assert [line.split()[0] for line in lines[:6]] == [*KEYS, "Differences", "a"]
-    assert "Each person counts in one group, the most frequent; see max_groups." in lines
+    assert (
+        "Each person counts in one group, that of most of their records; see max_groups." in lines
+    )
     named = [line.split(":")[0] for line in lines if re.match("[A-Z][a-z]+: ", line)]
-    assert named == ["Privacy", "Assumes", "Method"]
+    assert named == ["Privacy", "Intervals", "Method"]
     stored = pm.Release.from_dict(json.loads(json.dumps(release.to_dict())))
     assert str(stored) == str(release)
     with pytest.raises(ArgumentError, match="is not in the stored release"):

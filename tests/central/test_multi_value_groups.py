@@ -13,10 +13,9 @@ import pytest
 import privmean as pm
 from privmean.cli.app import run
 from privmean.data.group_pairs import GroupWeights
-from privmean.data.pair_summaries import Pairs
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape, shape_of
-from privmean.data.read_pairs import read_pairs
+from privmean.data.read_pairs import Pairs, read_pairs
+from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator

@@ -15,8 +15,8 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.group_cells import KeyCells
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from privmean.privacy.profile_events import ThresholdOfSum, scales_needed, three_laplace_tail
 from privmean.privacy.stored_events import loss_from_dict
-from privmean.privacy.threshold_of_sum import ThresholdOfSum, scales_needed, three_laplace_tail
 from statistics_kit import assert_rate
 
 STEPS = 2**20 - 1
@@ -191,8 +191,7 @@ def test_private_keys_need_a_delta_and_texts_that_part_in_one_way():
 @pytest.mark.slow
 def test_which_pairs_a_person_keeps_depends_on_that_person_alone():
     from privmean.data.group_pairs import GroupWeights
-    from privmean.data.pair_summaries import Pairs
-    from privmean.data.read_pairs import read_pairs
+    from privmean.data.read_pairs import Pairs, read_pairs
     from privmean.data.table import Table
 
     rows = [(1, f"k{g:02d}", 1.0) for g in range(20)] + [(2, "zz", 1.0), (2, "a", 2.0)]

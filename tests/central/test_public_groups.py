@@ -12,9 +12,8 @@ import pytest
 
 import privmean as pm
 from privmean.data.group_pairs import GroupWeights, PairSums
-from privmean.data.pair_summaries import Pairs
 from privmean.data.person_table import ClipInterval
-from privmean.data.read_pairs import read_pairs
+from privmean.data.read_pairs import Pairs, read_pairs
 from privmean.data.table import Table
 from privmean.errors import ArgumentError
 from privmean.mechanisms.group_cells import GroupSums

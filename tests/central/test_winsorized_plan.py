@@ -12,7 +12,7 @@ from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.winsorized import WinsorizedMean
 from privmean.central.winsorized_run import PublicFacts, predicted_failure, shortfall
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.noisy_counts import GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_delta

@@ -43,7 +43,7 @@ def test_the_main_job_prints_estimate_interval_and_promise(capsys, table):
     assert "95% confidence interval" in out
     assert "Privacy: epsilon = 1 (pure DP), person level, replace-one." in out
     assert "right at most 73% of the time with it" in " ".join(out.split())
-    assert "\nAssumes: people are independent; " in out
+    assert "\nIntervals: include sampling error and privacy noise" in out
     assert "n = 2,000 people (public), weighted equally" in out
     assert "\nMethod: default mean. Full record: release.details()" in out
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.data import group_arrays as arrays
+from privmean.data import array_table as arrays
 from privmean.data.open_source import read_arrays
 
 MACHINE = {"memory_limit": None, "threads": None, "temp_directory": None, "progress": False}

@@ -11,10 +11,10 @@ import people_reference as reference
 import polars as pl
 import pytest
 
-from privmean.central.heavy_tailed.private_radius import search_ball
-from privmean.data import clip_rows as balls
+from privmean.central.heavy_tailed.coarse_center import search_ball
+from privmean.data import array_kernels as balls
+from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.clip_rows import clip_rows_to_ball
 from privmean.data.grids import quotient
 from privmean.data.person_table import ClippedRows, L2Ball, Standardization
 from privmean.data.read import read

@@ -11,7 +11,7 @@ import privmean as pm
 from privmean.data import engine_table as frame
 from privmean.data import engines
 from privmean.data import frame_expressions as expressions
-from privmean.data.collect_rows import collect_rows
+from privmean.data.rows_of_engines import collect_rows
 
 
 def table(persons):

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from privmean.data import duckdb_engine as progress
 from privmean.data import exact_totals as totals
-from privmean.data import read_progress as progress
 from privmean.data.duckdb_engine import DIRECT, STATE, Engine
 
 

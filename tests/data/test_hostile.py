@@ -23,9 +23,9 @@ import fuzz_text
 import privmean as pm
 from hostile_records import CLEAN, HOSTILE, content, line, rows
 from privmean.cli.app import run
-from privmean.data import text_blocks as textblocks
 from privmean.data import text_record as text
-from privmean.data.text_format import TextFormat
+from privmean.data import text_scan as textblocks
+from privmean.data.text_record import TextFormat
 
 ENDINGS = ("csv", "jsonl")
 SAID = [

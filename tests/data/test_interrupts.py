@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import privmean as pm
-from privmean.data import arrow_stream as arrowstream
+from privmean.data import duckdb_engine as arrowstream
 from privmean.data.engines import interruptible
 from privmean.data.timed_responses import timed_responses
 

@@ -28,7 +28,7 @@ from privmean.data import key_columns as keys
 from privmean.data import open_source as tables
 from privmean.data import read_pairs as pairread
 from privmean.data import roster
-from privmean.study.write_outputs import run_in
+from privmean.study.run_folder import run_in
 
 MARKED = Marked()
 COLUMNS = MARKED.columns

@@ -18,9 +18,8 @@ from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_CELLS
 from privmean.data.group_pairs import CenteredSums, GroupWeights, pairs_of, weights_of
 from privmean.data.key_text import by_text, key_texts
-from privmean.data.pair_summaries import Pairs
 from privmean.data.person_table import ClipInterval
-from privmean.data.read_pairs import read_pairs
+from privmean.data.read_pairs import Pairs, read_pairs
 from privmean.data.table import Table
 from privmean.errors import ArgumentError, SchemaError
 

@@ -374,7 +374,7 @@ def test_progress_shows_how_far_a_long_query_is_and_nothing_else():
 
     from rich.console import Console
 
-    from privmean.data import read_progress as progress
+    from privmean.data import duckdb_engine as progress
 
     class Connection:
         def query_progress(self):

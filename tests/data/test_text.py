@@ -8,8 +8,7 @@ import math
 import pytest
 
 from privmean.data import text_record as text
-from privmean.data.text_format import TextFormat
-from privmean.data.text_record import csv_fields, json_fields, lines, number
+from privmean.data.text_record import TextFormat, csv_fields, json_fields, lines, number
 from privmean.errors import ArgumentError
 
 FORM = TextFormat()

@@ -24,7 +24,7 @@ from privmean.estimators.means.default_mean_plan import ColumnRun, count_and_sum
 from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
 from privmean.mechanisms.clipped_sum import Answers
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.private_limits import PrivateLimits, side_counts
+from privmean.mechanisms.private_location import PrivateLimits, side_counts
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon

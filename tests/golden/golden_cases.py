@@ -32,9 +32,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import privmean as pm
 from auditing import rows as audited
 from plans import planned
-from privmean.auditing import audit_streams as audited_streams
+from privmean.auditing import audit_local as audited_streams
 from privmean.auditing import call_list, calls
-from privmean.auditing.subjects import SUBJECTS, budget_of
+from privmean.auditing.findings import SUBJECTS, budget_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.clients.client import randomize

@@ -6,7 +6,7 @@ import pytest
 
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import sidak_level
-from privmean.inference.design_effects import grouped_design_effect
+from privmean.inference.interval import grouped_design_effect
 
 
 def test_sidak_level():

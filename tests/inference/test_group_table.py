@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 from privmean.errors import ArgumentError
-from privmean.inference.contrasts import contrast_line, contrasts_of
-from privmean.inference.group_table import GroupTable
+from privmean.inference.group_table import GroupTable, contrast_line, contrasts_of
 from privmean.inference.laplace_normal import sum_quantile, sum_tail, survival
 from privmean.inference.ratios import ratio_line
 from privmean.inference.status import LOW_PRECISION

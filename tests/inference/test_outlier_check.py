@@ -12,9 +12,8 @@ import statistics_kit
 from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, ColumnIntervals
-from privmean.inference.hidden_people import HiddenPeople
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums
-from privmean.inference.outlier_check import CONVINCED, OutlierCheck
+from privmean.inference.outlier_check import CONVINCED, HiddenPeople, OutlierCheck
 from privmean.inference.status import MODIFIED_TARGET, OUTLIERS_CLIPPED, OUTLIERS_UNCHECKED
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

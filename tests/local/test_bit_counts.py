@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privmean.local.bit_counts import bit_count, counted_by_bytes
+from privmean.local.aggregators.tally import bit_count, counted_by_bytes
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint32, np.uint64, np.int64])

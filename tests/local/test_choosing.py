@@ -28,8 +28,7 @@ from privmean.local.aggregators.item_law import item_law
 from privmean.local.aggregators.scalar_law import scalar_law
 from privmean.local.choose_mechanism import TOLERANCE, variance_of
 from privmean.local.clients.randomizers import best_cap, shrinkage
-from privmean.local.lower_bounds import mean_radius, mean_rmse, share_radius, vector_rmse
-from privmean.local.round_plan import choice_of
+from privmean.local.round_plan import choice_of, mean_radius, mean_rmse, share_radius, vector_rmse
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_rate_at_most
 

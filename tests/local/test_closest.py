@@ -11,9 +11,13 @@ import pytest
 from privmean.auditing.audit_local import largest_ratio, law_of, share_of
 from privmean.errors import ArgumentError
 from privmean.local import Aggregator, Round, Tally, ball_round, estimate, randomize
-from privmean.local.aggregators.ball_law import ball_law
+from privmean.local.aggregators.ball_law import (
+    ball_law,
+    best_favoured,
+    candidate_law,
+    enough_candidates,
+)
 from privmean.local.aggregators.tally import directions_of, tally
-from privmean.local.candidate_law import best_favoured, candidate_law, enough_candidates
 from privmean.local.clients.client import RANDOMIZERS
 from privmean.local.clients.randomizers import best_cap, closest_set, set_threshold, shrinkage
 from privmean.local.exact_coins import WORD, SimulatedEntropy, power_of_e

@@ -25,11 +25,10 @@ from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import tally
 from privmean.local.clients import send
-from privmean.local.collector import store_writer as writer
-from privmean.local.collector.receive_reports import Intake
+from privmean.local.collector import receive_reports as writer
+from privmean.local.collector.receive_reports import Intake, Writer
 from privmean.local.collector.request_limits import Addresses, Limits
 from privmean.local.collector.store import Offer, Store
-from privmean.local.collector.store_writer import Writer
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
 

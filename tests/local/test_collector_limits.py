@@ -16,7 +16,7 @@ from collector_server import serving
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.report_validation import ReportValidator, TooManyRefused
 from privmean.local.clients import send
-from privmean.local.collector.receive_reports import cost
+from privmean.local.collector.receive_reports import PART, Throttle, Writer, cost
 from privmean.local.collector.request_limits import (
     Addresses,
     Limits,
@@ -25,7 +25,6 @@ from privmean.local.collector.request_limits import (
     network,
 )
 from privmean.local.collector.store import Answers, Store
-from privmean.local.collector.store_writer import PART, Throttle, Writer
 from privmean.local.reports import Ticket, decode, ticket_key
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many

@@ -12,10 +12,9 @@ from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_result import cochran
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import tally
-from privmean.local.collector.round_catalog import Housekeeper, Retention, RoundCatalog
+from privmean.local.collector.round_catalog import Housekeeper, Log, Retention, RoundCatalog
 from privmean.local.collector.sqlite import REPORTS, WRITERS
 from privmean.local.collector.store import Answers, Offer, Store
-from privmean.local.collector.telemetry import Log
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
 

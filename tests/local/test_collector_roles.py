@@ -16,9 +16,9 @@ from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import send
 from privmean.local.clients.client import randomize
-from privmean.local.collector.roles import Roles
+from privmean.local.collector.access import Roles
+from privmean.local.collector.round_catalog import Log, Metrics
 from privmean.local.collector.store import Offer, Store
-from privmean.local.collector.telemetry import Log, Metrics
 from privmean.local.reports import Ticket, ticket_key
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many

@@ -17,10 +17,17 @@ from privmean.local.clients.person_values import person_mean, slope
 from privmean.local.kernel_regression import bandwidth, curve
 from privmean.local.reports import decode
 from privmean.local.round import Round
-from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
+from privmean.local.round_builders import (
+    ball_round,
+    items_round,
+    mean_round,
+    tau_bounded_records,
+    tau_random_effects,
+    tau_sub_gaussian,
+    vote_round,
+)
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import randomize_many, tally_many
-from privmean.local.vote_radii import tau_bounded_records, tau_random_effects, tau_sub_gaussian
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_mean, assert_rate_at_most
 

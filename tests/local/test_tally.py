@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privmean.errors import PrivmeanError
-from privmean.local.aggregators import report_files as files_module
-from privmean.local.aggregators.aggregator import Aggregator
+from privmean.local.aggregators import aggregator as files_module
+from privmean.local.aggregators.aggregator import Aggregator, aggregate_files
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.report_files import aggregate_files
 from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import Batch, Tally, merge_all, tally
 from privmean.local.reports import decode

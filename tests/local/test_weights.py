@@ -7,7 +7,7 @@ import pytest
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.level_weights import level_weights
+from privmean.local.aggregators.scalar_law import level_weights
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import ball_round, mean_round
 from privmean.local.vectorized import tally_many

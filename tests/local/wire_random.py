@@ -11,7 +11,6 @@ from typing import Any
 from wire_vectors import StatedEntropy, written
 
 from privmean.errors import ArgumentError
-from privmean.local.client_split import ClientSplit
 from privmean.local.clients.client import randomize
 from privmean.local.exact_coins import below, flip_threshold, odds_threshold
 from privmean.local.mechanisms import (
@@ -23,7 +22,7 @@ from privmean.local.mechanisms import (
     SCALARS,
     SKETCH,
 )
-from privmean.local.round import Round
+from privmean.local.round import ClientSplit, Round
 
 MECHANISMS = list(CODES)
 

@@ -18,7 +18,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from privmean.local.client_split import ClientSplit
 from privmean.local.clients.client import randomize
 from privmean.local.clients.randomizers import (
     bit_threshold,
@@ -43,7 +42,7 @@ from privmean.local.reports import (
     report_size,
     ticket_key,
 )
-from privmean.local.round import Round
+from privmean.local.round import ClientSplit, Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 
 PATH = Path(__file__).resolve().parent.parent / "vectors" / "wire.json"

@@ -16,10 +16,10 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.k_norm import LARGEST_DIMENSION
 from privmean.mechanisms.row_sums import (
     COARSE,
     FINEST,
+    LARGEST_DIMENSION,
     SMALLEST_LOSS,
     GaussianSums,
     JointLaplace,
@@ -29,8 +29,7 @@ from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightedSums, Wei
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import LARGEST_SCALE
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.compose import Parallel
-from privmean.privacy.neighbor_relations import stated
+from privmean.privacy.compose import Parallel, stated
 from privmean.privacy.privacy_events import Gaussian, Laplace
 from statistics_kit import drawn_sums
 

@@ -8,11 +8,9 @@ import pytest
 
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.exponential import TopChoices
-from privmean.mechanisms.location_search import LocationSearch
-from privmean.mechanisms.noisy_quantile import Counting, NoisyQuantile
 from privmean.mechanisms.row_sums import LatticeSums
+from privmean.mechanisms.searches import Counting, HitsAbove, LocationSearch, NoisyQuantile
 from privmean.mechanisms.stable_histogram import LikeliestBin
-from privmean.mechanisms.threshold_search import HitsAbove
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.privacy.privacy_events import Gaussian
 

@@ -11,8 +11,8 @@ import pytest
 from hostile_people import column_of, hostile_people, neighbors
 from scipy import stats
 
-from privmean.mechanisms import private_center
-from privmean.mechanisms.private_center import SHORT, PrivateCenter, ShortNumbers
+from privmean.mechanisms import private_location as private_center
+from privmean.mechanisms.private_location import SHORT, PrivateCenter, ShortNumbers
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE

@@ -12,7 +12,7 @@ from hostile_people import column_of, hostile_people, neighbors
 from test_private_center import ALPHA, merged_p_value
 
 from privmean.data.grids import INWARD
-from privmean.mechanisms.private_limits import (
+from privmean.mechanisms.private_location import (
     CANDIDATES,
     PrivateLimits,
     edges,

@@ -20,15 +20,14 @@ from privmean.cli.app import run
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.status import SUPPRESSED
 from privmean.mechanisms.group_cells import GroupCells
-from privmean.models.curve_intervals import CurveIntervals, local_lines
+from privmean.models.curve_release import CurveIntervals, local_lines
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.calibrate import within
-from privmean.privacy.compose import all_dominated
+from privmean.privacy.compose import all_dominated, within
 from privmean.study.study_file import read_study
 from statistics_kit import assert_rate_at_least
 

@@ -18,10 +18,10 @@ from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError, SchemaError
 from privmean.mechanisms.clipped_sum import Answers
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.models.fit_person import Independence, fit_persons
 from privmean.models.formula import read_formula
+from privmean.models.joint_quantiles import quantile_scores
+from privmean.models.panel import Independence, fit_persons
 from privmean.models.private_scale import PrivateScale
-from privmean.models.rank_scores import quantile_scores
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned

@@ -13,15 +13,14 @@ import pytest
 import privmean as pm
 from privmean.cli.app import run
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.moment_sums import STEPS, PowerSums
 from privmean.models.moment_variance import MomentVariance
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.calibrate import within
-from privmean.privacy.compose import pure_epsilon
+from privmean.privacy.compose import pure_epsilon, within
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 MONEY = [{"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}, {"rho": 0.2}]

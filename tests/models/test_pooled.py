@@ -15,10 +15,10 @@ from models.gee_cases import CASES, figures, formula_of, made_panel
 from models.zero_noise import Silence
 from panels import Bank, reference, trial
 from privmean.cli.app import run
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.models.formula import read_formula
-from privmean.models.moment_rows import Weighting
+from privmean.models.mean_coefficients import Weighting
 from privmean.models.panel import PanelSums
 from privmean.models.polynomial_design import design_of
 from privmean.models.pooled_intervals import eigen

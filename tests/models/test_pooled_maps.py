@@ -12,7 +12,7 @@ import pytest
 import privmean as pm
 from privmean.errors import ArgumentError
 from privmean.inference.status import release_status
-from privmean.models.moment_rows import (
+from privmean.models.mean_coefficients import (
     MATRIX_STEPS,
     Weighting,
     lattice_matrices,

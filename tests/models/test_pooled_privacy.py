@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts, exact_sum
-from privmean.mechanisms.noisy_argmax import Choice
-from privmean.models.moment_rows import (
+from privmean.mechanisms.noisy_counts import Choice
+from privmean.models.mean_coefficients import (
     MATRIX_STEPS,
     ROW_STEPS,
     Weighting,
@@ -38,7 +38,7 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Selection
-from privmean.privacy.rows_and_products import RowsAndProducts
+from privmean.privacy.profile_events import RowsAndProducts
 
 SHORT = ROW_STEPS // 2
 FORMULA = "y ~ a + b + I(a**2) + own(a)"

@@ -8,9 +8,9 @@ import pytest
 
 import privmean as pm
 from privmean.auditing.call_list import plan_of
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.models.moment_rows import Weighting
+from privmean.models.mean_coefficients import Weighting
 from privmean.models.panel import PanelSums
 from privmean.models.pooled_intervals import times
 from privmean.models.run_pooled import Pooled

@@ -10,8 +10,8 @@ import pytest
 import privmean as pm
 from models.zero_noise import Silence
 from panels import Bank, curved, reference, trial
-from privmean.data.public_shape import PublicShape
-from privmean.models.moment_rows import Weighting
+from privmean.data.schema import PublicShape
+from privmean.models.mean_coefficients import Weighting
 from privmean.models.panel import PanelSums
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.run_pooled import Pooled

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.models.quantile_intervals import Distribution, zero_edges
 from privmean.models.quantiles import MOST, NEEDED, UNIT, Quantiles

@@ -14,9 +14,9 @@ from scipy import stats
 
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.column_counts import ColumnCounts
 from privmean.data.grids import WIDE_GRID
-from privmean.data.public_shape import PublicShape
+from privmean.data.person_table import ColumnCounts
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import center_step, spread_step
 from privmean.mechanisms.curator import TrustedCurator

@@ -22,13 +22,13 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models import private_scale as magnitudes
 from privmean.models import tail_intervals as tail_means
-from privmean.models.fit_person import AR1, Exchangeable, Independence, fit_persons
 from privmean.models.formula import read_formula
+from privmean.models.joint_quantiles import quantile_scores
+from privmean.models.panel import AR1, Exchangeable, Independence, fit_persons
 from privmean.models.private_scale import PrivateScale
-from privmean.models.rank_scores import quantile_scores
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
-from privmean.questions.person_coefficients import PersonCoefficients
+from privmean.questions.regression_options import PersonCoefficients
 from statistics_kit import assert_rate_at_least, planned
 
 FORMULA = "y ~ a + b + I(a*b) + C(k, levels=[0, 1])"
@@ -434,7 +434,9 @@ def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
     assert hits["clipped"] < 10
     mean = plans["mean"].release(people, SimulatedNoise(0))
     assert mean.interval().status == "outliers_clipped"
-    assert "Some values were clipped; the interval allows for them." in " ".join(str(mean).split())
+    assert "Some values were clipped; the interval allows for the bias of that." in " ".join(
+        str(mean).split()
+    )
     inside = mean.interval(target="clipped")
     assert inside.target == "clipped mean"
     assert inside.status == "ok"
@@ -495,7 +497,7 @@ def test_where_noise_chose_the_limits_nothing_is_shown(settings, monkeypatch):
     assert wild(0.2, 10) == (10, 0)
     monkeypatch.setattr(PrivateScale, "min_people", lambda self, relation: 0.0)
     monkeypatch.setattr(tail_means, "MISSED", math.inf)
-    monkeypatch.setattr(magnitudes, "MOST", math.inf)
+    monkeypatch.setattr(magnitudes, "MOST_SQUARE", math.inf)
     assert wild(0.04, 40)[1] >= 1
 
 

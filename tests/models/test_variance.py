@@ -12,8 +12,8 @@ import pytest
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.mechanisms.pair_scale import DyadicBins
-from privmean.models.pair_variance import PairVariance
+from privmean.mechanisms.searches import DyadicBins
+from privmean.models.moment_variance import PairVariance
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget

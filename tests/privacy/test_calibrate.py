@@ -11,7 +11,7 @@ import pytest
 
 from privmean.central.vector_rounds import bill as vectors
 from privmean.privacy.budget import Budget
-from privmean.privacy.calibrate import calibrate, within
+from privmean.privacy.compose import calibrate, within
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 
 LATTICE = 2.0**20
@@ -151,7 +151,7 @@ def test_looking_at_the_loss_finds_what_halving_finds_and_asks_less(
 
     found = calibrate(counted, budget, tolerance=tolerance, grid=False)
     few = len(asked)
-    monkeypatch.setattr("privmean.privacy.calibrate._crossing", lambda *given: None)
+    monkeypatch.setattr("privmean.privacy.compose._crossing", lambda *given: None)
     asked.clear()
     assert calibrate(counted, budget, tolerance=tolerance, grid=False) == found
     if tolerance == 1e-9 and bill not in (mixed, laplace):

@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import Budget
-from privmean.privacy.calibrate import within
-from privmean.privacy.compose import Parallel, pure_epsilon, total_delta, total_epsilon, total_rho
+from privmean.privacy.compose import (
+    Parallel,
+    pure_epsilon,
+    total_delta,
+    total_epsilon,
+    total_rho,
+    within,
+)
 from privmean.privacy.privacy_events import (
     Approximate,
     Gaussian,
@@ -267,7 +273,7 @@ def test_a_bill_understated_by_a_tenth_is_caught_by_the_exact_law():
 def test_an_epsilon_is_what_is_written_also_beside_a_delta(epsilon):
     """Its double falls short of the decimal by 1e-17: pure parts that use it up still fit."""
     from privmean.privacy.budget import Budget, exact_fraction
-    from privmean.privacy.calibrate import within
+    from privmean.privacy.compose import within
     from privmean.privacy.privacy_events import Pure, Threshold
 
     bill = [Pure("all", exact_fraction(epsilon)), Threshold("threshold", 1e-6, 1e9, sd=1.0)]

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.plain_data import digest
 from privmean.privacy.budget import Budget
-from privmean.privacy.canonical_json import digest
-from privmean.privacy.compose import Parallel
+from privmean.privacy.compose import Parallel, stated
 from privmean.privacy.guarantee import PURPOSE, Guarantee
-from privmean.privacy.neighbor_relations import stated
 from privmean.privacy.privacy_events import (
     Approximate,
     Concentrated,
@@ -23,10 +22,13 @@ from privmean.privacy.privacy_events import (
     Selection,
     Threshold,
 )
-from privmean.privacy.profile_events import FilteredMean, ParallelCurve
-from privmean.privacy.rows_and_products import RowsAndProducts
+from privmean.privacy.profile_events import (
+    FilteredMean,
+    ParallelCurve,
+    RowsAndProducts,
+    ThresholdOfSum,
+)
 from privmean.privacy.stored_events import KINDS, loss_from_dict
-from privmean.privacy.threshold_of_sum import ThresholdOfSum
 from tampering import resealed
 
 LATTICE = 2.0**20

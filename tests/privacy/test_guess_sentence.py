@@ -145,13 +145,14 @@ def test_the_sentences():
     )
     assert words("add-remove", epsilon=1.0) == (
         "a guess whether one person is in the data that is right 50% of the time without this "
-        "release is right at most 73% of the time with it; a guess about a person's values, 88%"
+        "release is right at most 73% of the time with it; a guess about a person's values, "
+        "at most 88%"
     )
     zeroed = words("zero-out", epsilon=1.0, delta=1e-6)
     assert "values were replaced by the center" in zeroed
-    assert zeroed.endswith("73% of the time with it; a guess about a person's values, 88%")
+    assert zeroed.endswith("73% of the time with it; a guess about a person's values, at most 88%")
     assert words("add-remove", rho=0.5).endswith(
-        "75% of the time with it; a guess about a person's values, 94%"
+        "75% of the time with it; a guess about a person's values, at most 94%"
     )
 
 
@@ -194,7 +195,8 @@ FOLDERS = ("src", "docs", "examples", "clients", "benchmarks")
 ENDINGS = {".md", ".py", ".html", ".js", ".mjs", ".svg", ".txt", ".ipynb", ".yml", ".toml"}
 WHOLE = re.compile(
     r"a guess (?:about one|whether one) .{0,60}?is right 50% of the time without this release is "
-    r"right at most [\d.]+% of the time with it(?:; a guess about a person's values, [\d.]+%)?",
+    r"right at most [\d.]+% of the time with it"
+    r"(?:; a guess about a person's values, at most [\d.]+%)?",
     re.I,
 )
 LOSS = re.compile(r"epsilon = ([\d.]+)(?:, delta = ([\d.e-]+))? \((?:pure|approximate) DP\)")

@@ -22,10 +22,9 @@ from privmean.errors import (
     PrivmeanError,
 )
 from privmean.privacy.budget import Budget
-from privmean.privacy.compose import pure_epsilon
+from privmean.privacy.compose import pure_epsilon, stated
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
-from privmean.privacy.neighbor_relations import stated
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Threshold
 
 TENTH = Budget(epsilon=0.1)
@@ -158,7 +157,7 @@ def test_charges_chosen_along_the_way_use_only_sums():
     mu = small.gaussian_mu()
     one = Gaussian("sum", mu * LATTICE, LATTICE, 1)
     guarantee = Guarantee.of(small, "replace-one", stated((one,), "replace-one"))
-    from privmean.privacy.calibrate import within
+    from privmean.privacy.compose import within
 
     assert within([one] * 60, Budget(epsilon=1.0, delta=1e-6))
     for _ in range(50):

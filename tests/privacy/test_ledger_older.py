@@ -14,8 +14,7 @@ import pytest
 import privmean as pm
 from cli_runner import shell
 from privmean.errors import ArgumentError, PrivmeanWarning
-from privmean.storage.chained_lines import START, line_of
-from privmean.storage.older_logs import OlderLog, lines_of
+from privmean.storage.older_logs import CHAIN_START, OlderLog, line_of, lines_of
 
 FIRST = {"schema": "privmean-ledger-2", "total": {"epsilon": 1.0, "delta": 0.0}}
 LABELS = ["one", "two", "größer"]
@@ -30,7 +29,7 @@ def charged(label):
 
 def written(path, labels=LABELS):
     """A ledger as 0.2 wrote it; the digests of its charges."""
-    digest, text, digests = START, "", []
+    digest, text, digests = CHAIN_START, "", []
     for number, entry in enumerate([FIRST, *map(charged, labels)]):
         line, digest = line_of(digest, number, entry)
         text += line + "\n"
@@ -170,7 +169,7 @@ def test_a_ledger_of_the_first_version_is_read_and_continued(book):
         return json.dumps({**entry, "digest": digest}).encode(), digest
 
     total = {"epsilon": 1.0, "delta": 0.0}
-    first, digest = line(START, {"number": 0, "schema": "privmean-ledger-1", "total": total})
+    first, digest = line(CHAIN_START, {"number": 0, "schema": "privmean-ledger-1", "total": total})
     bill = {"name": "sum", "sensitivity": "1", "scale": "10", "spread": 1, "joint": False,
             "mechanism": "discrete Laplace", "loss": {"epsilon": 0.1}}  # fmt: skip
     second, digest = line(digest, {"number": 1, **charged("old"), "mechanisms": [bill]})

@@ -20,8 +20,7 @@ from privmean.models import panel as panel_module
 from privmean.privacy import ledger as ledger_module
 from privmean.privacy.budget import Budget
 from privmean.privacy.ledger import OLDER, SCHEMA, Ledger
-from privmean.privacy.ledger_entry import LedgerAmount
-from privmean.privacy.ledger_price import spent_of
+from privmean.privacy.ledger_charges import LedgerAmount, spent_of
 from privmean.privacy.privacy_events import Gaussian, Pure
 from privmean.storage.entry_chain import Broken
 from privmean.streams.mean_stream import charge_stream
@@ -152,7 +151,7 @@ def test_settled_amounts_count_at_the_time_and_for_the_analyst_of_the_charge(tmp
     monthly = pm.Policy(epsilon=1.0, analyst="*", period="month")
     ledger = Ledger(tmp_path / "ledger", epsilon=9.0, policies=[monthly])
     monkeypatch.setattr(ledger_module, "now", lambda: "2031-02-01T00:00:00+00:00")
-    monkeypatch.setattr("privmean.privacy.ledger_price.now", lambda: "2031-01-31T00:00:00+00:00")
+    monkeypatch.setattr("privmean.privacy.ledger_charges.now", lambda: "2031-01-31T00:00:00+00:00")
     entry = charge(ledger, Budget(1.0), analyst="ann")
     ledger.settle(entry, LINES)
     again = Ledger(tmp_path / "ledger")

@@ -20,8 +20,8 @@ import privmean as pm
 from privmean.cli.app import run
 from privmean.errors import ArgumentError, BudgetExceededError
 from privmean.privacy.ledger import _first
-from privmean.privacy.policies import Policy
-from privmean.storage.chained_lines import START, line_of
+from privmean.privacy.ledger_charges import Policy
+from privmean.storage.older_logs import CHAIN_START, line_of
 
 VALUES = np.random.default_rng(1).normal(5, 1, 800)
 
@@ -111,7 +111,7 @@ def test_a_database_ledger_of_0_2_has_a_witness_by_its_address(tmp_path):
     places = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
     for place in places:
         pm.Ledger(place, epsilon=1.0)
-        first, _ = line_of(START, 0, _first(pm.Budget(1.0)))
+        first, _ = line_of(CHAIN_START, 0, _first(pm.Budget(1.0)))
         with sqlite3.connect(place.removeprefix("sqlite:///")) as database:
             database.execute("UPDATE privmean_ledger SET line = ?", (first,))
         database.close()

@@ -7,10 +7,9 @@ from fractions import Fraction
 import pytest
 
 from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanError
-from privmean.privacy.compose import Parallel, total_epsilon, total_rho
+from privmean.privacy.compose import Parallel, holds_under, stated, total_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
-from privmean.privacy.neighbor_relations import holds_under, stated
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Threshold
 from privmean.privacy.profile_events import FilteredMean, ParallelCurve
 from privmean.privacy.stored_events import loss_from_dict

@@ -6,7 +6,7 @@ import numpy as np
 from published_case import Case, Reference, table
 
 from privmean.auditing.audit import audit
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.published import AnisotropicAsPublished
 

@@ -19,8 +19,13 @@ import numpy as np
 from privmean.auditing.audit_local import largest_ratio, law_of
 from privmean.local.clients.client import RANDOMIZERS
 from privmean.local.exact_coins import SimulatedEntropy, power_of_e
-from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
-from privmean.local.vote_radii import tau_sub_gaussian
+from privmean.local.round_builders import (
+    ball_round,
+    items_round,
+    mean_round,
+    tau_sub_gaussian,
+    vote_round,
+)
 from privmean.published import (
     ball_mean,
     item_shares,

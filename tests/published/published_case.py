@@ -14,10 +14,10 @@ import numpy as np
 
 from privmean.auditing.audit import audit
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
-from privmean.privacy.calibrate import within
+from privmean.privacy.compose import within
 
 
 def table(values) -> ArrayPersonTable:

@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 import event_lines
 from cli_runner import shell
-from privmean.data.text_format import TextFormat
-from privmean.data.text_record import LONGEST
+from privmean.data.text_record import LONGEST, TextFormat
 from privmean.errors import ArgumentError, PrivmeanError, SchemaError
 from privmean.streams import MeanStream
 from privmean.streams import record_sources as sources
 from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.coerce_records import person_name
-from privmean.streams.record_sources import Lines, Reader
+from privmean.streams.record_sources import Lines, Reader, person_name
 from privmean.streams.run_stream import ReleaseFile, StandardOutput
 
 SETTINGS = [

@@ -10,7 +10,7 @@ import pytest
 
 from forked_process import forked
 from privmean.errors import PrivmeanError
-from privmean.mechanisms.noisy_rows import BLOCK, DrawAhead
+from privmean.mechanisms.row_sums import BLOCK, DrawAhead
 from privmean.noise.exact import ExactNoise
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams.buffered_toeplitz import Buffered

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from cli_runner import shell
-from privmean.data.parquet_rows import rows_of
+from privmean.data.parquet_files import rows_of
 from privmean.errors import SchemaError
 from privmean.streams import record_sources as sources
 
@@ -63,7 +63,7 @@ def test_parts_that_were_read_may_be_removed(tmp_path):
 
 @pytest.mark.parametrize("size", [4, 6, 12, 13])
 def test_a_note_says_whether_a_part_was_read_to_its_end(tmp_path, monkeypatch, size):
-    monkeypatch.setattr("privmean.data.parquet_rows.ROWS", size)
+    monkeypatch.setattr("privmean.data.parquet_files.ROWS", size)
     part(tmp_path / "a.parquet", "SELECT i AS p, i AS v FROM range(12) t(i)", 1)
     source = sources.Parts(tmp_path, ("p", ["v"], []), 0)
     with sources.Interrupts() as interrupts:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from privmean.streams.coerce_records import as_number, as_rows
+from privmean.streams.record_sources import as_number, as_rows
 
 
 class Odd:

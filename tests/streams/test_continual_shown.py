@@ -9,7 +9,7 @@ import pytest
 from cli_runner import shell
 from privmean.errors import ArgumentError
 from privmean.streams.buffered_toeplitz import fit
-from privmean.streams.strategy_candidates import candidates, choose
+from privmean.streams.fit_strategies import candidates, choose
 from privmean.streams.strategy_error import (
     FINAL,
     ClampedError,

@@ -16,7 +16,7 @@ from privmean.published.continual import (
 )
 from privmean.streams import toeplitz_matrices as series
 from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered, compress, fit, fit_scaled
-from privmean.streams.fit_strategies import best_bandwidth, fit_loaded
+from privmean.streams.fit_strategies import best_bandwidth, candidates, choose, evaluate, fit_loaded
 from privmean.streams.strategies import (
     Banded,
     Identity,
@@ -25,7 +25,6 @@ from privmean.streams.strategies import (
     PrefixRoot,
     Toeplitz,
 )
-from privmean.streams.strategy_candidates import candidates, choose, evaluate
 from privmean.streams.strategy_error import FINAL, RMSE, RUNNING, ErrorGoal, row_norms
 from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 

@@ -8,7 +8,7 @@ import pytest
 from continual_reference import Scripted, Silent
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
-from privmean.mechanisms.private_limits import RadiusSearch
+from privmean.mechanisms.private_location import RadiusSearch
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import total_delta

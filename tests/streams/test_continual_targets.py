@@ -13,10 +13,9 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.published.continual import BandedInverse
 from privmean.streams import GroupMeanStream, MeanStream, plan
 from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered
-from privmean.streams.fit_strategies import fit_target
-from privmean.streams.periods import period_of
+from privmean.streams.fit_strategies import fit_target, norms_of
+from privmean.streams.participation import period_of
 from privmean.streams.strategies import Banded, Identity, PrefixRoot, Toeplitz
-from privmean.streams.strategy_candidates import norms_of
 from privmean.streams.strategy_error import AveragingTarget, ErrorGoal
 from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 from statistics_kit import assert_rate, assert_variance

@@ -10,8 +10,8 @@ from continual_reference import Scripted, Silent
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.streams import GroupMeanStream, MeanStream, plan
-from privmean.streams import confidence_bands as bands
 from privmean.streams import schedule_steps as storage
+from privmean.streams import stream_release as bands
 from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.participation import PersonWeights, heaviest
 from privmean.streams.strategy_error import RUNNING, AveragingTarget

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.central.mean_from_region import RegionMean
-from privmean.central.shared_location import SharedLocationQuery, centre_of, spread_of
-from privmean.data.public_shape import PublicShape
+from privmean.central.default_mean import RegionMean, SharedLocationQuery, centre_of, spread_of
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import TrustedCurator

@@ -50,7 +50,7 @@ class Watched:
 
 @pytest.mark.parametrize("entry", REGISTRY, ids=lambda entry: entry.name)
 def test_answers_of_every_estimator_come_back(entry):
-    from privmean.data.public_shape import shape_of
+    from privmean.data.schema import shape_of
     from privmean.pipeline import perform
 
     d = entry.dimensions[-1]
@@ -82,7 +82,7 @@ def test_answers_of_every_estimator_come_back(entry):
 )
 def test_answers_of_every_question_come_back(question):
     from privmean.api.run_question import make_plan
-    from privmean.data.public_shape import shape_of
+    from privmean.data.schema import shape_of
     from privmean.pipeline import perform
 
     rng = np.random.default_rng(2)

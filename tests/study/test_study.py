@@ -16,15 +16,14 @@ import pytest
 
 import privmean as pm
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget, exact_fraction
-from privmean.privacy.calibrate import within
-from privmean.privacy.compose import total_delta
+from privmean.privacy.compose import total_delta, within
 from privmean.privacy.gdp import gaussian_delta, rho_delta
 from privmean.privacy.privacy_events import Concentrated, Laplace, Pure
-from privmean.release.provenance import NAME, digest_of
+from privmean.release.outcome import NAME, digest_of
 from privmean.study.allocate_budget import allot, least_epsilon
 from privmean.study.budget_shares import (
     CURVES,
@@ -36,7 +35,7 @@ from privmean.study.budget_shares import (
     significant,
     whole,
 )
-from privmean.study.study_question import StudyQuestion
+from privmean.study.shared_locations import StudyQuestion
 
 PERSONS = 3000
 LIMITS = (0.0, 10.0)
@@ -590,7 +589,7 @@ def test_a_release_taken_out_of_a_study_is_not_charged_again(real):
 
 
 def test_a_release_that_hides_its_study_is_noticed(real):
-    from privmean.privacy.canonical_json import digest
+    from privmean.plain_data import digest
     from privmean.privacy.guarantee import PURPOSE
 
     stored = json.loads(json.dumps(real.to_dict()))
@@ -635,7 +634,7 @@ def test_what_was_changed_is_noticed_by_the_digest_and_by_the_bill(real, name):
     FORGERIES[name](stored)
     assert any("digest does not fit" in problem for problem in pm.verify(stored).problems)
     guarantee = stored["guarantee"]
-    from privmean.privacy.canonical_json import digest
+    from privmean.plain_data import digest
     from privmean.privacy.guarantee import PURPOSE
 
     rest = {key: value for key, value in guarantee.items() if key != "digest"}

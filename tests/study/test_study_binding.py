@@ -10,8 +10,8 @@ import pytest
 
 import privmean as pm
 from privmean.errors import PrivmeanError
+from privmean.study.run_folder import run_in
 from privmean.study.stored_answers import AnswerLog
-from privmean.study.write_outputs import run_in
 
 N = 600
 ADD_REMOVE = {"neighbors": "add-remove", "n_guess": N}

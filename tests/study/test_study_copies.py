@@ -13,9 +13,8 @@ import pytest
 
 import privmean as pm
 from privmean.errors import ArgumentError
-from privmean.study.run_folder import LOG, RECEIPT, RESULT, held
+from privmean.study.run_folder import LOG, RECEIPT, RESULT, held, run_in
 from privmean.study.stored_answers import AnswerLog, CannotResume
-from privmean.study.write_outputs import run_in
 
 
 class Killed(BaseException):

@@ -21,10 +21,9 @@ from privmean.cli.app import run
 from privmean.errors import ArgumentError
 from privmean.storage.entry_chain import Chain
 from privmean.study import stored_answers
-from privmean.study.run_folder import LOG, RESULT, held
+from privmean.study.run_folder import LOG, RESULT, held, run_in
 from privmean.study.stored_answers import AnswerLog, CannotResume, is_table, table_state, written
 from privmean.study.study_file import first_file, read_study, study_of, study_schema
-from privmean.study.write_outputs import run_in
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOW = "declarations changed: store json.dumps(study_schema(), indent=2) and a line end there again"
@@ -147,7 +146,7 @@ def test_a_run_killed_for_good_goes_on_in_another_process(place):
     code = (
         "import os, sys, threading, time\n"
         "from privmean.study.study_file import read_study\n"
-        "from privmean.study.write_outputs import run_in\n"
+        "from privmean.study.run_folder import run_in\n"
         "import privmean as pm\n"
         "study, book = read_study(sys.argv[1]), pm.Ledger.open(sys.argv[3])\n"
         "wait = float(sys.argv[4])\n"

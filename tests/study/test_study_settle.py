@@ -13,13 +13,12 @@ import pytest
 
 import privmean as pm
 from forked_process import fork
-from privmean.central.shared_location import SharedLocationQuery
+from privmean.central.default_mean import SharedLocationQuery
 from privmean.mechanisms.noisy_counts import NoisyCounts
 from privmean.privacy.ledger import Ledger
-from privmean.study.run_folder import ANSWER, RunFolder, held
+from privmean.study.run_folder import ANSWER, RunFolder, held, run_in
 from privmean.study.run_study import run
 from privmean.study.stored_answers import AnswerLog, CannotResume
-from privmean.study.write_outputs import run_in
 
 TOTAL = {"epsilon": 5.0}
 PERSONS = 3000

@@ -1,22 +1,103 @@
-"""What every call may say, whatever it asks: the budget, the neighbors, the ledger, the noise."""
+"""What every call may say, whatever it asks: the budget, the neighbors, the ledger, the noise.
+
+What can be said of a budget, of text files and of the machine: with its type and its help.
+
+A command line has these words as options, a file of a study as keys: both read them here.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE, Budget, Neighbors, relation_of
-from privmean.signatures import unknown_keyword, with_full_signature
+from privmean.validate import unknown_keyword, with_full_signature
 
 if TYPE_CHECKING:
+    from privmean.data.table import Resources
     from privmean.noise.noise_source import Noise
     from privmean.privacy.ledger import Ledger
     from privmean.questions.base import Question
+
+Level = Annotated[float, "Set the confidence level of the intervals."]
+Header = Annotated[
+    bool | None,
+    "Say whether the first CSV line has column names.",
+    "--header/--no-header",
+]
+
+
+@dataclass(frozen=True)
+class BudgetOptions:
+    """What may be spent."""
+
+    epsilon: Annotated[float | None, "Set the privacy budget epsilon; there is no default."] = None
+    delta: Annotated[float, "Set the privacy budget delta; 0 is pure DP."] = 0.0
+    rho: Annotated[float | None, "Set a zCDP budget instead of epsilon and delta."] = None
+
+
+@dataclass(frozen=True)
+class NeighborOptions(BudgetOptions):
+    """What may be spent, and between which neighbors."""
+
+    neighbors: Annotated[
+        str | None,
+        "Use replace-one (n public) or add-remove (n private).",
+    ] = None
+
+
+@dataclass(frozen=True)
+class ReleaseOptions(NeighborOptions):
+    """What one release may spend, and at which level its intervals are."""
+
+    n_guess: Annotated[int | None, "Guess n for add-remove; the guess is public."] = None
+    level: Level = 0.95
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How text files are written."""
+
+    delimiter: Annotated[str | None, "Set the CSV delimiter; a tab for .tsv."] = None
+    quote: Annotated[str | None, "Set the CSV quote; '' for none."] = None
+    decimal: Annotated[str | None, "Set the CSV decimal sign, a point or a comma."] = None
+    encoding: Annotated[str | None, "Set the encoding, such as utf-8, latin-1 or cp1252."] = None
+    header: Header = None
+    na_values: Annotated[
+        list[str] | None, "Read this text as missing; repeat for more.", "--na-value"
+    ] = None
+
+    types: Annotated[
+        list[str] | None, "Declare a type, as y=boolean or y=unsigned; repeat for more."
+    ] = None
+
+    def words(self) -> dict[str, Any]:
+        """What is said, by the names that readers of tables use."""
+        tab = self.delimiter == "\\t"  # as a shell says it
+        said = {**asdict(self), "delimiter": "\t" if tab else self.delimiter}
+        said |= {"na_values": self.na_values or None, "types": self.types or None}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class ResourceOptions:
+    """How reading may use the machine."""
+
+    memory_limit: Annotated[str | None, "Limit the memory for reading, such as 3GB."] = None
+    threads: Annotated[int | None, "Limit the processors for reading."] = None
+    temp_directory: Annotated[str | None, "Put temporary files into this folder."] = None
+
+    def resources(self) -> Resources:
+        """The same for a table; progress is shown where somebody can see it."""
+        from privmean.data.table import Resources
+
+        return Resources(**asdict(self), progress=sys.stderr.isatty())
 
 
 class CallOptions(TypedDict, total=False):

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from datetime import date
 
     from privmean.api.run_question import Source
-    from privmean.central.clipping_radii import Concentration
+    from privmean.central.concentration import Concentration
+    from privmean.data.duckdb_engine import Person
     from privmean.data.read import Estimand
-    from privmean.data.source_types import Person
     from privmean.models.curve_release import CurveRelease
-    from privmean.models.fit_person import Working
     from privmean.models.moment_variance import VarianceRelease
+    from privmean.models.panel import Working
     from privmean.models.quantiles import QuantileRelease
-    from privmean.models.random_effects import RandomEffects
     from privmean.models.regression_release import RegressionRelease
+    from privmean.models.response_plan import RandomEffects
     from privmean.questions.assumptions import (
         Assumption,
         Auto,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from privmean.questions.base import Estimator, TypedQuestion
     from privmean.questions.choose_estimator import Named
     from privmean.questions.regression import Effect
+    from privmean.questions.regression_options import WorkingErrors
     from privmean.questions.variance import Method
-    from privmean.questions.working_errors import WorkingErrors
     from privmean.release.release import Release
 
 R = TypeVar("R", bound="Release")

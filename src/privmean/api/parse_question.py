@@ -2,21 +2,199 @@
 
 The fields of a question are its words everywhere: the keywords in Python, the options on a command
 line, the keys in a file. What they may hold follows from their types here.
+
+Assumptions and estimators in one text form: `KIND name=value ...`, on a command line or in TOML.
+
+`sub-gaussian sd=2`, `bounded-moment order=3 bound=60 records=20 range=-100,100`, `0,10` (bounds),
+`0,10;-1,1` (bounds a term), `covariance 1,4,9` (or a file), `default target=mean`. The kinds
+are listed here and nowhere else.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from privmean.api.parse_assumption import assumption_of, method_of, related_of, working_of
 from privmean.errors import ArgumentError
-from privmean.signatures import keyword_hint
+from privmean.validate import keyword_hint, renamed_value
+
+ASSUMPTIONS = {
+    "sub-gaussian": "privmean.central.concentration:SubGaussian",
+    "log-sobolev": "privmean.central.concentration:LogSobolev",
+    "between-within": "privmean.central.concentration:BetweenWithin",
+    "bounded-within": "privmean.central.concentration:BoundedWithin",
+    "unknown-scale": "privmean.central.concentration:UnknownScale",
+    "bounded-moment": "privmean.central.heavy_tailed:BoundedMoment",
+    "errors": "privmean.questions.regression_options:WorkingErrors",
+    "random-effects": "privmean.models.response_plan:RandomEffects",
+}
+ESTIMATORS = {
+    "default": "privmean.central.default_mean:DefaultMean",
+    "winsorized": "privmean.central.winsorized:WinsorizedMean",
+    "bounded": "privmean.central.bounded:BoundedMean",
+    "heavy-tailed": "privmean.central.heavy_tailed:HeavyTailedMean",
+    "anisotropic": "privmean.central.anisotropic.anisotropic_mean:AnisotropicMean",
+    "magnitudes": "privmean.models.private_scale:PrivateScale",
+}
+EXAMPLES = {  # of what estimators need that depend on something
+    "winsorized": "sub-gaussian sd=2",
+    "bounded": "0,10",
+    "heavy-tailed": "bounded-moment order=3 bound=60 range=-100,100",
+}
+PARTS = {
+    "weights": "privmean.central.heavy_tailed.record_weights:RecordWeights"
+}  # settings with settings
+WORKING = {
+    "exchangeable": "privmean.models.panel:Exchangeable",
+    "ar1": "privmean.models.panel:AR1",
+}
+
+
+def assumption_of(name: str, text: str) -> Any:
+    """The assumption that a text names; bare numbers are bounds."""
+    kind, _, rest = text.strip().partition(" ")
+    if kind == "covariance":
+        from privmean.questions.assumptions import Covariance
+
+        numbers, said, scales = rest.partition(" scales=")
+        how: dict[str, Any] = {"scales": scales.strip()} if said else {}
+        return Covariance(covariance_of(name, numbers.strip()), **how)
+    if ";" in text and " " not in text.strip():  # limits of every term, in order
+        return tuple(assumption_of(name, item) for item in text.strip().split(";"))
+    if kind not in ASSUMPTIONS and "," in kind and not rest:
+        pair = _value(kind)
+        if isinstance(pair, tuple) and all(isinstance(x, float) for x in pair):
+            return pair
+    return _made(name, text, ASSUMPTIONS, ["covariance", "LOWER,UPPER"])
+
+
+def method_of(name: str, text: str, assume: object, names: Sequence[str] = ()) -> tuple[Any, Any]:
+    """(method, assume) as a question takes them: one of its `names`, or the estimator itself, which
+    then holds the assumption."""
+    kind, _, rest = text.strip().partition(" ")
+    if not rest.strip() and kind in names:
+        if kind in EXAMPLES and assume is None and kind != "winsorized":  # which finds a scale
+            raise _lacking(name, kind)
+        return kind, assume
+    first = () if assume is None else (assume,)
+    if kind == "anisotropic" and assume is not None:
+        first = (getattr(assume, "bound", None),)
+        scales = getattr(assume, "scales", None)
+        if scales is not None and "scales=" not in rest:
+            text = f"{text} scales={scales}"
+    others = [item for item in names if item not in ESTIMATORS]
+    return _made(name, text, ESTIMATORS, others, *first), None
+
+
+def _lacking(name: str, kind: str) -> ArgumentError:
+    """The refusal of a method without the assumption that it needs. name: how method= is called."""
+    other = name.replace("method", "assume")
+    remedy = f"give {other}, such as {other} '{EXAMPLES[kind]}'"
+    return ArgumentError(other, None, f"is required for method {kind}", remedy)
+
+
+def working_of(name: str, text: str) -> Any:
+    """A working covariance: independence, `exchangeable icc=.3` or `ar1 phi=.5`."""
+    return text if text == "independence" else _made(name, text, WORKING, ["independence"])
+
+
+def related_of(name: str, text: str) -> Any:
+    """A design effect, or random effects."""
+    try:
+        return float(text)
+    except ValueError:
+        return _made(name, text, {"random-effects": ASSUMPTIONS["random-effects"]}, ["a number"])
+
+
+def _part(name: str, key: str, text: str) -> Any:
+    """A setting that has settings itself: `max_records:12,critical:3`."""
+    return _made(name, f"{key} {text.replace(':', '=').replace(',', ' ')}", PARTS, [])
+
+
+def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first: object) -> Any:
+    kind, *words = text.split()
+    if kind not in kinds:
+        near = get_close_matches(kind, kinds, n=1)
+        known = ", ".join([*kinds, *others])
+        remedy = f"did you mean {near[0]}?" if near else f"give one of {known}"
+        remedy = renamed_value("method", kind) or remedy
+        raise ArgumentError(name, text, "is not a known kind", remedy)
+    module, _, attribute = kinds[kind].partition(":")
+    made: Callable[..., Any] = getattr(import_module(module), attribute)
+    known_fields = [item.name for item in fields(made) if item.init]  # type: ignore[arg-type]
+    settings: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.replace("-", "_")
+        if not equals or key not in known_fields:
+            near = get_close_matches(key, known_fields, n=1)
+            remedy = f"did you mean {near[0]}=?" if near else f"set {', '.join(known_fields)}"
+            remedy = keyword_hint(key, value, (), remedy)
+            raise ArgumentError(name, word, f"is not a setting of {kind}", remedy)
+        if key in settings:
+            raise ArgumentError(name, text, f"must set {key} once", "set it once")
+        settings[key] = _part(name, key, value) if key in PARTS else _value(value)
+    needed = [
+        item.name
+        for item in fields(made)  # type: ignore[arg-type]
+        if item.init and item.default is MISSING and item.default_factory is MISSING
+    ]
+    missing = [item for item in needed[len(first) :] if item not in settings]
+    if missing and kinds is ESTIMATORS and missing[0] == needed[0] and kind in EXAMPLES:
+        raise _lacking(name, kind)
+    if missing:
+        raise ArgumentError(name, text, f"must set {', '.join(missing)}", f"give {missing[0]}=...")
+    return made(*first, **settings)
+
+
+def _value(text: str) -> Any:
+    """A number, numbers with commas, several such with semicolons, yes or no, or the text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if ";" in text:
+        return tuple(_value(item) for item in text.split(";"))
+    try:
+        if "," in text:
+            return tuple(float(item) for item in text.split(","))
+        number = float(text)
+    except ValueError:
+        return text
+    return int(number) if text.lstrip("+-").isdigit() else number
+
+
+def covariance_of(name: str, text: str) -> Any:
+    """A variance, variances a column, or the matrix in a file."""
+    import numpy as np
+
+    wrong = ArgumentError(
+        name,
+        text,
+        "is not a variance, a list of variances or a file with the matrix",
+        "give a number, numbers such as 1,4,9, or the path of a .npy or text file",
+    )
+    try:
+        numbers = [float(item) for item in text.split(",")]
+        return numbers[0] if len(numbers) == 1 else np.array(numbers)
+    except ValueError:
+        if not os.path.isfile(text):
+            raise wrong from None
+    try:
+        if text.endswith(".npy"):
+            found = np.load(text, allow_pickle=False)
+        else:
+            with open(text) as lines:
+                rows = [line.replace(",", " ").split() for line in lines if line.strip()]
+            found = np.array(rows, dtype=float)
+    except (OSError, ValueError, EOFError):
+        raise wrong from None
+    return found.ravel() if 1 in found.shape else found
+
 
 QUESTIONS = {
     "mean": "privmean.questions.mean:Mean",
@@ -69,7 +247,7 @@ def question_of(kind: str, said: Mapping[str, Any], word: str = "{}") -> Any:
     """A question from what is said of it; None counts as not said.
 
     word: how an argument is called in messages ("--{}" on a command line). Texts are read as
-    `privmean.api.parse_assumption` has them; other values are taken as they are.
+    `privmean.api.parse_question` has them; other values are taken as they are.
     """
     cls = question_class(kind)
     known = {item.name: item for item in fields_of(cls)}

@@ -10,12 +10,12 @@ from privmean import validate
 from privmean.api.call_options import CallOptions, check_options, require_question, spelled_out
 from privmean.api.predict_error import enough, predicted, smallest_epsilon, smallest_n
 from privmean.api.run_question import make_plan
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE
 
 if TYPE_CHECKING:
-    from privmean.api.error_forecast import ErrorForecast
+    from privmean.api.predict_error import ErrorForecast
     from privmean.pipeline import Plan
     from privmean.questions.base import Question
 
@@ -236,7 +236,7 @@ def predict_errors(
     print(forecast)
     forecast.to_frame()
     """
-    from privmean.api.error_forecast import ErrorForecast, places_of
+    from privmean.api.predict_error import ErrorForecast, places_of
 
     said = check_options(terms, predict_errors, require_question(question).default_neighbors)
     validate.choice("against", against, ["epsilon", "n"])

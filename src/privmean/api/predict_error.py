@@ -1,18 +1,25 @@
-"""Predicted errors of any question, and the people or the epsilon that a wanted error needs."""
+"""Predicted errors of any question, and the people or the epsilon that a wanted error needs.
+
+Predicted errors of one question over a range of epsilon, or of n: a table and a picture.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from privmean import validate
 from privmean.bisection import smallest_int
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
 from privmean.privacy.budget import LARGEST_EPSILON
+from privmean.release.charts import error_lines
 
 if TYPE_CHECKING:
     from privmean.pipeline import Plan
+    from privmean.privacy.budget import Budget
     from privmean.questions.base import Question
 
 T = TypeVar("T")
@@ -81,3 +88,158 @@ def smallest_epsilon(reached: Callable[[float], bool]) -> float | None:
     unit = 10.0 ** (math.floor(math.log10(high)) - 2)
     short = float(f"{math.ceil(high / unit) * unit:.3g}")
     return short if reached(short) else high
+
+
+STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10)  # of a range that is not said, over the middle
+MORE = 1.1  # error over sampling error where noise hardly matters
+NOUNS = {"compare": "comparison"}
+CAUSES = {"rmse": "error", "sampling": "sampling", "noise": "noise"}
+
+
+@dataclass(frozen=True)
+class ErrorForecast(HasOutput):
+    """Predicted errors of a question at several values of epsilon or n.
+
+    Attributes
+    ----------
+    question : str
+        Kind of the question.
+    against : {"epsilon", "n"}
+        What is varied.
+    values : tuple of float
+        Its values.
+    errors : dict
+        Predicted root mean square errors by cause: "rmse", "sampling" and "noise"; NaN where the
+        question cannot be answered.
+    enough : float, optional
+        The smallest value from which privacy noise adds at most 10% to the sampling error.
+    fixed : str
+        The numbers that are not varied, in words.
+
+    Examples
+    --------
+    forecast = pm.predict_errors(pm.Mean("wage"), n=4000, epsilon=1.0, guess_sd=0.5, against="n")
+    print(forecast.enough)
+    """
+
+    question: str
+    against: str
+    values: tuple[float, ...]
+    errors: Mapping[str, tuple[float, ...]]
+    enough: float | None
+    fixed: str
+
+    @classmethod
+    def of(
+        cls,
+        question: str,
+        against: str,
+        places: Sequence[float],
+        errors: Callable[[float], Mapping[str, float]],
+        n: int,
+        budget: Budget,
+        guess_sd: float,
+    ) -> ErrorForecast:
+        """errors: by cause, at a place."""
+
+        def ratio(place: float) -> float:
+            found = errors(place)
+            return found["rmse"] / found["sampling"] if found["sampling"] > 0 else math.inf
+
+        found = [_or_nothing(errors, place) for place in places]
+        reached = enough(ratio, MORE)
+        least = smallest_epsilon(reached) if against == "epsilon" else smallest_int(reached, 2)
+        by_cause = {cause: tuple(item[cause] for item in found) for cause in CAUSES}
+        fixed = f"n = {n:,}" if against == "epsilon" else budget.describe()
+        guess = f"{fixed}; guessed standard deviation {guess_sd:g}"
+        return cls(question, against, tuple(places), by_cause, least, guess)
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per value: epsilon or n, error, sampling, noise.
+
+        backend: "pandas", "polars" or "pyarrow"; None takes one that is imported or installed.
+
+        Example:
+            forecast.to_frame("polars")
+        """
+        from privmean.data.rows_of_engines import frame_of
+
+        found = {CAUSES[cause]: list(values) for cause, values in self.errors.items()}
+        return frame_of({self.against: list(self.values), **found}, backend)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the errors (needs privmean[plot]); returns the axes."""
+        from privmean.models.curve_release import new_axes
+
+        axes = new_axes() if axes is None else axes
+        for cause, name in CAUSES.items():
+            axes.plot(self.values, self.errors[cause], marker=".", label=name)
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(self.against)
+        axes.legend()
+        return axes
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        rows = [
+            {self.against: place, **{cause: _plain(self.errors[cause][j]) for cause in CAUSES}}
+            for j, place in enumerate(self.values)
+        ]
+        return {"against": self.against, "rows": rows, "enough": self.enough}
+
+    def output(self) -> Output:
+        """What `print` shows; a notebook adds a picture."""
+        known = [x for line in self.errors.values() for x in line if 0 < x < math.inf]
+        least = min(known, default=math.nan)
+        rows = []
+        for j, place in enumerate(self.values):
+            shown = count(place) if self.against == "n" else f"{place:g}"
+            cells = [number(line[j], decimals(least), least) for line in self.errors.values()]
+            rows.append(TableRow(shown, tuple(cells)))
+        words = {"epsilon": "At", "n": "With"}[self.against]
+        text = MISSING if self.enough is None else f"{self.enough:,g}"
+        closing = (
+            f"{words} {self.against} = {text} or more, privacy noise adds at most 10% to the error."
+            if self.enough is not None
+            else f"Privacy noise adds more than 10% to the error at every {self.against}."
+        )
+        lines = {CAUSES[cause]: line for cause, line in self.errors.items()}
+        asked = NOUNS.get(self.question, self.question)
+        return Output(
+            f"Predicted error of a {asked} against {self.against}",
+            f"{self.fixed}; planning charges nothing",
+            tuple(CAUSES.values()),
+            tuple(rows),
+            lines=(closing,),
+            picture=error_lines(self.values, lines, self.against),
+        )
+
+
+def places_of(values: object, middle: float, *, whole: bool) -> list[float]:
+    """The values that are said, in order, or a range around the middle."""
+    if values is None:
+        given: list[Any] = [middle * step for step in STEPS]
+        given = [max(2, round(x)) for x in given] if whole else given
+    elif isinstance(values, str) or not isinstance(values, Iterable):
+        raise ArgumentError("values", values, "must be a list of numbers", "use values=[0.5, 1, 2]")
+    else:
+        given = list(values)
+    check = validate.whole if whole else validate.positive
+    found = sorted({float(check("values", value)) for value in given})
+    if not found:
+        raise ArgumentError("values", values, "is empty", "give at least one number")
+    return found
+
+
+def _or_nothing(
+    errors: Callable[[float], Mapping[str, float]], place: float
+) -> Mapping[str, float]:
+    try:
+        return errors(place)
+    except InfeasibleError:
+        return dict.fromkeys(CAUSES, math.nan)
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import numpy as np
 
 from privmean.api.call_options import CheckedOptions
-from privmean.data.public_shape import PublicShape, shape_of
+from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table
 from privmean.errors import UNCHARGED, ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.row_sums import require_drawn
@@ -26,8 +26,8 @@ from privmean.privacy.guarantee import Guarantee, warn_of_delta
 from privmean.questions.base import COLUMNS, Question, TypedQuestion
 
 if TYPE_CHECKING:
+    from privmean.data.duckdb_engine import Person, Records, Rows
     from privmean.data.person_table import PersonTable
-    from privmean.data.source_types import Person, Records, Rows
     from privmean.privacy.ledger import Ledger
     from privmean.release.release import Release
 

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from privmean import validate
 from privmean.api.run_question import source_of
-from privmean.auditing.audit_local import audit_local
-from privmean.auditing.audit_streams import audit_streams
+from privmean.auditing.audit_local import audit_local, audit_streams
 from privmean.auditing.call_list import (
     CALLS,
     KINDS,
@@ -36,15 +35,13 @@ from privmean.auditing.call_list import (
 )
 from privmean.auditing.calls import Table as Records
 from privmean.auditing.calls import own_records
-from privmean.auditing.coverage import covered
-from privmean.auditing.findings import Findings
+from privmean.auditing.findings import ANY, BOTH, Findings, budget_of, covered
 from privmean.auditing.replay import audit_direct
-from privmean.auditing.subjects import ANY, BOTH, budget_of
-from privmean.data.public_shape import require_persons
+from privmean.data.schema import require_persons
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import relation_of
-from privmean.signatures import unknown_keyword
+from privmean.validate import unknown_keyword
 
 if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question

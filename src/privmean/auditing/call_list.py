@@ -18,19 +18,31 @@ import numpy as np
 from privmean.api.parse_question import fields_of, question_class
 from privmean.api.run_question import within_budget
 from privmean.auditing.calls import Ask, Called, Table, built, columns_of
-from privmean.auditing.coverage import of_answers, of_question, of_release, of_terms
-from privmean.auditing.findings import Findings
+from privmean.auditing.findings import (
+    BOTH,
+    GENEROUS,
+    MIXED,
+    PURE,
+    SUBJECTS,
+    ZCDP,
+    Findings,
+    Said,
+    budget_of,
+    of_answers,
+    of_question,
+    of_release,
+    of_terms,
+)
 from privmean.auditing.fixed_noise import Asked
-from privmean.auditing.subjects import BOTH, GENEROUS, MIXED, PURE, SUBJECTS, ZCDP, Said, budget_of
 from privmean.central.default_mean import DefaultMean
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape, shape_of
+from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table as Read
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.models.fit_person import AR1, Exchangeable
+from privmean.models.panel import AR1, Exchangeable
 from privmean.models.private_scale import PrivateScale
-from privmean.models.random_effects import RandomEffects
+from privmean.models.response_plan import RandomEffects
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import PrivacyEvent

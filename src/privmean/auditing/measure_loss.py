@@ -32,24 +32,21 @@ import numpy.typing as npt
 from privmean.auditing.fixed_noise import ADDITIVE, Added, Answer, Endless, Fixed, Request, drawn
 from privmean.bisection import smallest_int
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.column_counts import ColumnCounts
+from privmean.data.person_table import ColumnCounts
 from privmean.mechanisms.curator import EachColumn, Mechanism
 from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.mechanisms.group_cells import KeyCells
-from privmean.mechanisms.location_search import LocationSearch
-from privmean.mechanisms.noisy_quantile import NoisyQuantile
-from privmean.mechanisms.private_center import PrivateCenter
-from privmean.mechanisms.private_limits import CANDIDATES, PLATEAU, PrivateLimits
+from privmean.mechanisms.private_location import CANDIDATES, PLATEAU, PrivateCenter, PrivateLimits
 from privmean.mechanisms.row_sums import tail_above
+from privmean.mechanisms.searches import FirstBelow, HitsAbove, LocationSearch, NoisyQuantile
 from privmean.mechanisms.stable_histogram import LikeliestBin, laplace_tail
-from privmean.mechanisms.threshold_search import FirstBelow, HitsAbove
 from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
-from privmean.privacy.threshold_of_sum import ThresholdOfSum, three_laplace_tail
+from privmean.privacy.profile_events import ThresholdOfSum, three_laplace_tail
 
 ATOMS = (int, bool, bytes, type(None))
 # times, digests of them and names of runs differ from call to call, whatever the records; a number,

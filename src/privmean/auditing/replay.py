@@ -18,20 +18,25 @@ from typing import Any
 
 import numpy as np
 
-from privmean.auditing.coverage import of_answers
-from privmean.auditing.findings import Findings
+from privmean.auditing.findings import Findings, of_answers
 from privmean.auditing.fixed_noise import Answer, Endless
 from privmean.auditing.measure_loss import ROUNDING, step_of, troubles
-from privmean.auditing.operands import Answered, Branch
-from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
+from privmean.auditing.transcript import (
+    Answered,
+    Branch,
+    Compared,
+    Parted,
+    Recording,
+    Replaying,
+    Transcript,
+)
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.exponential import TopChoices
-from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.noisy_counts import NoisyShare
-from privmean.mechanisms.private_limits import RadiusSearch, sides_of
+from privmean.mechanisms.private_location import RadiusSearch, sides_of
+from privmean.mechanisms.searches import HitsAbove, LocationSearch
 from privmean.mechanisms.stable_histogram import LikeliestBin
-from privmean.mechanisms.threshold_search import HitsAbove
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.noise.simulated import SimulatedNoise
 

@@ -16,9 +16,8 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.inference.assumptions import missing_count_at, values_within
 from privmean.inference.clipped_intervals import (
     BOUNDED,
     BoxIntervals,
@@ -27,15 +26,16 @@ from privmean.inference.clipped_intervals import (
     TypeBounds,
     at_bound_advice,
 )
+from privmean.inference.interval import missing_count_at, values_within
 from privmean.inference.mean_interval import ClipUnits, NoisySums
 from privmean.inference.ratios import TOO_FEW, RatioWithMissing, is_undetected
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
+from privmean.output import count_noun
 from privmean.pipeline import PlanBase
-from privmean.plurals import count_noun
 from privmean.privacy.budget import Budget
-from privmean.privacy.calibrate import calibrate
+from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause
 

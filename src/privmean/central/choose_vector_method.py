@@ -22,7 +22,7 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.default_vector import DefaultVectorPlan, vector_plan
 from privmean.central.winsorized import WinsorizedMean
 from privmean.data.person_table import PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.means.default_mean_plan import TYPICAL_WIDTH, DefaultMeanPlan
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums, ends_of

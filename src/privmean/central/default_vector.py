@@ -36,12 +36,12 @@ from privmean.central.vector_rounds import (
     run,
 )
 from privmean.data.person_table import PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import RANGE
 from privmean.estimators.means.default_mean_plan import DefaultPlan
-from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
+from privmean.inference.interval import missing_count_at
 from privmean.inference.laplace_normal import normal_half_length
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
 from privmean.inference.outlier_check import OutlierCheck
@@ -49,9 +49,9 @@ from privmean.inference.ratios import RatioWithMissing
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.calibrate import calibrate
+from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause
 

@@ -14,10 +14,17 @@ Where the values of one column are: a private center, and a Laplace histogram ab
 The histogram lies on a signed logarithmic grid and shows both tails; where it shows nothing, fresh
 noise is bought once. Every count gets noise, occupied or not, so no threshold and no delta are
 needed. docs/proofs/location-by-histograms.md.
+
+Whether narrow limits hold one value that nearly all people share, or values that differ.
+
+The limits of a value that most people have are narrow, as those of values far from 0 are, but only
+the latter show how far from each other they lie. Everything here is a function of noisy counts and
+public numbers. Claims: docs/proofs/groups.md, section 6.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -29,7 +36,7 @@ from privmean.data.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import Integers
 from privmean.estimators.locate import LAST, LocationPrices, center_step
 from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
-from privmean.inference.missing_count import UNKNOWN, MissingCount
+from privmean.inference.outlier_check import UNKNOWN, MissingCount
 from privmean.inference.status import FAILED, OK, POINT_MASS
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts
@@ -364,3 +371,33 @@ def priced(price: Fraction, relation: Relation) -> NoisyCounts:
     """A histogram of the tails at a fixed price."""
     moved = moved_cells(relation)
     return NoisyCounts.at("tail histogram", floor_epsilon(price), relation, moved, moved)
+
+
+MASS_WIDTH = 2.0**-10  # width of such limits for where they are
+SEEN = 4.0  # noise scales of a cell where somebody is for certain
+
+
+def is_narrow(lower: float, upper: float) -> bool:
+    """Whether limits are this close together, for where they are."""
+    return upper - lower < MASS_WIDTH * max(abs(lower), abs(upper))
+
+
+def is_one_cell(place: ClippingRegion) -> bool:
+    """Whether the histogram behind the limits shows people in one cell at most (of those that
+    reach into them, and the origin's), so that nothing says how far from each other they are."""
+    if place.seen is None:
+        return True
+    inside = (place.upper - place.origin > LOWER) & (place.lower - place.origin < UPPER)
+    cells = np.append(place.seen.negative[::-1], place.seen.positive)
+    within = np.append(cells[inside], place.seen.zero)
+    return int((within > SEEN * place.seen.scale).sum()) <= 1
+
+
+def point_mass_value(place: ClippingRegion) -> str:
+    """The value that most people have, in the digits in which its limits agree."""
+    size, width = max(abs(place.lower), abs(place.upper)), place.upper - place.lower
+    if not 0 < width < size:
+        return f"{place.origin:.6g}"
+    digits = min(max(math.floor(math.log10(size / width)), 1), 15)
+    middle = (place.lower + place.upper) / 2
+    return f"{float(f'{middle:.{digits}g}'):.15g}"

@@ -27,16 +27,16 @@ from scipy.special import log_ndtr, ndtri
 from privmean import validate
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale
 from privmean.data.person_table import ClipInterval
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans, seen
-from privmean.inference.assumptions import dependence
+from privmean.inference.interval import dependence
 from privmean.inference.laplace_normal import survival
 from privmean.inference.ratios import TOO_FEW
 from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator, EachColumn
-from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
-from privmean.mechanisms.pair_scale import DyadicBins, PairScale
+from privmean.mechanisms.noisy_counts import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.searches import DyadicBins, PairScale
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram, top_bin
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation

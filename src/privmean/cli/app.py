@@ -171,7 +171,7 @@ def _withheld(error: Exception) -> str:
         _, inside, file = frame.filename.rpartition("privmean")
         place = f" at privmean{file}:{frame.lineno}" if inside else place
     if isinstance(error, OSError) and error.errno:  # the words of the system, and no name of a file
-        from privmean.storage.file_io import os_error_text
+        from privmean.storage.witness import os_error_text
 
         said = f"{os_error_text(error)}{place}: what was being written is not whole"
     else:

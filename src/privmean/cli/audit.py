@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privmean.api import option_groups as words
+from privmean.api import call_options as words
 from privmean.cli import options as opt
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 
 if TYPE_CHECKING:
     from privmean.questions.base import Question

@@ -39,8 +39,8 @@ from privmean.cli.collect_shared import (
     read_round,
     read_secrets,
 )
-from privmean.cli.option_parsing import grouped
-from privmean.storage.file_io import naming
+from privmean.cli.options import grouped
+from privmean.storage.witness import naming
 
 if TYPE_CHECKING:
     from privmean.local.round import Round
@@ -66,7 +66,7 @@ def curve(
 
     from privmean.cli.secrets import tokens
     from privmean.errors import ArgumentError, PrivmeanError
-    from privmean.local.aggregators.report_files import aggregate_files
+    from privmean.local.aggregators.aggregator import aggregate_files
     from privmean.local.clients.send import Remote
     from privmean.local.kernel_regression import curve as smooth
     from privmean.output import Output, TableRow, count, decimals, number
@@ -398,8 +398,8 @@ def aggregate(
 ) -> None:
     """Estimate from files of reports, without a server."""
     from privmean.errors import PrivmeanError
+    from privmean.local.aggregators.aggregator import aggregate_files
     from privmean.local.aggregators.estimate_round import estimate
-    from privmean.local.aggregators.report_files import aggregate_files
 
     try:
         tally, repeated = aggregate_files(

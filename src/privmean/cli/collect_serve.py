@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privmean.cli.collect_shared import SecretFiles, Server, fail, read_round, read_secrets
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 
 if TYPE_CHECKING:
-    from privmean.local.collector.roles import Roles
+    from privmean.local.collector.access import Roles
 
 ADMIN_TOKEN, READ_TOKEN = "PRIVMEAN_ADMIN_TOKEN", "PRIVMEAN_READ_TOKEN"
 
@@ -60,7 +60,7 @@ class Open:
         """The tokens, from files and the environment; nobody who may read is refused."""
         from privmean.cli.secrets import tokens
         from privmean.errors import PrivmeanError
-        from privmean.local.collector.roles import Roles
+        from privmean.local.collector.access import Roles
 
         administer = tokens(ADMIN_TOKEN, self.admin_token_file)
         read = tokens(READ_TOKEN, self.read_token_file)
@@ -127,11 +127,10 @@ def serve(
     from privmean.errors import PrivmeanError
 
     try:
+        from privmean.local.collector.access import Settings
         from privmean.local.collector.collector_app import serve as run
-        from privmean.local.collector.collector_settings import Settings
         from privmean.local.collector.request_limits import Limits
-        from privmean.local.collector.round_catalog import Retention
-        from privmean.local.collector.telemetry import Log
+        from privmean.local.collector.round_catalog import Log, Retention
     except ImportError:
         fail(PrivmeanError("the collector is not installed. Install privmean[collector]."))
     try:

@@ -29,7 +29,7 @@ def fail(error: Exception) -> NoReturn:
         error = _in_options(error)
     text = str(error)
     if isinstance(error, OSError):
-        from privmean.storage.file_io import os_error_text
+        from privmean.storage.witness import os_error_text
 
         text = f"{error.filename or 'a file'}: {os_error_text(error)}"
     typer.echo(f"privmean: {text}", err=True)

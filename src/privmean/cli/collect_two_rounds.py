@@ -11,8 +11,8 @@ import typer
 from privmean.cli import options as opt
 from privmean.cli.collect_serve import ADMIN_TOKEN, TokenFile
 from privmean.cli.collect_shared import Server, fail
-from privmean.cli.option_parsing import grouped
-from privmean.storage.file_io import naming
+from privmean.cli.options import grouped
+from privmean.storage.witness import naming
 
 if TYPE_CHECKING:
     from privmean.local.clients.send import Remote

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 
 
 @grouped

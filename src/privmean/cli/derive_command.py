@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from privmean.api import option_groups as words
+from privmean.api import call_options as words
 from privmean.api.parse_question import (
     QUESTIONS,
     Field,
@@ -27,7 +27,7 @@ from privmean.api.parse_question import (
     question_of,
 )
 from privmean.cli import options as opt
-from privmean.cli.option_parsing import parameter, parameters_of, signed, taken
+from privmean.cli.options import parameter, parameters_of, signed, taken
 from privmean.errors import ArgumentError
 
 Said = dict[str, Any]

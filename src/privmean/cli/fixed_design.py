@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from privmean.api import option_groups as words
+from privmean.api import call_options as words
 from privmean.cli import options as opt
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 
 
 @grouped

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privmean.api import option_groups as words
+from privmean.api import call_options as words
 from privmean.cli import options as opt
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from privmean.privacy.policies import Policy
+    from privmean.privacy.ledger_charges import Policy
 
 TOO_MUCH = 3
 
@@ -52,7 +52,7 @@ def create(
 
 def policy_of(text: str, zcdp: bool) -> Policy:
     """WHO/PERIOD=EPSILON[,DELTA] as a policy."""
-    from privmean.privacy.policies import Policy
+    from privmean.privacy.ledger_charges import Policy
 
     who, _, number = text.partition("=")
     name, _, period = who.partition("/")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privmean.api import option_groups as words
+from privmean.api import call_options as words
 from privmean.api.parse_question import question_of
 from privmean.cli import options as opt
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 from privmean.output import Output
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ import typer
 
 from privmean.cli import options as opt
 from privmean.cli import stream_options as so
-from privmean.cli.number_types import pair
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped, pair
 from privmean.cli.stream_options import plan
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.storage.file_io import os_error_text
+from privmean.storage.witness import os_error_text
 
 if TYPE_CHECKING:
     from privmean.streams.group_streams import GroupMeanStream

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from privmean.api import option_groups as words
+from privmean.api import call_options as words
 from privmean.cli import options as opt
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 from privmean.errors import ArgumentError
 from privmean.output import MISSING, Output, TableRow
 
 if TYPE_CHECKING:
     from privmean.noise.simulated import SimulatedNoise
+    from privmean.streams.fit_strategies import Candidate, CandidateForecast
     from privmean.streams.mean_stream import Ledger
     from privmean.streams.record_sources import Reader, Source
     from privmean.streams.run_stream import StreamAdapter
-    from privmean.streams.strategy_candidates import Candidate, CandidateForecast
 
 LAST_WITHIN = 1.75
 Level = Annotated[float, "Set the confidence level of the intervals."]
@@ -89,7 +89,7 @@ class Lines:
 
     def reader(self, kind: str, columns: tuple[str, list[str], list[str]]) -> Reader:
         """What reads lines of a kind. columns: person, values and further public keys."""
-        from privmean.data.text_format import TextFormat
+        from privmean.data.text_record import TextFormat
         from privmean.streams.record_sources import Reader
 
         missing = tuple(self.null_word or ())
@@ -265,7 +265,7 @@ def plan(
     from privmean import validate
     from privmean.errors import ArgumentError
     from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget
-    from privmean.streams.strategy_candidates import CandidateForecast
+    from privmean.streams.fit_strategies import CandidateForecast
     from privmean.streams.strategy_error import AveragingTarget, ClampedError
     from privmean.streams.stream_plan import survey
 

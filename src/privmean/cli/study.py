@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from privmean.api import option_groups as words
+from privmean.api import call_options as words
 from privmean.cli import options as opt
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 from privmean.errors import ArgumentError
 
 app = typer.Typer(
@@ -32,7 +32,7 @@ def init(
     header: words.Header = None,
 ) -> None:
     """Write a first study file from the schema of a table."""
-    from privmean.data.column_names import column_names
+    from privmean.data.open_source import column_names
     from privmean.study.study_file import first_file
 
     if out.exists():
@@ -78,8 +78,8 @@ def run(
     if a question has no estimate (the others are there).
     """
     from privmean.privacy.ledger import Ledger
+    from privmean.study.run_folder import run_in
     from privmean.study.study_file import read_study
-    from privmean.study.write_outputs import run_in
 
     book = None if ledger is None else Ledger.open(ledger)
     before = (out / "release.json").exists()
@@ -118,7 +118,7 @@ def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
     from privmean.privacy.guarantee import Guarantee
     from privmean.release.formatting import study_output
     from privmean.release.release import Release
-    from privmean.release.stored_parts import provenance_of
+    from privmean.release.stored_values import provenance_of
 
     told_before = "Finished before; nothing was drawn or charged again. Read from"
     how = told_before if before else "Written to"

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 from privmean.errors import ArgumentError
 
 app = typer.Typer(
@@ -28,7 +28,7 @@ def task_(
     bits: Annotated[int, "Set the bits of a clipped value."] = 20,
 ) -> None:
     """Write a new task for both servers and all clients."""
-    from privmean.cli.number_types import pair
+    from privmean.cli.options import pair
     from privmean.experimental.two_servers import Task
 
     limits = [pair("bounds", text) for text in bounds]
@@ -55,7 +55,7 @@ def answer(
 ) -> None:
     """Write the mean and its intervals from both answers."""
     from privmean.experimental.two_servers import Task
-    from privmean.strict_json import parsed
+    from privmean.plain_data import parsed
 
     try:
         said = parsed(sys.stdin.read())
@@ -82,7 +82,7 @@ def _text(place: Path) -> str:
 
 def _whole(text: str) -> list[int]:
     """Whole numbers, as texts of digits in a JSON list."""
-    from privmean.strict_json import parsed
+    from privmean.plain_data import parsed
 
     try:
         return [int(str(item)) for item in parsed(text)]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from privmean.api.renamed_arguments import FLAGS
 from privmean.errors import ArgumentError
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 
 # arguments that some commands have an option of another name for
 RENAMED = {

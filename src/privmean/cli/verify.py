@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from privmean.cli import options as opt
-from privmean.cli.option_parsing import grouped
+from privmean.cli.options import grouped
 
 WRONG = 1
 
@@ -46,8 +46,8 @@ def sign(
 ) -> None:
     """Sign a stored release; its digest changes."""
     from privmean.errors import ArgumentError
+    from privmean.plain_data import parsed
     from privmean.release.signing import sign as signed
-    from privmean.strict_json import parsed
 
     try:
         stored = parsed(release.read_bytes())

@@ -3,22 +3,40 @@
 Each pass works on chunks that stay in cache, in place, on as many threads as there are processors
 (NumPy releases the interpreter during a pass). Results are integers, so neither chunks nor threads
 can change them.
+
+Rows as vectors: clipped to a ball, in units of their own, by length; exact, in plain NumPy.
+
+Each function has its definition in `reductions` and gives the same bits for a row alone or among
+any others.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from privmean.array_types import Floats, Integers
-from privmean.data.grids import LOG_GRID, LogGrid
-from privmean.data.person_table import ClipInterval
+from privmean.data.grids import (
+    GROW,
+    HUGE,
+    LOG_GRID,
+    QUARTER,
+    SHRINK,
+    SLIGHTLY,
+    TINY,
+    LogGrid,
+    quotient,
+)
+from privmean.data.person_table import Besides, ClipInterval, ClippedRows, L2Ball, Standardization
 
 T = TypeVar("T")
 
@@ -229,3 +247,243 @@ def weighted_totals(x: Floats, box: ClipInterval, weights: Integers) -> tuple[in
             totals[place] += int(value)
         totals[9] += squares + int((low * low).sum())
     return tuple(totals)
+
+
+Flags = npt.NDArray[np.bool_]
+
+BY_HAND = 8  # columns up to which one row is clipped without NumPy
+WHOLE = 2.0**53  # whole numbers below are doubles
+
+
+def clip_rows_to_ball(rows: Floats, ball: L2Ball) -> tuple[Integers, Flags]:
+    """Integer rows z of `Ball` (shape as `rows`) and which rows have any value."""
+    if len(rows) == 1:
+        if rows.shape[1] <= BY_HAND:
+            return _clip_row(rows[0].tolist(), ball)
+        found = _usual_row(rows[0], ball)
+        if found is not None:
+            return found[None, :], np.array([True])
+    null = np.isnan(rows)
+    present: Flags = np.logical_not(null.all(axis=1))
+    most = np.finfo(float).max
+    with np.errstate(all="ignore"):
+        v = np.clip(np.where(null, 0.0, rows - ball.place), -most, most)
+        top = np.abs(v).max(axis=1, initial=0.0)
+        far = v * np.where(top > HUGE, SHRINK, np.where(top < TINY, GROW, 1.0))[:, None]
+        near = top <= ball.radius
+        w = np.where(near[:, None], quotient(v, ball.step), far)
+        norm = np.sqrt(_squares(w))
+        inside = near & (norm <= ball.steps)
+        way = np.where(inside[:, None], 0.0, w / norm[:, None])
+    z = np.trunc(np.where(inside[:, None], w, way * ball.steps)).astype(np.int64)
+    limit = ball.steps * ball.steps
+    over = np.sum(z * z, axis=1) > limit
+    if over.any():
+        again = w[over] / norm[over, None] * ball.shorter
+        z[over] = np.trunc(again).astype(np.int64)
+        over = np.sum(z * z, axis=1) > limit
+        z[over] = 0
+    return z, present
+
+
+def _usual_row(x: Floats, ball: L2Ball) -> Integers | None:
+    """`clip_rows_to_ball` for one row of finite values that is neither tiny nor huge nor overshoots
+    the ball, in fewer operations; None for any other."""
+    with np.errstate(all="ignore"):
+        v = x - ball.place
+        top = float(np.abs(v).max())
+        if not (top <= ball.radius or TINY <= top <= HUGE):  # so with a null
+            return None
+        w = quotient(v, ball.step) if top <= ball.radius else v
+        norm = math.sqrt(np.add.accumulate(w * w).item(-1))
+        if not (top <= ball.radius and norm <= ball.steps):
+            w = w / norm * ball.steps
+        z: Integers = np.trunc(w).astype(np.int64)
+    return z if int((z * z).sum()) <= ball.steps * ball.steps else None
+
+
+def _squares(w: Floats) -> Floats:
+    """The sum of squares of each row, added up from the first column to the last: every home adds
+    in this order. Few wide rows at once by accumulation, which keeps the order by definition."""
+    if w.shape[1] > 2 * len(w):
+        running: Floats = np.add.accumulate(w * w, axis=1)
+        return running[:, -1]
+    total = np.zeros(len(w))
+    for j in range(w.shape[1]):
+        total = total + w[:, j] * w[:, j]
+    return total
+
+
+def _clip_row(row: list[float], ball: L2Ball) -> tuple[Integers, Flags]:
+    """`clip_rows_to_ball` for one short row, by the same operations: most of its time is NumPy's
+    preparations."""
+    most, steps = sys.float_info.max, ball.steps
+    if len(row) == 1 and abs(row[0] - ball.center[0]) <= ball.radius:  # not so with a null
+        inside = quotient(row[0] - ball.center[0], ball.step)
+        if abs(inside) <= ball.shorter:
+            return np.array([[int(inside)]], dtype=np.int64), np.array([True])
+    v = [
+        0.0 if math.isnan(x) else min(max(x - c, -most), most)
+        for x, c in zip(row, ball.center, strict=True)
+    ]
+    top = max(map(abs, v), default=0.0)
+    near = top <= ball.radius
+    far = SHRINK if top > HUGE else GROW if top < TINY else 1.0
+    w = [quotient(item, ball.step) if near else item * far for item in v]
+    square = 0.0
+    for item in w:
+        square = square + item * item
+    norm = math.sqrt(square)
+    if near and norm <= steps:
+        z = [int(item) for item in w]
+    else:
+        z = [int(item / norm * steps) for item in w]
+    if sum(item * item for item in z) > steps * steps:
+        z = [int(item / norm * ball.shorter) for item in w]
+        if sum(item * item for item in z) > steps * steps:
+            z = [0] * len(z)
+    return np.array([z], dtype=np.int64), np.array([not all(map(math.isnan, row))])
+
+
+def by_columns(rows: Floats) -> Floats:
+    """The transpose, each column in one piece of memory; not to be written to."""
+    columns = rows.T
+    in_pieces = columns.strides[-1] == columns.itemsize
+    return columns if in_pieces else np.ascontiguousarray(columns)
+
+
+def squares(columns: Floats) -> Floats:
+    """The sum of squares of each row, from the first column to the last; nulls count as 0."""
+    with np.errstate(all="ignore"):
+        total = _added_squares(columns)
+        null = np.isnan(total)  # squares are not negative, so no infinity cancels another
+        if null.any():
+            some = columns[:, null]
+            total[null] = _added_squares(np.where(np.isnan(some), 0.0, some))
+    return total
+
+
+def _added_squares(columns: Floats) -> Floats:
+    total = np.zeros(columns.shape[1])
+    room = np.empty_like(total)
+    for x in columns:
+        total += np.multiply(x, x, out=room)
+    return total
+
+
+def standardize(columns: Floats, units: Sequence[Standardization], out: Floats) -> None:
+    """Columns in their units, into `out`; shape (columns, rows)."""
+    known = [(item.lower, item.upper, item.center, item.scale) for item in units]
+    lower, upper, center, scale = np.reshape(known, (-1, 4)).T[:, :, None]
+    with np.errstate(all="ignore"):
+        np.clip(columns, lower, upper, out=out)
+        out -= center
+        tiny = scale < TINY  # as `quotient` has it
+        if tiny.any():
+            out *= np.where(tiny, GROW, 1.0)
+            scale = np.where(tiny, scale * GROW, scale)
+        out *= 1 / scale
+    null = np.isnan(out)  # only where the value is: limits, centers and factors are finite
+    if null.any():
+        out[null] = 0.0
+
+
+def _well_inside(rows: Floats, ball: L2Ball) -> tuple[Floats, Flags]:
+    """Which rows need nothing but a truncation, and all rows in lattice steps, by columns.
+
+    Where the norm as computed is below K (1 - 2^-30), the true one is below K (fewer than 2^20
+    columns); truncated it is no longer. Rows with a null are never among them.
+    """
+    v = by_columns(rows)
+    with np.errstate(all="ignore"):
+        if any(ball.center):
+            v = v - ball.place[:, None]
+        w = np.abs(v)
+        top = np.maximum.reduce(w, axis=0, initial=0.0)  # NaN with a null
+        w[:] = quotient(v, ball.step)
+        norm = np.sqrt(_added_squares(w))
+        return w, (top <= ball.radius) & (norm <= ball.shorter)
+
+
+def ball_totals(
+    rows: Floats, ball: L2Ball, besides: Besides | None
+) -> tuple[list[int], list[int], int]:
+    """Of at most 2^16 rows clipped to a ball: the sums of z by column, of |z| or z^2 where asked
+    for (else zeros), and how many rows have a value."""
+    count, width = rows.shape
+    if width > count:  # chunks are short where rows are wide
+        z, there = clip_rows_to_ball(rows, ball)
+        total, more = _summed(z.T.astype(np.float64), ball.steps, besides)
+        return total, more, int(np.count_nonzero(there))
+    w, plain = _well_inside(rows, ball)
+    others = np.flatnonzero(~plain)
+    present = count - len(others)
+    w[:, others] = 0.0
+    total, more = _summed(np.trunc(w, out=w), ball.steps, besides)
+    if len(others):
+        z, there = clip_rows_to_ball(rows[others], ball)
+        present += int(np.count_nonzero(there))
+        some, again = _summed(z.T.astype(np.float64), ball.steps, besides)
+        total = [a + b for a, b in zip(total, some, strict=True)]
+        more = [a + b for a, b in zip(more, again, strict=True)]
+    return total, more, present
+
+
+def tail_totals(rows: Floats, cut: ClippedRows) -> tuple[list[list[int]], int]:
+    """The sums of `Cut` of at most 2^16 rows: of z, of z^2 and of t by column, and how many rows
+    have a value."""
+    count, width = rows.shape
+    totals, present = [[0] * width for _ in range(3)], 0
+    if width <= count:
+        w, plain = _well_inside(rows, cut.ball)
+        columns = zip(by_columns(rows), cut.lower, cut.upper, strict=True)
+        with np.errstate(invalid="ignore"):
+            for x, lower, upper in columns:
+                plain &= (x >= lower) & (x <= upper)
+        w[:, ~plain] = 0.0
+        totals[:2] = _summed(np.trunc(w, out=w), cut.ball.steps, "squares")
+        present, rows = int(np.count_nonzero(plain)), rows[~plain]
+    if not len(rows):
+        return totals, present
+    found, there = _cut_totals(rows, cut)
+    more = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(totals, found, strict=True)]
+    return more, present + there
+
+
+def _cut_totals(rows: Floats, cut: ClippedRows) -> tuple[list[list[int]], int]:
+    """The same for any rows."""
+    inner, radius = cut.inner, cut.ball.radius
+    v = np.where(np.isnan(rows), 0.0, rows)
+    norm = np.sqrt(squares(by_columns(rows)))
+    end = (v > np.asarray(cut.upper)) | (v < np.asarray(cut.lower))
+    touched = (norm > SLIGHTLY * radius) | end.any(axis=1)
+    slight = ~touched & (norm > radius)
+    z, present = [], 0
+    for chosen, ball in ((~touched & ~slight, cut.ball), (slight, cut.middle), (touched, inner)):
+        inside, there = clip_rows_to_ball(rows[chosen], ball)
+        present += int(np.count_nonzero(there))
+        z.append(inside)
+    t = (np.abs(z[1]) * QUARTER).astype(np.int64).sum(axis=0)
+    q = np.abs(z[2]) * (norm > radius)[touched, None] + inner.steps * end[touched]
+    size = np.sum(q * q, axis=1)
+    over = size > inner.steps * inner.steps
+    way = q[over] / np.sqrt(size[over])[:, None]
+    q[over] = np.trunc(way * inner.shorter).astype(np.int64)
+    found = (
+        sum(item.sum(axis=0) for item in z),
+        sum((item * item).sum(axis=0) for item in z),
+        t + q.sum(axis=0),
+    )
+    return [[int(item) for item in one] for one in found], present
+
+
+def _summed(z: Floats, steps: int, besides: Besides | None) -> tuple[list[int], list[int]]:
+    """Exact sums by column (the first axis) of whole numbers below 2^31, and of |z| or z^2."""
+    total = [int(item) for item in np.add.reduce(z, axis=1)]
+    if besides == "squares":
+        if z.shape[1] * steps * steps < WHOLE:
+            return total, [int(item) for item in np.einsum("ij,ij->i", z, z)]
+        return total, [big_sum(item * item) for item in z.astype(np.int64)]
+    if besides == "sizes":
+        return total, [int(item) for item in np.add.reduce(np.abs(z), axis=1)]
+    return total, [0] * len(z)

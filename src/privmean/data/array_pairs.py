@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.data.answer_cache import CachedPersonTable
 from privmean.data.array_kernels import log_cells, log_keys
 from privmean.data.grids import LOG_GRID, WIDE_GRID, LogGrid
 from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums
-from privmean.data.person_table import ClipInterval
+from privmean.data.person_table import CachedPersonTable, ClipInterval
 
 SPLIT = 20  # bits: halves of products whose sums are exact doubles
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from privmean.data.duckdb_engine import name as name_of
+from privmean.data.duckdb_engine import identifier as name_of
 from privmean.data.schema import near
 from privmean.data.sql_engines import rows
 from privmean.errors import ArgumentError

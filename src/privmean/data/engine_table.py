@@ -18,9 +18,7 @@ import narwhals as nw
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.data.answer_cache import KeptByEngine
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.column_counts import CountedTable
 from privmean.data.engines import EngineStore, fetch, fetch_matrix
 from privmean.data.exact_totals import Lazy
 from privmean.data.frame_expressions import (
@@ -53,7 +51,9 @@ from privmean.data.person_table import (
     Besides,
     ClipInterval,
     ClippedRows,
+    CountedTable,
     IntervalSums,
+    KeptByEngine,
     L2Ball,
     L2BallSums,
     Standardization,

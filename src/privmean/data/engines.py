@@ -1,4 +1,11 @@
-"""What differs between the engines once Narwhals has spoken: fetching and keeping results."""
+"""Texts that compare by their bytes, whatever rules a column or the session has for them.
+
+Where texts that differ compare as equal (another case, an accent left out), people and groups
+would be merged, and the one spelling of a group that an engine shows would be one person's choice.
+SQL engines behind Ibis have their own words for the same (`sql_engines.py`); Polars has no rules.
+
+What differs between the engines once Narwhals has spoken: fetching and keeping results.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +24,64 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from privmean.data import sql_bins as sqlbins
 from privmean.data import sql_engines as sqlengines
-from privmean.data.byte_order import in_duckdb
+from privmean.data.duckdb_engine import identifier, shown
 from privmean.data.exact_totals import Lazy
 from privmean.data.grids import LogGrid
-from privmean.data.read_progress import shown
 from privmean.errors import PrivmeanError, SchemaError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+PLAIN = "UTF8_BINARY"  # Spark's name for comparing bytes
+
+
+def is_spark(engine: nw.Implementation) -> bool:
+    """Whether frames are Spark's, in a session of this process or of a server (Spark Connect)."""
+    return engine.is_pyspark() or engine.is_pyspark_connect()
+
+
+def bytewise(frame: Lazy) -> Lazy:
+    """A frame of DuckDB or Spark whose texts compare by bytes from here on; others as they are."""
+    native = frame.to_native()
+    if frame.implementation.is_duckdb():
+        made: Any = in_duckdb(native)
+    elif is_spark(frame.implementation):
+        made = _in_spark(native)
+    else:
+        return frame
+    found: Lazy = nw.from_native(made)
+    return found
+
+
+def in_duckdb(relation: DuckDBPyRelation) -> DuckDBPyRelation:
+    """The type that `COLLATE C` makes is kept by temporary tables, joins and casts, and stands
+    above the connection's `default_collation`. A cast alone would not do: the column's own rules
+    outlive it. JSON, a text by another name, is cast."""
+    chosen = {
+        identifier(
+            column
+        ): f"CAST({identifier(column)} AS VARCHAR) COLLATE C AS {identifier(column)}"
+        for column, kind in zip(relation.columns, relation.types, strict=True)
+        if kind.id == "varchar"
+    }
+    if not chosen:
+        return relation
+    return relation.project(
+        ", ".join(chosen.get(identifier(column), identifier(column)) for column in relation.columns)
+    )
+
+
+def _in_spark(frame: Any) -> object:
+    """Before version 4 Spark has no such rules, and no word for them."""
+    chosen = [
+        f"collate(`{field.name}`, '{PLAIN}') AS `{field.name}`"
+        if getattr(field.dataType, "collation", PLAIN) != PLAIN
+        else f"`{field.name}`"
+        for field in frame.schema.fields
+    ]
+    return frame.selectExpr(*chosen)
+
 
 _numbers = itertools.count()
 
@@ -222,11 +277,11 @@ class EngineStore:
         """With the logarithmic bin of v as k, `null` for a null, in a table of DuckDB or of an SQL
         engine."""
         if frame.implementation.is_duckdb():
-            return lazy(sqlbins.in_duckdb(frame.to_native(), grid, null))
+            return lazy(sqlengines.in_duckdb(frame.to_native(), grid, null))
         if grid not in self._bins:
-            self._bins[grid] = self.small(sqlbins.edges(grid), frame)
+            self._bins[grid] = self.small(sqlengines.edges(grid), frame)
         bins = self._bins[grid].to_native()
-        return lazy(sqlbins.log_cells(frame.to_native(), bins, grid, null))
+        return lazy(sqlengines.log_cells(frame.to_native(), bins, grid, null))
 
     def small(self, columns: Mapping[str, Sequence[object]], like: Lazy) -> Lazy:
         """A table of public whole numbers, doubles and texts in the engine of `like`, as a lazy

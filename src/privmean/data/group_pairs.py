@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
-from privmean.data.column_counts import ColumnCounts
 from privmean.data.grids import RESOLUTION
 from privmean.data.key_text import by_text
-from privmean.data.person_table import ClipInterval
+from privmean.data.person_table import ClipInterval, ColumnCounts
 from privmean.errors import ArgumentError
 
 PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each

@@ -8,14 +8,14 @@ import narwhals as nw
 
 from privmean.data import schema
 from privmean.data.engines import fetch
+from privmean.data.exact_totals import within_years
 from privmean.data.open_source import open_source, typed, types_of
 from privmean.data.person_records import PERSON
-from privmean.data.read_options import ReadOptions, reads, told
-from privmean.data.years import within_years
+from privmean.data.read import ReadOptions, reads, told
 from privmean.errors import SchemaError
 
 if TYPE_CHECKING:
-    from privmean.data.source_types import Records, Rows
+    from privmean.data.duckdb_engine import Records, Rows
 
 
 @reads

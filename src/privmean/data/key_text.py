@@ -20,7 +20,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 
 WHOLE = 2.0**53  # whole numbers up to here have a double each
 SPELLED = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.0)?")

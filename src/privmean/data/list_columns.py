@@ -71,7 +71,7 @@ def matrix(items: Sequence[object]) -> Floats:
 
 def ids(items: Sequence[object]) -> Column:
     """Ids as texts in an array of objects: 5 and 5.0 are one person. What is no id is None."""
-    from privmean.data.object_columns import said
+    from privmean.data.key_columns import said
 
     if set(map(type, items)) <= PLAIN:
         return said([item if type(item) is str else str(item) for item in items])

@@ -1,11 +1,20 @@
-"""Tables of records to people: files and frames, each inside the engine that suits it."""
+"""A path to a table: one file, a folder, or a pattern; Parquet, CSV or JSON lines.
+
+Tables of records to people: files and frames, each inside the engine that suits it.
+
+The names of a table's columns, and how many people it has: public facts, nothing else.
+
+What the declared types of a table's columns exclude. Reads the schema, never a record.
+"""
 
 from __future__ import annotations
 
+import glob
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -14,28 +23,133 @@ from narwhals import dependencies as known
 
 from privmean.data import column_types as kinds
 from privmean.data import databases, list_columns, schema
-from privmean.data import object_columns as objects
+from privmean.data import key_columns as objects
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.byte_order import bytewise, is_spark
+from privmean.data.column_types import PublicBounds, public_bounds
 from privmean.data.duckdb_engine import Engine, created_enums
 from privmean.data.engine_table import EnginePersonTable
-from privmean.data.engines import EngineStore, interruptible, lazy
-from privmean.data.exact_totals import Lazy
-from privmean.data.open_path import open_table
-from privmean.data.parquetfiles import ParquetTable
+from privmean.data.engines import EngineStore, bytewise, fetch, interruptible, is_spark, lazy
+from privmean.data.exact_totals import Lazy, within_years
+from privmean.data.parquet_files import ParquetTable, parquet_table
 from privmean.data.person_records import PERSON, person_rows, record_names
 from privmean.data.roster import roster_frame
 from privmean.data.schema import Columns
-from privmean.data.text_format import refuse
+from privmean.data.text_files import READERS, ending, kind
+from privmean.data.text_record import options, refuse
 from privmean.data.typenames import type_name
-from privmean.data.years import within_years
 from privmean.errors import ArgumentError, SchemaError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-    from privmean.data.source_types import Array
+    from privmean.data.duckdb_engine import Array
     from privmean.data.text_scan import TextTable
+
+CHECK = "check the path"
+FORMS = {
+    ".parquet": "parquet", ".pq": "parquet", ".parq": "parquet",
+    ".csv": "csv", ".tsv": "csv",
+    ".jsonl": "json", ".ndjson": "json", ".json": "json",
+}  # fmt: skip
+
+
+def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> ParquetTable | TextTable:
+    """The table behind a path. text: what the caller says of text files (`text.options`)."""
+    where = Path(path)
+    if not path:
+        raise ArgumentError("source", path, "is empty", CHECK)
+    try:
+        if where.is_dir():
+            return _folder(engine, path, where, text)
+        is_file = where.is_file()
+        if not is_file and (path == "-" or where.exists()):  # a pipe, a device
+            raise ArgumentError(
+                "source", path, "is not a file", "write the records to a regular file"
+            )
+        if not is_file and not any(sign in path for sign in "*?["):
+            raise ArgumentError("source", path, "does not exist", CHECK)
+        form = _form(where)
+        if form == "parquet":
+            return _parquet(engine, path, _literally(path) if is_file else path, text)
+        files = [where] if is_file else _matching(path)
+    except (OSError, ValueError) as problem:  # a name too long, a folder that may not be read
+        if isinstance(problem, ArgumentError):
+            raise
+        raise ArgumentError("source", path, f"cannot be read ({kind(problem)})", CHECK) from None
+    if not files:
+        raise ArgumentError("source", path, "does not exist", CHECK)
+    return _texts(form, files, text)
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    """Whether a path means text files, whose columns have no types of their own."""
+    where = Path(path)
+    if where.is_dir():
+        return not any(where.rglob("*.parquet"))
+    return FORMS.get(ending(where)) in READERS
+
+
+def _folder(
+    engine: Engine, path: str, where: Path, text: Mapping[str, object]
+) -> ParquetTable | TextTable:
+    """The files of a folder, which are of one format; hidden ones are left out."""
+    columnar = any(item.is_file() for item in where.rglob("*.parquet"))
+    files: dict[str, list[Path]] = {}
+    for item in sorted(where.rglob("*")):
+        form = FORMS.get(ending(item))
+        hidden = any(part.startswith((".", "_")) for part in item.relative_to(where).parts)
+        if form in READERS and not hidden and item.is_file():
+            files.setdefault(form, []).append(item)
+    if len(files) + columnar > 1:
+        raise ArgumentError(
+            "source", path, "is a folder with tables of several formats",
+            "give a pattern such as 'folder/*.csv'",
+        )  # fmt: skip
+    if columnar:
+        return _parquet(engine, path, _literally(str(where)) + "/**/*.parquet", text)
+    if not files:
+        raise ArgumentError(
+            "source",
+            path,
+            "is a folder without .parquet, .csv or .jsonl files",
+            "name another folder, or one file",
+        )
+    ((form, found),) = files.items()
+    return _texts(form, found, text)
+
+
+def _texts(form: str, files: Sequence[Path], text: Mapping[str, object]) -> TextTable:
+    from privmean.data.text_scan import TextTable
+
+    return TextTable(READERS[form](files, text))
+
+
+def _matching(pattern: str) -> list[Path]:
+    found = (Path(item) for item in glob.glob(pattern, recursive=True))
+    return sorted(item for item in found if item.is_file())
+
+
+def _form(path: Path) -> str:
+    form = FORMS.get(ending(path))
+    if form is None:
+        raise ArgumentError(
+            "source",
+            str(path),
+            f"file type {ending(path) or '(none)'} is not supported",
+            "convert it to Parquet or CSV, or pass a DataFrame",
+        )
+    return form
+
+
+def _literally(path: str) -> str:
+    """A path whose own *, ? and [ are not read as a pattern."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in path)
+
+
+def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, object]) -> ParquetTable:
+    refuse(text, "Parquet")
+    return parquet_table(engine, path, pattern)
+
 
 Machine = Mapping[str, Any]
 IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
@@ -189,8 +303,7 @@ def open_source(source: Any, text: Mapping[str, object], resources: Machine) -> 
 
 def _in_session(table: Any, resources: Machine, home: EngineStore) -> OpenedSource:
     """A table of an SQL engine, through Ibis."""
-    from privmean.data.sql_engines import listed_texts
-    from privmean.data.sql_tables import known_engine, records_of
+    from privmean.data.sql_engines import known_engine, listed_texts, records_of
 
     if any(resources.get(item) for item in ("memory_limit", "threads", "temp_directory")):
         raise ArgumentError(
@@ -374,3 +487,74 @@ def _wide(kind: nw.dtypes.DType) -> bool:
     if isinstance(kind, nw.Decimal):
         return kind.scale == 0 and kind.precision > 18
     return bool(kind in (nw.Int128, nw.UInt128))
+
+
+def column_names(source: object, person: str, header: bool | None = None) -> list[str]:
+    """The columns, `person` checked to be one; no record is read. Empty where the caller must name
+    them, or where the first line could be a record: header says that it is none."""
+    opened = open_source(
+        source,
+        options(header=header),
+        {"memory_limit": None, "threads": None, "temp_directory": None},
+    )
+    schema.person_column(opened.names, person)
+    names = opened.names.names if opened.names.shown else None
+    return list(names or ())
+
+
+def count_persons(
+    source: object,
+    person: object,
+    text: Mapping[str, object],
+    resources: Mapping[str, object],
+    columns: Sequence[tuple[str, str]] = (),
+) -> int | None:
+    """The people of a file, from its column of people alone; what it holds of them is not read.
+
+    columns: names of others that are to be there, each after how a message calls it. None for
+    sources of another kind: frames and arrays are counted when they are reduced.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return None
+    opened = open_source(source, text, resources)
+    who = schema.person_column(opened.names, person)
+    for argument, name in columns:
+        schema.one_of(opened.names, argument, name)
+        if name == who:
+            raise ArgumentError(
+                argument, name, "is the column of person ids", "name another column"
+            )
+    records = typed(opened.records(who, ()), who, ()).filter(~nw.col(PERSON).is_null())
+    if records.implementation.is_ibis():
+        counted = records.group_by(PERSON).agg(nw.len().alias("n")).select(nw.len())
+    else:
+        counted = records.select(nw.col(PERSON).n_unique())
+    ((persons,),) = fetch(opened.home.keep(counted))
+    return int(persons)
+
+
+def declared_bounds(
+    source: object,
+    person: object,
+    values: Sequence[str] | None,
+    keys: Sequence[str],
+    text: Mapping[str, object],
+    resources: Mapping[str, Any],
+) -> tuple[tuple[str, ...], dict[str, PublicBounds]]:
+    """The columns that `values` mean, and the public bounds of those of them, and of the columns of
+    keys, that have some."""
+    if not text.get("types") and isinstance(source, str | os.PathLike) and is_text(source):
+        return tuple(values or ()), {}
+    opened = open_source(source, text, resources)
+    who = schema.person_column(opened.names, person)
+    named = () if values == () else schema.value_columns(opened.names, who, values)
+    every = (*named, *(name for name in keys if name not in named))
+    for name in keys:
+        schema.one_of(opened.names, "by", name)
+    if opened.declared is not None:
+        kinds = {name: opened.declared(name) for name in every}
+    else:
+        types = types_of(opened.records(who, every, keys), every)
+        kinds = {name: types[f"x{j}"] for j, name in enumerate(every)}
+    known = {name: public_bounds(kind) for name, kind in kinds.items()}
+    return named, {name: found for name, found in known.items() if found is not None}

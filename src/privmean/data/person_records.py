@@ -19,14 +19,13 @@ from collections.abc import Sequence
 
 import narwhals as nw
 
-from privmean.data import exact_totals as totals
-from privmean.data import sql_sums as sqlsums
+from privmean.data import exact_totals
 from privmean.data.exact_totals import Lazy
 from privmean.data.grids import LIMIT_BITS
 
 PERSON = "p"  # internal names: no clash with the caller's columns is possible
 
-FLOAT, INTEGER, WIDE = totals.FLOAT, totals.INTEGER, totals.WIDE
+FLOAT, INTEGER, WIDE = exact_totals.FLOAT, exact_totals.INTEGER, exact_totals.WIDE
 
 
 def record_names(width: int) -> list[str]:
@@ -86,16 +85,16 @@ def person_rows(
     names = range(width)
     records = records.filter(~nw.col(PERSON).is_null())
     if records.implementation.is_duckdb():
-        found = totals.in_duckdb(records.to_native(), width, resolution, by)
+        found = exact_totals.in_duckdb(records.to_native(), width, resolution, by)
     elif records.implementation.is_polars():
         records = records.select(
             *by, *(limited(nw.col(f"x{j}"), resolution).alias(f"x{j}") for j in names)
         )
-        found = totals.in_polars(records, width, resolution, by)
+        found = exact_totals.in_polars(records, width, resolution, by)
     elif records.implementation.is_ibis():
-        return sqlsums.in_sql(records.to_native(), width, resolution, by, counts=counts)
+        return exact_totals.in_sql(records.to_native(), width, resolution, by, counts=counts)
     else:
-        found = totals.in_spark(records.to_native(), width, resolution, by)
+        found = exact_totals.in_spark(records.to_native(), width, resolution, by)
     values = []
     for j in names:
         count = nw.col(f"c{j}")

@@ -1,9 +1,12 @@
-"""`read`: any table of records, or an array, to people with one row each."""
+"""What a caller may say to readers: how text files are written, and the limits of the machine.
+
+`read`: any table of records, or an array, to people with one row each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 import numpy as np
 
@@ -11,14 +14,37 @@ from privmean import validate
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import RESOLUTION
 from privmean.data.list_columns import has_no_type, id_array, roster_texts
-from privmean.data.read_options import ReadOptions, reads, told
-from privmean.data.text_format import refuse
+from privmean.data.text_record import Words, options, refuse
 from privmean.data.typenames import array_type_name
 from privmean.errors import ArgumentError, SchemaError
+from privmean.validate import unknown_keyword, with_full_signature
 
 if TYPE_CHECKING:
+    from privmean.data.duckdb_engine import Array, Person, Records, Roster, Rows
     from privmean.data.engine_table import EnginePersonTable
-    from privmean.data.source_types import Array, Person, Records, Roster, Rows
+
+
+class ReadOptions(Words, total=False):
+    """The words of text files, and those for the engine that reads; None for nothing."""
+
+    memory_limit: str | None
+    threads: int | None
+    temp_directory: str | None
+
+
+reads = with_full_signature(ReadOptions, {"na_values": (), "types": ()})
+
+
+def told(function: str, said: ReadOptions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The words of text files, checked, and those for the engine."""
+    text: dict[str, Any] = dict(said)
+    for name, value in text.items():
+        if name not in ReadOptions.__annotations__:
+            raise unknown_keyword(function, name, value, tuple(ReadOptions.__annotations__))
+    limits = ("memory_limit", "threads", "temp_directory")
+    resources = {name: text.pop(name, None) for name in limits}
+    return options(**text), resources
+
 
 Estimand = Literal["people", "records"]
 ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
@@ -209,7 +235,7 @@ def _array(
         named = ~np.ma.getmaskarray(person)
         ids, matrix = ids[named], matrix[named]
     if ids.dtype.kind in "iu" and roster is None and not any(resources.values()):
-        from privmean.data.group_arrays import grouped
+        from privmean.data.array_table import grouped
 
         return grouped(ids, matrix, columns, max_records, resolution)
     from privmean.data.open_source import read_arrays

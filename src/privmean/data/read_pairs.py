@@ -2,22 +2,26 @@
 
 Grouped first, filtered inside the person: a record without a key, or with one that is not asked
 for, belongs to no group; a value that cannot be used drops the pair and never the person.
+
+Pairs of people and groups, and differences within people, as summaries of a table.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from narwhals import dependencies as known
 
-from privmean.data import object_columns as objects
+from privmean.data import key_columns as objects
 from privmean.data import schema
 from privmean.data.engine_pairs import GROUP, EnginePairTable, value_name, weight_of
 from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, fetch
+from privmean.data.exact_totals import within_years
 from privmean.data.group_pairs import BinQuery, DifferenceQuery, GroupPairQuery, GroupWeights
 from privmean.data.key_columns import form, key_expression
 from privmean.data.key_text import by_text, label, spelled
@@ -26,10 +30,10 @@ from privmean.data.person_products import DATE
 from privmean.data.person_records import INTEGER, PERSON, person_rows
 from privmean.data.roster import roster_frame
 from privmean.data.typenames import type_name
-from privmean.data.years import within_years
 from privmean.errors import ArgumentError, SchemaError
 
 if TYPE_CHECKING:
+    from privmean.data.person_table import PersonTable
     from privmean.data.table import Table
 
 NOWHERE = -1  # the place of records of no group
@@ -278,3 +282,33 @@ def _weighed(
         PERSON, GROUP, *values, w=weight_of(n, weights),
         m=(weights.mass // n).cast(INTEGER), f=first, o=n,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pairs(GroupPairQuery):
+    """See `PairsAsked`; this one reads a table."""
+
+    def reduce(self, table: Table) -> PersonTable:
+
+        # the road hands people on unseen; who asks pairs takes them with `pairs_of`
+        found: Any = read_pairs(self, table)
+        return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Difference(DifferenceQuery):
+    """See `DifferenceAsked`; this one reads a table."""
+
+    def reduce(self, table: Table) -> PersonTable:
+
+        return read_differences(self, table)
+
+
+@dataclass(frozen=True)
+class BinPairs(BinQuery):
+    """See `BinQuery`; this one reads a table."""
+
+    def reduce(self, table: Table) -> PersonTable:
+
+        found: Any = read_bins(self, table)
+        return found  # type: ignore[no-any-return]

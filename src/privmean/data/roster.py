@@ -1,18 +1,25 @@
-"""The public list of people, where one is given: each person once, the same on every engine."""
+"""The public list of people, where one is given: each person once, the same on every engine.
+
+A public roster from a file: one id a line, or a column of a CSV.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
+from privmean.data import schema
 from privmean.data.engines import EngineStore, lazy
 from privmean.data.exact_totals import Lazy
 from privmean.data.list_columns import roster_texts
 from privmean.data.person_records import PERSON
+from privmean.data.text_files import TextFile, csv_files, ending, readable
+from privmean.data.text_record import TextFormat, csv_fields, lines, options
 from privmean.data.typenames import type_name
 from privmean.errors import ArgumentError
 
@@ -102,3 +109,32 @@ def _unfit(given: object, kind: nw.dtypes.DType) -> ArgumentError:
     return ArgumentError(
         "roster", given, f"must have the type of the ids ({type_name(kind)})", "convert it"
     )
+
+
+def roster_ids(path: str, column: str, written: Mapping[str, Any]) -> list[str]:
+    """The ids in a file: every line of a text file, or the column of a .csv or .tsv file.
+
+    written: how text files are written, as keywords of `privmean.read`. Ids are read like those of
+    the table, so that the same bytes are the same person. Empty lines are left out. Raises
+    ArgumentError or SchemaError.
+    """
+    where, given = Path(path), options(**written)
+    if not where.is_file():
+        raise ArgumentError("roster", path, "does not exist", "check the path")
+    with readable(where):
+        if ending(where) in (".csv", ".tsv"):
+            found = csv_files([where], given)
+            schema.one_of(found.columns, "roster_column", column)
+            place = found.columns.place(column)
+            return _ids(found.files[0], place, skip=found.headed())
+        form = TextFormat(encoding=given.get("encoding", "utf-8"), quote="", delimiter="\x1f")
+        return _ids(TextFile(where, form), 0, skip=False)
+
+
+def _ids(file: TextFile, place: int, *, skip: bool) -> list[str]:
+    with file.opened() as (stream, _):
+        rows = lines(stream)
+        if skip:
+            next(rows, None)
+        found = (csv_fields(line, file.form, [place])[0] for line, _ in rows)
+        return [item for item in found if item is not None]

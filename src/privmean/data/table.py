@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from privmean.data.grids import RESOLUTION
-from privmean.data.text_format import options
+from privmean.data.text_record import options
 from privmean.errors import ArgumentError
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.column_types import PublicBounds
+    from privmean.data.duckdb_engine import Person, Records, Roster, Rows
     from privmean.data.person_table import PersonTable
     from privmean.data.read import Estimand
-    from privmean.data.source_types import Person, Records, Roster, Rows
 
 
 @known_keywords
@@ -188,7 +188,7 @@ class Table:
             return named, dict.fromkeys(named, BOOLEAN)
         known = asked, tuple(keys)
         if known not in self._declared:
-            from privmean.data.declared_types import declared_bounds
+            from privmean.data.open_source import declared_bounds
 
             resources = self.resources.options()
             resources.pop("progress")
@@ -201,7 +201,7 @@ class Table:
         """The number of people, from a given roster or the column of people alone; None where
         that takes reading the rest (frames and arrays). Public under replace-one only. columns:
         names of others that are to be in a file, each after how a message calls it."""
-        from privmean.data.column_names import count_persons
+        from privmean.data.open_source import count_persons
 
         if self.roster is not None:
             return None

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from privmean.data.schema import Columns, one_of
-from privmean.data.text_format import TextFormat, refuse
-from privmean.data.text_record import csv_fields, lines
+from privmean.data.text_record import TextFormat, csv_fields, lines, refuse
 from privmean.errors import ArgumentError, SchemaError
 
 PACKED = (".gz", ".zst")

@@ -12,8 +12,14 @@ from fractions import Fraction
 from privmean.data.grids import LIMIT_BITS, RESOLUTION
 from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.private_center import PrivateCenter, ShortNumbers
-from privmean.mechanisms.private_limits import DEMAND, PrivateLimits, edges, side_counts
+from privmean.mechanisms.private_location import (
+    DEMAND,
+    PrivateCenter,
+    PrivateLimits,
+    ShortNumbers,
+    edges,
+    side_counts,
+)
 from privmean.privacy.budget import Relation
 
 CENTER_PEOPLE = 100  # epsilon of the center times the people: e^25 between the median and the ends

@@ -25,9 +25,9 @@ from privmean.errors import ArgumentError
 from privmean.mechanisms.noisy_counts import MODULUS, NoisyShare
 from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
+from privmean.plain_data import parsed
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
-from privmean.strict_json import parsed
 
 FORMAT = "privmean two servers 1"
 MOST_BITS = 32

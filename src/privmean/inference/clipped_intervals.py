@@ -20,8 +20,16 @@ from typing import Protocol
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.inference.assumptions import ALIKE, assumed, joined, no_undetected, outliers_within
-from privmean.inference.interval import UNDETECTED, Interval, IntervalMaker
+from privmean.inference.interval import (
+    ALIKE,
+    UNDETECTED,
+    Interval,
+    IntervalMaker,
+    assumed,
+    joined,
+    no_undetected,
+    outliers_within,
+)
 from privmean.inference.mean_interval import (
     PLAIN,
     Asked,

@@ -15,8 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtri
 
-from privmean.inference.assumptions import assumed
-from privmean.inference.interval import Interval
+from privmean.inference.interval import Interval, assumed
 from privmean.inference.laplace_normal import (
     allowance_half_lengths,
     gaussian_margin,

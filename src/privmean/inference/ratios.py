@@ -21,10 +21,9 @@ from functools import cache
 
 import numpy as np
 
-from privmean.inference.contrasts import Contrast
-from privmean.inference.group_table import GroupTable, LinearCombination
+from privmean.inference.group_table import Contrast, GroupTable, LinearCombination
 from privmean.inference.mean_interval import NoisySums
-from privmean.inference.missing_count import UNKNOWN, MissingCount
+from privmean.inference.outlier_check import UNKNOWN, MissingCount
 from privmean.inference.status import LOW_PRECISION, OK, SUPPRESSED, worst_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.privacy.budget import REPLACE_ONE

@@ -52,7 +52,7 @@ STATUSES = (
     Status(
         OUTLIERS_CLIPPED,
         "outliers clipped",
-        "Some values were clipped; the interval allows for them.",
+        "Some values were clipped; the interval allows for the bias of that.",
         "Give bounds if a few large values matter.",
         True,
         "yes, wider",

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from privmean.local.aggregators.aggregator import Aggregator as Aggregator
+    from privmean.local.aggregators.aggregator import aggregate_files as aggregate_files
     from privmean.local.aggregators.estimate_result import Estimate as Estimate
     from privmean.local.aggregators.estimate_round import estimate as estimate
     from privmean.local.aggregators.estimate_round import item_oracle as item_oracle
-    from privmean.local.aggregators.report_files import aggregate_files as aggregate_files
+    from privmean.local.aggregators.item_law import project_to_simplex as project_to_simplex
     from privmean.local.aggregators.tally import Tally as Tally
     from privmean.local.aggregators.tally import merge_all as merge_all
-    from privmean.local.client_split import ClientSplit as ClientSplit
     from privmean.local.clients.client import Client as Client
     from privmean.local.clients.client import Ledger as Ledger
     from privmean.local.clients.client import randomize as randomize
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from privmean.local.clients.send import Outbox as Outbox
     from privmean.local.kernel_regression import bandwidth as bandwidth
     from privmean.local.kernel_regression import curve as curve
-    from privmean.local.lower_bounds import lower_bound as lower_bound
     from privmean.local.reports import Report as Report
     from privmean.local.reports import ReportError as ReportError
     from privmean.local.reports import Ticket as Ticket
+    from privmean.local.round import ClientSplit as ClientSplit
     from privmean.local.round import Round as Round
     from privmean.local.round_builders import ball_round as ball_round
     from privmean.local.round_builders import items_round as items_round
     from privmean.local.round_builders import mean_round as mean_round
+    from privmean.local.round_builders import tau_bounded_records as tau_bounded_records
+    from privmean.local.round_builders import tau_random_effects as tau_random_effects
+    from privmean.local.round_builders import tau_sub_gaussian as tau_sub_gaussian
     from privmean.local.round_builders import vote_round as vote_round
+    from privmean.local.round_plan import lower_bound as lower_bound
     from privmean.local.round_plan import plan_round as plan_round
-    from privmean.local.simplex import project_to_simplex as project_to_simplex
     from privmean.local.two_round_mean import WinsorizedRounds as WinsorizedRounds
     from privmean.local.vectorized import randomize_many as randomize_many
     from privmean.local.vectorized import tally_many as tally_many
-    from privmean.local.vote_radii import tau_bounded_records as tau_bounded_records
-    from privmean.local.vote_radii import tau_random_effects as tau_random_effects
-    from privmean.local.vote_radii import tau_sub_gaussian as tau_sub_gaussian
 else:
     from privmean.lazy_imports import names
 
@@ -52,20 +52,20 @@ else:
         aggregators.estimate_result    Estimate
         clients.client          Ledger
         clients.send          Outbox
-        client_split                    ClientSplit
+        round                           ClientSplit
         reports                 Report ReportError Ticket
         round              Round
         aggregators.tally       Tally merge_all
         two_round_mean                  WinsorizedRounds
-        aggregators.report_files       aggregate_files
+        aggregators.aggregator         aggregate_files
         round_builders                ball_round items_round mean_round vote_round
         kernel_regression                  bandwidth curve
         aggregators.estimate_round   estimate item_oracle
-        lower_bounds                  lower_bound
+        round_plan                    lower_bound
         clients.person_values       person_mean slope
         round_plan                plan_round
-        simplex            project_to_simplex
+        aggregators.item_law project_to_simplex
         vectorized                    randomize_many tally_many
-        vote_radii                   tau_bounded_records tau_random_effects tau_sub_gaussian
+        round_builders               tau_bounded_records tau_random_effects tau_sub_gaussian
         """,
     )

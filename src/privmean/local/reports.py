@@ -28,8 +28,8 @@ from privmean.local.mechanisms import (
     SUBSET,
 )
 from privmean.local.round import Round
-from privmean.signatures import renamed_value
-from privmean.strict_json import parsed
+from privmean.plain_data import parsed
+from privmean.validate import renamed_value
 
 MAGIC = b"LD"
 VERSION = 1

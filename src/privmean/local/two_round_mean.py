@@ -29,14 +29,13 @@ from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import Tally
-from privmean.local.client_split import ClientSplit
 from privmean.local.mechanisms import AUTO
-from privmean.local.round import Round
+from privmean.local.round import ClientSplit, Round
 from privmean.local.round_builders import levels_of, mean_round, per_coordinate, vote_round
 from privmean.local.vectorized import tally_many
 from privmean.local.vectorized.randomize import table_of
 from privmean.noise.noise_source import Noise
-from privmean.strict_json import parsed
+from privmean.plain_data import parsed
 
 MOST_BINS = 1 << 16
 WINNER, RANGE = "winner", "range"

@@ -26,7 +26,7 @@ import numpy as np
 
 from privmean.array_types import Floats, Integers
 from privmean.mechanisms.curator import differences, pure_share
-from privmean.mechanisms.noisy_argmax import Choices, Scores
+from privmean.mechanisms.noisy_counts import Choices, Scores
 from privmean.noise.decimal_context import plain_context
 from privmean.noise.noise_source import Noise
 from privmean.privacy.privacy_events import PrivacyEvent, Selection

@@ -43,7 +43,7 @@ from privmean.mechanisms.row_sums import GaussianSums, LatticeChoice, RoundingCo
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Laplace
-from privmean.privacy.threshold_of_sum import ThresholdOfSum, scales_needed
+from privmean.privacy.profile_events import ThresholdOfSum, scales_needed
 
 Cells = tuple[int, int, int]
 

@@ -35,7 +35,7 @@ from privmean.mechanisms.row_sums import GaussianSums, JointLaplace, NoisyRows, 
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.privacy.rows_and_products import RowsAndProducts
+from privmean.privacy.profile_events import RowsAndProducts
 
 STEPS = 1 << 30  # whole numbers that stand for 1
 MULTIPLES = (Fraction(8), Fraction(8), Fraction(8, 5), Fraction(8))  # Laplace scales over 1/epsilon

@@ -1,4 +1,16 @@
-"""Noisy sums of clipped rows.
+"""The K-norm mechanism of the l2 ball on the integer lattice, drawn exactly.
+
+Pure differential privacy for a vector sum: noise z with P(z) proportional to exp(-N(z)/b), where
+N(z) is the l2 norm rounded up to an integer. In d dimensions its length is about d b, against
+sqrt(2) d b for independent Laplace noise of the same privacy.
+
+The sampler rejects from independent discrete Laplace draws, with acceptance probabilities
+exp(-gamma), gamma rational, decided by exact coins. No floating point enters the law.
+
+Source: Hardt and Talwar (2010) for the mechanism; Canonne, Kamath and Steinke (2020), Algorithm 1,
+for the coin. The lattice form and its proof are in docs/proofs/heavy-tails-k-norm.md.
+
+Noisy sums of clipped rows.
 
 Where integer answers are drawn: finer than their own steps, or coarser and paid for.
 
@@ -18,11 +30,16 @@ For lattice rows z, z' with ||z||, ||z'|| <= K the sums of z and of |z| (column 
 move by at most 2K in l2, as the sum of z alone: | |a| - |b| | <= |a + b|, and the squares of a - b
 and of a + b add up to 2a^2 + 2b^2. The same holds for z_j^2 / (2 B_j) in place of |z_j|, if
 |z_j| <= B_j. docs/proofs/many-columns.md.
+
+Noise for the rows of a stream: the one place of a stream where rows and noise meet.
+
+Sensitivity, scale and loss are those of `continual.mechanism.PrefixMechanism`.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -30,15 +47,82 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from scipy.special import log_ndtr
+import numpy as np
+from scipy.special import gammaln, log_ndtr
 
 from privmean.array_types import Integers
 from privmean.data.person_table import Besides, L2Ball, L2BallSums
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import differences, gaussian_share, pure_share
+from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import LARGEST_SCALE, Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Laplace
+
+LARGEST_DIMENSION = 24  # above, a draw would need more than about 500 proposals
+BATCH = 4096  # integers of Laplace noise a batch of proposals
+
+
+def norm_above(z: Sequence[int]) -> int:
+    """The l2 norm of an integer vector, rounded up."""
+    square = sum(int(item) * int(item) for item in z)
+    root = math.isqrt(square)
+    return root if root * root == square else root + 1
+
+
+def exponential_coin(noise: Noise, gamma: Fraction) -> bool:
+    """True with probability exp(-gamma), gamma >= 0 rational."""
+    while gamma > 1:
+        if not _fraction_coin(noise, Fraction(1)):
+            return False
+        gamma -= 1
+    return _fraction_coin(noise, gamma)
+
+
+def _fraction_coin(noise: Noise, gamma: Fraction) -> bool:
+    """True with probability exp(-gamma), 0 <= gamma <= 1: the series of exp by alternating runs."""
+    k = 1
+    while noise.bernoulli(1, gamma / k)[0]:
+        k += 1
+    return k % 2 == 1
+
+
+def acceptance(dimension: int) -> float:
+    """The chance that one proposal is accepted, in the limit of a fine lattice."""
+    d = dimension
+    volume = d / 2 * math.log(math.pi) - gammaln(d / 2 + 1)
+    return float(math.exp(gammaln(d + 1) + volume - d * math.log(2 * math.sqrt(d))))
+
+
+def proposal_scale(scale: Fraction, dimension: int) -> Fraction:
+    """A double of at least sqrt(dimension) * scale: the proposals' Laplace scale."""
+    near = math.sqrt(dimension) * float(scale)
+    result = Fraction(near)
+    while result * result < dimension * scale * scale:
+        near = math.nextafter(near, math.inf)
+        result = Fraction(near)
+    return result
+
+
+def draw(noise: Noise, dimension: int, scale: Fraction) -> Integers:
+    """One vector of `dimension` integers with P(z) proportional to exp(-norm_above(z)/scale).
+
+    **Guarantees.** Added to an integer vector that one person moves by at most S in l2 (S an
+    integer), it is S/scale-DP: norm_above(z + s) <= norm_above(z) + S whenever |s| <= S.
+    """
+    proposal = proposal_scale(scale, dimension)
+    rate, proposal_rate = 1 / scale, 1 / proposal
+    rows = max(1, min(BATCH // dimension, math.ceil(2 / acceptance(dimension))))
+    while True:
+        draws = noise.laplace(rows * dimension, proposal).reshape(rows, dimension)
+        for z in draws:
+            items = [int(item) for item in z]
+            taxicab = sum(abs(item) for item in items)
+            # norm_above(z) >= |z|_1/sqrt(d) and proposal >= sqrt(d) scale, so gamma >= 0
+            gamma = norm_above(items) * rate - taxicab * proposal_rate
+            if exponential_coin(noise, gamma):
+                return np.asarray(items, dtype=np.int64)
+
 
 FINE_BITS = 20  # answers with small units are scaled by 2^20: their noise has a fine lattice
 COARSE_SCALE = 2**54  # noise scales beyond this are drawn on a coarser lattice
@@ -440,3 +524,53 @@ class RowSums:
     def draw(self, exact: L2BallSums, noise: Noise) -> NoisyRows:
         read, width = self.noisy(exact, noise), len(self.reaches)
         return NoisyRows(read[:width], read[width:], self.sds[0], self.sds[width:])
+
+
+AHEAD = 256  # steps whose public numbers are computed together
+BLOCK = 2**13  # draws taken together: a call costs more than a draw
+
+
+class DrawAhead:
+    """Exact draws of one scale, taken from the sampler in blocks and handed out in order.
+
+    Draws that were not used when the process ends are forgotten; nothing was made of them. A fork
+    forgets them too, and so does a copy: two that add the same noise would tell their difference
+    exactly.
+    """
+
+    def __init__(self, noise: Noise, scale: float) -> None:
+        self._noise, self._scale = noise, scale
+        # only the exact sampler: a simulation must consume its seed in the order of the steps
+        self._ahead = BLOCK if isinstance(noise, ExactNoise) else 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ready = np.zeros(0, dtype=np.int64)
+        self._process = os.getpid()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Of copies and pickles: without draws."""
+        return {"_noise": self._noise, "_scale": self._scale, "_ahead": self._ahead}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def draw(self, size: int) -> Integers:
+        if size >= self._ahead:
+            return self._noise.gaussian(size, self._scale)
+        if self._process != os.getpid():
+            self._forget()
+        if len(self._ready) < size:
+            more = self._noise.gaussian(self._ahead, self._scale)
+            self._ready = np.concatenate([self._ready, more])
+        drawn, self._ready = self._ready[:size], self._ready[size:]
+        return drawn
+
+    def added_one(self, number: int) -> int:
+        """`added` for one row of one number."""
+        return number + self.draw(1).item()
+
+    def added(self, rows: Integers) -> Integers:
+        """The integer rows, shape (m, d), each number with noise of its own."""
+        return rows + self.draw(rows.size).reshape(rows.shape)

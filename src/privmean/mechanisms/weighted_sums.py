@@ -33,9 +33,15 @@ from privmean.data.array_kernels import big_sum
 from privmean.data.grids import GRID_BITS
 from privmean.data.person_table import ClipInterval, L2Ball
 from privmean.mechanisms.curator import differences, pure_share
-from privmean.mechanisms.k_norm import draw as k_norm
-from privmean.mechanisms.k_norm import norm_above, proposal_scale
-from privmean.mechanisms.row_sums import GaussianSums, JointLaplace, require_drawn, require_loss
+from privmean.mechanisms.row_sums import (
+    GaussianSums,
+    JointLaplace,
+    norm_above,
+    proposal_scale,
+    require_drawn,
+    require_loss,
+)
+from privmean.mechanisms.row_sums import draw as k_norm
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent, Pure

@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from privmean import validate
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import ClipInterval, Floats, Integers
+from privmean.data.rows_of_engines import collect_rows
 from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator

@@ -24,15 +24,15 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.data.person_table import Floats
-from privmean.inference.assumptions import (
+from privmean.inference.clipped_intervals import sidak_level
+from privmean.inference.interval import (
     INDEPENDENT,
     SHARED,
+    Interval,
     contributions_within,
     joined,
     no_undetected,
 )
-from privmean.inference.clipped_intervals import sidak_level
-from privmean.inference.interval import Interval
 from privmean.inference.laplace_normal import quantile
 from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, release_status
 
@@ -86,8 +86,8 @@ def times(a: Floats, b: Floats) -> Floats:
 TARGETS = ("mean", "clipped")
 SEEN = 2.0  # deviations of its noise from which a number is called seen
 CURVED = (
-    "The interval assumes that clipping affects all coefficients alike. If the line may run "
-    "through a curve, add a squared term or use clipping_bias='single'."
+    "The interval assumes that clipping affects all coefficients alike. If the true "
+    "relation may be curved, add a squared term or use clipping_bias='single' (wider intervals)."
 )
 MOVED = 0.25  # of a step beyond that, which may still be missing
 

@@ -27,19 +27,18 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.person_table import Floats, Integers, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
-from privmean.mechanisms.private_center import PrivateCenter
-from privmean.mechanisms.private_limits import PrivateLimits
-from privmean.models.center_scale import ScaleChoice
-from privmean.models.column_plan import ColumnPlan
-from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Norm, Weighting
+from privmean.mechanisms.private_location import PrivateCenter, PrivateLimits
+from privmean.models.mean_coefficients import MATRIX_STEPS, ROW_STEPS, Norm, Weighting
 from privmean.models.panel import panel_of
 from privmean.models.polynomial_design import Design
+from privmean.models.private_scale import ScaleChoice
+from privmean.models.response_plan import ColumnPlan
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.calibrate import calibrate
+from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
 
 Law = Literal["laplace", "gaussian"]

@@ -29,10 +29,8 @@ import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
-from privmean.data.column_counts import APART
-from privmean.data.person_table import ClipInterval, Floats, Integers, PersonTable
-from privmean.inference.assumptions import dependence, joined, values_within
-from privmean.inference.interval import Interval
+from privmean.data.person_table import APART, ClipInterval, Floats, Integers, PersonTable
+from privmean.inference.interval import Interval, dependence, joined, values_within
 from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK
 
 JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there

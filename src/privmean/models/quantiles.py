@@ -19,15 +19,14 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.shared_location import SingleRegionPlan, centre_of, spread_of
-from privmean.data.public_shape import PublicShape
+from privmean.central.default_mean import SingleRegionPlan, centre_of, spread_of
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
-from privmean.inference.assumptions import dependence
+from privmean.inference.interval import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
-from privmean.models.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.models.pooled_steps import Counts, ask_counts, deviation
 from privmean.models.quantile_intervals import (
     MANY,
@@ -38,11 +37,12 @@ from privmean.models.quantile_intervals import (
     layout_for,
     zero_edges,
 )
+from privmean.models.response_plan import NOBODY, ColumnPlan, one_column
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 from privmean.release.release import Release, quantile_labels
-from privmean.release.result_rows import Row
+from privmean.release.result_numbers import Row
 
 NEEDED = 100, 60  # people times epsilon of center and spread: one in 10^4 is wild
 FOUND = {REPLACE_ONE: 0.3, ADD_REMOVE: 0.2}  # part of that which must have a value

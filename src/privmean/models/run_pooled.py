@@ -20,19 +20,18 @@ from functools import partial
 
 import numpy as np
 
+from privmean.central.default_mean import centre_of, spread_of
 from privmean.central.find_region import FOUND, ClippingRegion
-from privmean.central.shared_location import centre_of, spread_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Floats, Integers
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.inference.assumptions import dependence
+from privmean.inference.interval import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import exact_sum
-from privmean.mechanisms.private_limits import edges, side_counts
-from privmean.models.center_scale import LOWEST, edge
-from privmean.models.moment_rows import (
+from privmean.mechanisms.private_location import edges, side_counts
+from privmean.models.mean_coefficients import (
     Symmetric,
     influence_rows,
     lattice_matrices,
@@ -56,7 +55,8 @@ from privmean.models.pooled_steps import (
     radius_of_least_width,
     usual_size,
 )
-from privmean.plurals import count_noun
+from privmean.models.private_scale import LOWEST, edge
+from privmean.output import count_noun
 from privmean.privacy.budget import Budget
 from privmean.release.outcome import Outcome
 

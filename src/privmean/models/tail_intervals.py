@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.estimators.means.clipped_mean import ClippedMean
-from privmean.inference.assumptions import assumed, no_undetected, outliers_within_times
 from privmean.inference.clipped_intervals import sidak_level
-from privmean.inference.interval import Interval
+from privmean.inference.interval import Interval, assumed, no_undetected, outliers_within_times
 from privmean.inference.mean_interval import (
     ClippingBiasBound,
     ends_of,

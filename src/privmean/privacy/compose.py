@@ -1,4 +1,6 @@
-"""Composition: the total loss of the mechanism calls of one plan, fixed before data are read.
+"""Which neighboring relations an accounting holds for, as far as its entries say.
+
+Composition: the total loss of the mechanism calls of one plan, fixed before data are read.
 
 Several valid upper bounds are computed and the smallest is taken:
 
@@ -21,23 +23,88 @@ A line covers another of the same neighbors if every bound that is computed from
 large: the same numbers; a line known by its epsilon alone (randomized response, the worst pure
 pair) over any pure line of at most that epsilon; Gaussian noise over Gaussian noise of at most its
 strength and lattice corrections. docs/proofs/study.md, section 1.
+
+From shares of a budget to noise scales: one scalar root.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from privmean.bisection import bisect
-from privmean.privacy.budget import ADD_REMOVE, exact_fraction
-from privmean.privacy.event_numbers import Correction, refused
-from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon, rho_delta, rho_epsilon
+from privmean.privacy.amplification import PrivacyProfile
+from privmean.privacy.budget import (
+    ADD_REMOVE,
+    Budget,
+    Correction,
+    Relation,
+    exact_fraction,
+    refused,
+)
+from privmean.privacy.gdp import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    rho_delta,
+    rho_epsilon,
+)
 from privmean.privacy.loss_distribution import grid_delta, grid_epsilon, grid_helps
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Pure, Selection
-from privmean.privacy.privacy_profile import PrivacyProfile
+
+
+def stated(losses: Iterable[PrivacyEvent], relation: Relation) -> tuple[PrivacyEvent, ...]:
+    """The losses, those that name no relation now for this one: whoever calls has counted so."""
+    return tuple(_stated(loss, relation) for loss in losses)
+
+
+def _stated(loss: PrivacyEvent, relation: Relation) -> PrivacyEvent:
+    inside = {
+        name: tuple(stated(group, relation) for group in getattr(loss, name))
+        for name in ("branches", "parts")
+        if hasattr(loss, name)
+    }
+    changes: dict[str, Any] = {**inside, "neighbors": loss.neighbors or relation}
+    return replace(loss, **changes)
+
+
+def unstated(losses: Iterable[PrivacyEvent]) -> list[str]:
+    """The names of entries (of entries of parts, too) that state no relation."""
+    found = []
+    for loss in losses:
+        if loss.neighbors is None:
+            found.append(loss.name)
+        for group in groups_of(loss):
+            found += unstated(group)
+    return found
+
+
+def groups_of(loss: PrivacyEvent) -> tuple[tuple[PrivacyEvent, ...], ...]:
+    """The calls on each disjoint part of the people, of an entry that has such parts."""
+    return (*getattr(loss, "branches", ()), *getattr(loss, "parts", ()))
+
+
+def holds_under(losses: Iterable[PrivacyEvent], relation: str) -> bool:
+    """Whether no entry speaks of another relation.
+
+    Entries that state a relation must state this one (`unstated` finds the others). Disjoint parts
+    of the people need a roster that neighbors share, so they are never part of an add-remove
+    accounting.
+    """
+    return all(_holds(loss, relation) for loss in losses)
+
+
+def _holds(loss: PrivacyEvent, relation: str) -> bool:
+    groups = groups_of(loss)
+    if groups and relation == ADD_REMOVE:
+        return False
+    if loss.neighbors not in (None, relation):
+        return False
+    return all(holds_under(group, relation) for group in groups)
+
 
 # Sums of a few doubles are compared to twelve digits: that much is the form the numbers are stored
 # in, not privacy. Pure epsilons are exact and get no such room.
@@ -281,3 +348,172 @@ def _bare(line: PrivacyEvent) -> PrivacyEvent:
 
 def _price(line: PrivacyEvent) -> float:
     return line.rho
+
+
+GRID_TOLERANCE = 1e-6  # finer than the grid itself
+CURVES = "privacy loss distributions"
+CLOSE = 2e-10  # of two strengths that the answers of all others follow from
+MOST_SECANTS, USUAL_SLOPE = 10, 20.0  # of log delta by log strength, before it is known
+
+
+def within(
+    losses: Sequence[PrivacyEvent], budget: Budget, *, grid: bool = True, again: bool = True
+) -> bool:
+    """Whether the composed loss is at most the budget.
+
+    Pure epsilons are compared exactly, deltas and rho to twelve digits. grid: whether privacy loss
+    distributions are tried; again: those of verification too.
+    """
+    if budget.rho is not None:
+        return total_rho(losses) <= budget.rho * (1 + DIGITS)
+    assert budget.epsilon is not None
+    pure = pure_epsilon(losses)
+    if pure is not None and pure <= budget.largest_pure_epsilon():
+        return True
+    if budget.delta <= 0:
+        return False
+    return delta_within(losses, budget.epsilon, budget.delta, grid=grid, again=again) is not None
+
+
+def delta_within(
+    losses: Sequence[PrivacyEvent],
+    epsilon: float,
+    delta: float,
+    *,
+    grid: bool = True,
+    again: bool = True,
+) -> tuple[float, str] | None:
+    """A bound on the composed delta that is at most `delta`, and its rule; None if there is none.
+
+    The bounds are tried from the fastest to the slowest.
+    """
+    rules: list[tuple[str, dict[str, bool]]] = [
+        ("basic composition", {"zcdp": False, "grid": False}),
+        ("sums of rho", {"grid": False}),
+    ]
+    if grid and again:
+        rules.append((CURVES, {"again": True}))
+    if grid:
+        rules.append((CURVES, {}))
+    for rule, means in rules:
+        found = total_delta(losses, epsilon, **means)
+        if found <= delta * (1 + DIGITS):
+            return found, rule
+    return None
+
+
+def calibrate(
+    bill: Callable[[float], Sequence[PrivacyEvent]],
+    budget: Budget,
+    *,
+    largest: float = 1e9,
+    smallest: float = 1e-9,
+    tolerance: float = 1e-9,
+    grid: bool = True,
+) -> float:
+    """The largest strength t (relative precision `tolerance`) whose accounting(t) is within the
+    budget.
+
+    `bill` maps a strength (larger means less noise, more loss) to the losses of all mechanisms;
+    its loss must grow with t. Returns 0 when even `smallest` is over the budget. The closed forms
+    are searched first; a grid of privacy losses then refines the answer (to 1e-6 at best).
+    """
+
+    def fits(strength: float, *, with_grid: bool) -> bool:
+        return within(bill(strength), budget, grid=with_grid, again=False)
+
+    low = 0.0
+    if fits(smallest, with_grid=False):
+        known = _bracketed(lambda t: fits(t, with_grid=False), bill, budget, smallest, largest)
+        low = _root(known, smallest, largest, 4.0, tolerance)
+    if not grid or low >= largest or budget.delta <= 0:
+        return low
+    start = low or smallest
+    if not grid_helps(bill(start)) or not fits(start, with_grid=True):
+        return low
+    return _root(
+        lambda t: fits(t, with_grid=True), start, largest, 1.1, max(tolerance, GRID_TOLERANCE)
+    )
+
+
+def _bracketed(
+    fits: Callable[[float], bool],
+    bill: Callable[[float], Sequence[PrivacyEvent]],
+    budget: Budget,
+    smallest: float,
+    largest: float,
+) -> Callable[[float], bool]:
+    """`fits`, asked only where the answer does not follow from two strengths very close together:
+    the one fits, the other does not. Without such a pair it is `fits` itself.
+
+    A search that halves asks forty times; the pair is found from the loss in about six. What the
+    search finds is the same, to the last bit, as the loss grows with the strength.
+    """
+    guess = _crossing(bill, budget, smallest, largest)
+    if guess is None:
+        return fits
+    inside, beyond = guess * (1 - CLOSE), guess * (1 + CLOSE)
+    if not (fits(inside) and not fits(beyond)):
+        return fits
+    return lambda t: t <= inside or (t < beyond and fits(t))
+
+
+def _crossing(
+    bill: Callable[[float], Sequence[PrivacyEvent]], budget: Budget, smallest: float, largest: float
+) -> float | None:
+    """About where the loss passes the budget: the strength at which a Gaussian of the same rho
+    would, then secants of the logarithm of the loss. None where these lead nowhere."""
+    if budget.rho is None and budget.delta <= 0:
+        return None
+
+    def excess(t: float) -> float:
+        losses = bill(t)
+        if budget.rho is not None:
+            return _log(total_rho(losses) / budget.rho)
+        assert budget.epsilon is not None
+        return _log(total_delta(losses, budget.epsilon, grid=False) / budget.delta)
+
+    rho = total_rho(bill(1.0))
+    if not 0 < rho < math.inf:
+        return None
+    wanted = budget.rho or gaussian_mu(budget.epsilon or 0.0, budget.delta) ** 2 / 2
+    t, before, over = math.sqrt(wanted / rho), 0.0, 0.0
+    for turn in range(MOST_SECANTS):
+        if not smallest < t < largest:
+            return None
+        here = excess(t)
+        if not math.isfinite(here):
+            return None
+        slope = (here - over) / math.log(t / before) if turn and t != before else USUAL_SLOPE
+        if slope <= 0:
+            return None
+        before, over = t, here
+        t *= math.exp(min(max(-here / slope, -1.0), 1.0))
+        if abs(t / before - 1) < CLOSE / 4:
+            return t
+    return None
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+def _root(
+    fits: Callable[[float], bool], low: float, largest: float, stride: float, tolerance: float
+) -> float:
+    """The largest t in [low, largest] that fits, to a relative tolerance; `low` must fit."""
+    high = low
+    while True:
+        if high >= largest:
+            return largest
+        high = min(high * stride, largest)
+        if not fits(high):
+            break
+        low, stride = high, stride * stride
+    while high / low > 1 + tolerance:
+        middle = (low * high) ** 0.5
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low

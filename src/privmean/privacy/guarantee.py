@@ -33,6 +33,7 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
+from privmean.plain_data import digest
 from privmean.privacy import older_names
 from privmean.privacy.budget import (
     ADD_REMOVE,
@@ -42,11 +43,15 @@ from privmean.privacy.budget import (
     Relation,
     describe_neighbors,
 )
-from privmean.privacy.calibrate import within
-from privmean.privacy.canonical_json import digest
-from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
+from privmean.privacy.compose import (
+    holds_under,
+    pure_epsilon,
+    total_epsilon,
+    total_rho,
+    unstated,
+    within,
+)
 from privmean.privacy.gdp import rho_delta
-from privmean.privacy.neighbor_relations import holds_under, unstated
 from privmean.privacy.privacy_events import PrivacyEvent
 
 # of a stored guarantee; 2 had other keys; 1 had no number, no digest, entries without a relation
@@ -360,7 +365,8 @@ def risk_sentence(promise: Guarantee) -> str:
     )
     if promise.neighbors == REPLACE_ONE:
         return sentence
-    return f"{sentence}; a guess about a {unit}'s values, {percent(guess_right_of_values(promise))}"
+    most = percent(guess_right_of_values(promise))
+    return f"{sentence}; a guess about a {unit}'s values, at most {most}"
 
 
 def loss_text(promise: Guarantee) -> str:

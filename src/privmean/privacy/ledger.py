@@ -18,10 +18,18 @@ from typing import Any
 from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanWarning
 from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.ledger_entry import NOTHING, LedgerAmount, LedgerEntry
+from privmean.privacy.ledger_charges import (
+    NOTHING,
+    LedgerAmount,
+    LedgerEntry,
+    Policy,
+    agree,
+    amount_of,
+    entry_of,
+    now,
+    spent_of,
+)
 from privmean.privacy.ledger_log import LedgerFile, LedgerMemory, Turn
-from privmean.privacy.ledger_price import agree, amount_of, entry_of, now, spent_of
-from privmean.privacy.policies import Policy
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.privacy.sql_ledger_log import SqlLedger, is_database
 

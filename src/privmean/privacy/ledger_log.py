@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from privmean.errors import ArgumentError
-from privmean.privacy.canonical_json import canonical
-from privmean.privacy.ledger_entry import LedgerEntry
+from privmean.plain_data import canonical
+from privmean.privacy.ledger_charges import LedgerEntry
 from privmean.storage.durable_log import DurableLog, LogExists
 from privmean.storage.entry_chain import Broken, Entry, chained
-from privmean.storage.file_io import no_file, os_error_text
-from privmean.storage.witness import Seen
+from privmean.storage.witness import Seen, no_file, os_error_text
 
 KIND = "ledger"
 

@@ -16,10 +16,11 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, ClassVar, cast
 
-from privmean.privacy.budget import NEIGHBORS, Relation
-from privmean.privacy.event_numbers import (
+from privmean.privacy.budget import (
     LARGEST_LOSS,
+    NEIGHBORS,
     Correction,
+    Relation,
     correction,
     count,
     positive_float,

@@ -1,16 +1,38 @@
-"""Losses known by their whole curve delta(epsilon): amplified filters, and parts in parallel."""
+"""Losses known by their whole curve delta(epsilon): amplified filters, and parts in parallel.
+
+The loss of noisy sums of rows together with matrices of products of the rows cut shorter.
+
+The price of the whole follows from two radii and three deviations: it is recomputed here, exactly,
+so that an accounting on which the products have too little noise costs more than it says.
+docs/proofs/pooled-regression.md, section 4.
+
+The delta of a threshold on a sum of noisy answers: a kind of its own in an accounting.
+
+A version of privmean that does not know the kind refuses the accounting, where a field that it
+dropped would have let it check the smaller tail of one noise.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-from privmean.privacy.budget import ADD_REMOVE, RELATIONS, Relation
+from privmean.bisection import bisect
+from privmean.privacy.amplification import PrivacyProfile
+from privmean.privacy.budget import (
+    ADD_REMOVE,
+    LARGEST_EXPONENT,
+    LARGEST_LOSS,
+    RELATIONS,
+    REPLACE_ONE,
+    Relation,
+    refused,
+)
 from privmean.privacy.compose import total_delta
-from privmean.privacy.event_numbers import LARGEST_EXPONENT, LARGEST_LOSS, refused
-from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, bounded
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import DeltaEvent, Gaussian, PrivacyEvent, bounded
 
 
 @dataclass(frozen=True)
@@ -129,3 +151,102 @@ class ParallelCurve(PrivacyProfile, kind="parallel curve"):
 
     def counted(self) -> str:
         return f"one of {len(self.parts)} parts of the people"
+
+
+@dataclass(frozen=True)
+class RowsAndProducts(Gaussian, kind="discrete Gaussian on rows and their products"):
+    """Discrete Gaussian noise on sums of rows of whole numbers, of l2 norm `radius` at most, and on
+    the upper triangle of the sums of products of the rows cut at `short` (`radius`, if None).
+
+    rows, products, off: deviations of the noise on the rows, on the diagonal of the products and
+    off it, in steps of the answers. sensitivity, scale, answers: as for `Gaussian`, which state the
+    same mu on the lattice; the larger of both counts.
+    """
+
+    radius: int
+    rows: float
+    products: float
+    off: float
+    short: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.short is not None and self.short > self.radius:
+            raise refused("short", self.short, "must be a radius of at most that of the rows")
+
+    def to_dict(self) -> dict[str, Any]:
+        found = super().to_dict()
+        if self.short is None:
+            del found["short"]
+        return found
+
+    @property
+    def mu(self) -> float:
+        return max(super().mu, self.recomputed)
+
+    @cached_property
+    def recomputed(self) -> float:
+        """mu from the radius and the deviations, rounded up.
+
+        Replace-one: that of the rows alone where the variance of the products is 2 short^2 times
+        theirs (twice off the diagonal) or more; else both are paid for apart, which is also the
+        price of a person added or removed. Rows move by 2 radii (1), products by sqrt(2) short^2
+        (1), since they are positive semidefinite.
+        """
+        radius, rows = Fraction(self.radius) ** 2, Fraction(self.rows) ** 2
+        short = Fraction(self.short or self.radius) ** 2
+        products = min(Fraction(self.products) ** 2, 2 * Fraction(self.off) ** 2)
+        if self.neighbors == REPLACE_ONE:
+            free = products >= 2 * short * rows
+            square = 4 * radius / rows + (0 if free else 2 * short**2 / products)
+        else:
+            square = radius / rows + short**2 / products
+        if square >= Fraction(LARGEST_LOSS) ** 2:
+            return LARGEST_LOSS
+        root = math.sqrt(square)
+        while Fraction(root) ** 2 < square:
+            root = math.nextafter(root, math.inf)
+        return root
+
+
+LEAST, MOST = 5.0, 700.0  # noise scales between which the form of the tail is used
+
+
+def three_laplace_tail(t: float) -> float:
+    """P(sum of three Laplace noises of scale 1 > t), t >= 0 (docs/proofs/groups.md, section 8)."""
+    return math.exp(-t) * (t * t + 5 * t + 8) / 16
+
+
+def scales_needed(tail: float) -> float:
+    """The least t from 5 on with `three_laplace_tail(t)` at most `tail`, rounded up."""
+    low, high = LEAST, MOST
+    if three_laplace_tail(low) <= tail:
+        return low
+    high = bisect(lambda t: three_laplace_tail(t) > tail, low, high)[1]
+    return math.nextafter(high, math.inf)
+
+
+@dataclass(frozen=True)
+class ThresholdOfSum(DeltaEvent, kind="threshold of a sum"):
+    """The chance that a key which only one neighbor has is shown: its three noisy answers, each
+    with Laplace noise of `scale`, add up to `threshold` (both in people) or more.
+
+    cells: keys of its own that a person can have, each of a weight of at most one person. `delta`
+    is checked: it must be at least cells times P(1 + sum of three noises >= threshold).
+    """
+
+    delta: float
+    threshold: float
+    scale: Fraction
+    cells: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        t = (self.threshold - 1) / float(self.scale)
+        if not t >= LEAST:
+            raise refused("threshold", self.threshold, "is below five scales of the noise")
+        if self.cells * three_laplace_tail(min(t, MOST)) * (1 - 1e-9) > self.delta:
+            raise refused("delta", self.delta, "is below the tail of the noise at the threshold")
+
+    def counted(self) -> str:
+        return f"{self.cells} of the keys, from nobody to one person each"

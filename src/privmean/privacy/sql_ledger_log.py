@@ -17,10 +17,10 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError
-from privmean.privacy.ledger_entry import LedgerEntry
+from privmean.privacy.ledger_charges import LedgerEntry
 from privmean.privacy.ledger_log import Charges, Turn
-from privmean.storage.chained_lines import START, line_of, taken
 from privmean.storage.entry_chain import Broken, disagreement
+from privmean.storage.older_logs import CHAIN_START, line_of, taken
 from privmean.storage.witness import Seen, Witness
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class SqlLedger:
                 if not self.exists():  # another process made the table at the same moment
                     self._lines.metadata.create_all(self._engine)
         # its own, so that a ledger made anew at this address is not taken for this one
-        line, _ = line_of(START, 0, {**first, "identity": secrets.token_hex(16)})
+        line, _ = line_of(CHAIN_START, 0, {**first, "identity": secrets.token_hex(16)})
         try:
             with self._transaction() as connection:
                 self.add(connection, 0, line)
@@ -218,7 +218,7 @@ class SqlSession(Charges):
         if not lines:
             raise ArgumentError("ledger", home.path, "is not in the database", "put it back")
         for number, line in enumerate(lines):
-            before = self.digests[-1] if number else START
+            before = self.digests[-1] if number else CHAIN_START
             try:
                 item, digest = taken(line.encode(), before, number)
                 if number:

@@ -8,8 +8,8 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.privacy import older_names
+from privmean.privacy.budget import refused
 from privmean.privacy.compose import Parallel
-from privmean.privacy.event_numbers import refused
 from privmean.privacy.privacy_events import (
     Approximate,
     Concentrated,
@@ -20,9 +20,12 @@ from privmean.privacy.privacy_events import (
     Selection,
     Threshold,
 )
-from privmean.privacy.profile_events import FilteredMean, ParallelCurve
-from privmean.privacy.rows_and_products import RowsAndProducts
-from privmean.privacy.threshold_of_sum import ThresholdOfSum
+from privmean.privacy.profile_events import (
+    FilteredMean,
+    ParallelCurve,
+    RowsAndProducts,
+    ThresholdOfSum,
+)
 
 KINDS: dict[str, type[PrivacyEvent]] = {
     item.kind: item

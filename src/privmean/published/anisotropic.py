@@ -33,9 +33,9 @@ from privmean.central.anisotropic.calibrate_filter import SAFETY, calibrate, cou
 from privmean.central.anisotropic.known_covariance import Centre, weighed_alike
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.anisotropic.unknown_covariance import HALVES
-from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats, Integers, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.rows_of_engines import collect_rows
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
@@ -46,10 +46,10 @@ from privmean.mechanisms.filtered_mean import (
     Rows,
     lattices,
 )
+from privmean.mechanisms.searches import HitsAbove
 from privmean.mechanisms.stable_histogram import LikeliestBin
-from privmean.mechanisms.threshold_search import HitsAbove
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.calibrate import calibrate as strength_of
+from privmean.privacy.compose import calibrate as strength_of
 from privmean.privacy.privacy_events import Approximate, PrivacyEvent
 from privmean.privacy.profile_events import ParallelCurve
 from privmean.published.terms import PublishedPlan, require_delta

@@ -27,18 +27,17 @@ from privmean.central.heavy_tailed.heavy_tailed_plan import (
     THRESHOLD_SHARE,
     HeavyTailedNumbers,
 )
-from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats
-from privmean.data.public_shape import PublicShape
+from privmean.data.rows_of_engines import collect_rows
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_argmax import Choice
+from privmean.mechanisms.noisy_counts import Choice
 from privmean.mechanisms.weighted_sums import UNIT, JointSums
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.calibrate import calibrate
-from privmean.privacy.compose import Parallel
+from privmean.privacy.compose import Parallel, calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Threshold
 from privmean.published.terms import PublishedPlan, require_relation
 from privmean.release.outcome import Outcome

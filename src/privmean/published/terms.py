@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean.array_types import Floats
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.interval import Interval
 from privmean.inference.mean_interval import no_interval
 from privmean.inference.status import FAILED, OK, release_status
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.calibrate import within
+from privmean.privacy.compose import within
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import PERSONS, Outcome
 

@@ -13,9 +13,9 @@ from privmean import validate
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from privmean.central.clipping_radii import Concentration
+    from privmean.central.concentration import Concentration
     from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
-    from privmean.models.random_effects import RandomEffects
+    from privmean.models.response_plan import RandomEffects
 
 Pair: TypeAlias = tuple[float, float]
 Bounds: TypeAlias = Pair | list[float] | list[int] | Sequence[Pair] | npt.NDArray[np.float64]
@@ -105,7 +105,7 @@ def random_effects(clustering: Related) -> RandomEffects | None:
     """What is said of clustered people, where it is more than a number."""
     if isinstance(clustering, int | float):
         return None
-    from privmean.models.random_effects import RandomEffects
+    from privmean.models.response_plan import RandomEffects
 
     return clustering if isinstance(clustering, RandomEffects) else None
 

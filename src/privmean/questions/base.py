@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, runtime_che
 
 if TYPE_CHECKING:
     from privmean.central.find_region import ClippingRegion
-    from privmean.data.public_shape import PublicShape
+    from privmean.data.schema import PublicShape
     from privmean.data.table import Summary, Table
     from privmean.pipeline import Plan
     from privmean.privacy.budget import Budget, Neighbors

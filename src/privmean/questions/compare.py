@@ -13,10 +13,10 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.groups.group_means import GroupMeans
 from privmean.data.grids import RESOLUTION
 from privmean.data.key_text import key_texts
-from privmean.data.pair_summaries import Difference, Pairs
+from privmean.data.read_pairs import Difference, Pairs
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import TypeBounds
-from privmean.inference.contrasts import contrasts_of
+from privmean.inference.group_table import contrasts_of
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import (
@@ -27,7 +27,7 @@ from privmean.questions.declared_bounds import (
     declared_keys,
     limited,
 )
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -220,7 +220,7 @@ class Compare(QuestionDefaults):
         between = self._difference if self.by is not None else None
         release = limited(release, self.limits if between is None else (between,))
         if self.by is not None:
-            from privmean.central.groups.effect_release import EffectRelease
+            from privmean.central.groups.group_release import EffectRelease
 
             words = f"difference of mean {self.value} by {self.by}"
             release = replace(
@@ -228,8 +228,7 @@ class Compare(QuestionDefaults):
             )
             known = {item.name: getattr(release, item.name) for item in fields(release)}
             return EffectRelease(**known)
-        from privmean.central.groups.effect_release import CompareRelease
-        from privmean.central.groups.group_release import group_release
+        from privmean.central.groups.group_release import CompareRelease, group_release
 
         text = f"{self.keys[0]} - {self.keys[1]}"
         (effect,) = contrasts_of([text], self.keys)

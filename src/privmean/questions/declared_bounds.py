@@ -16,10 +16,16 @@ import numpy as np
 
 from privmean.data.key_text import spellings
 from privmean.errors import ArgumentError
-from privmean.inference.assumptions import keys_say, type_says
 from privmean.inference.clipped_intervals import BOOLEAN, TypeBounds
 from privmean.inference.group_table import SeveralTables
-from privmean.inference.interval import ByColumn, HasStdErrors, Interval, IntervalMaker
+from privmean.inference.interval import (
+    ByColumn,
+    HasStdErrors,
+    Interval,
+    IntervalMaker,
+    keys_say,
+    type_says,
+)
 
 if TYPE_CHECKING:
     from privmean.data.column_types import PublicBounds

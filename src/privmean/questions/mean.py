@@ -33,11 +33,11 @@ from privmean.questions.declared_bounds import (
     is_unit_pair,
     limited,
 )
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.central.groups.group_means import GroupMeans
-    from privmean.data.pair_summaries import Pairs
+    from privmean.data.read_pairs import Pairs
     from privmean.privacy.budget import Budget, Neighbors
     from privmean.questions.grouping import Grouping
     from privmean.release.release import Release
@@ -288,11 +288,10 @@ class Mean:
         return True
 
     def from_regions(self, columns: tuple[str, ...]) -> Estimator:
-        from privmean.central.default_mean import DefaultMean
-        from privmean.central.mean_from_region import RegionMean
+        from privmean.central.default_mean import DefaultMean, RegionMean
 
         if self.by is not None:
-            from privmean.central.groups.groups_from_region import RegionGroupMeans
+            from privmean.central.groups.group_means import RegionGroupMeans
 
             return RegionGroupMeans(self._by_group())
         if isinstance(self.method, DefaultMean):
@@ -363,7 +362,7 @@ class Mean:
         return named if alone and usual else ()
 
     def _pairs(self) -> Pairs:
-        from privmean.data.pair_summaries import Pairs
+        from privmean.data.read_pairs import Pairs
 
         said = self.grouping
         value, *more = self.values or ("",)

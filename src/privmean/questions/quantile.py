@@ -15,7 +15,7 @@ from privmean.models.quantiles import QuantileRelease, Quantiles
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, beside, limited
 from privmean.release.release import Release
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table

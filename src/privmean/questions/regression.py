@@ -23,10 +23,9 @@ from privmean.errors import ArgumentError
 from privmean.estimators.means.clipped_mean import ClippedMeans
 from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
-from privmean.models.fit_person import Exchangeable, Working
 from privmean.models.formula import read_formula
 from privmean.models.mean_coefficients import CoefficientPanel, MeanCoefficients
-from privmean.models.panel import PanelSums
+from privmean.models.panel import Exchangeable, PanelSums, Working
 from privmean.models.private_scale import CLIPPED, MEAN, PrivateScale
 from privmean.models.regression_release import NO_VARIATION, NoFit, RegressionRelease
 from privmean.models.run_pooled import Pooled
@@ -35,7 +34,6 @@ from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, check_keys
-from privmean.questions.person_coefficients import PersonCoefficients, sizes_of, working_of
 from privmean.questions.regression_options import (
     EFFECTS,
     FIRST,
@@ -43,12 +41,16 @@ from privmean.questions.regression_options import (
     POOLED,
     SHARES,
     WITHIN,
+    PersonCoefficients,
+    WorkingErrors,
     pooled_of,
+    ranges_of,
+    sizes_of,
     votes,
+    working_of,
 )
-from privmean.questions.working_errors import WorkingErrors, ranges_of
 from privmean.release.release import Release
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table
@@ -103,7 +105,7 @@ class Regression(QuestionDefaults):
         Public bounds of variables, such as {"age": (14, 50)}.
     clipping_bias : {"shared", "single"}, default "shared"
         How intervals allow for clipped score contributions: each coefficient for an equal share, or
-        for all of it. Use "single" where a straight line may run through a curve.
+        for all of it. Use "single" where the true relation may be curved.
 
     Raises
     ------

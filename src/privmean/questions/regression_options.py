@@ -2,22 +2,36 @@
 
 The words belong to `Regression`; this reads them. Everything is refused here, before a table is
 opened.
+
+A person's own regression coefficients as one row a person: the summary of effect
+"per_person".
+
+Assumed errors behind person-specific coefficients, and public limits of coefficients.
 """
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from privmean import validate
+from privmean.central.concentration import SubGaussian, numbers
+from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
-from privmean.models.fit_person import Exchangeable, Independence
-from privmean.models.moment_rows import Weighting
+from privmean.models.formula import INTERCEPT, Model, read_formula
+from privmean.models.mean_coefficients import Weighting
+from privmean.models.panel import AR1, Exchangeable, Independence, Working, fit_persons
 from privmean.models.polynomial_design import Design
 from privmean.models.pooled_steps import Target
 from privmean.models.run_pooled import Pooled
+from privmean.questions.assumptions import Bounds
+from privmean.validate import known_keywords
+
+if TYPE_CHECKING:
+    from privmean.data.table import Table
 
 POOLED, WITHIN, OWN = "pooled", "within", "per_person"
 EFFECTS = (POOLED, WITHIN, OWN)
@@ -202,3 +216,165 @@ def contrasts_of(name: str, text: str) -> dict[str, dict[str, float]]:
             )
         found[label.strip()] = weights
     return found
+
+
+@dataclass(frozen=True)
+class PersonCoefficients:
+    """A person's own regression coefficients; sizes: public scales of terms and response."""
+
+    formula: str
+    fixed_effects: bool
+    working: Working
+    time: str | None
+    threshold: float
+    records: int
+    sizes: tuple[float, ...]
+    resolution: float
+
+    @property
+    def model(self) -> Model:
+        return read_formula(self.formula, intercept=not self.fixed_effects)
+
+    @property
+    def by_time(self) -> bool:
+        """Whether records are ordered."""
+        return isinstance(self.working, AR1)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.model.names)
+
+    def reduce(self, table: Table) -> ArrayPersonTable:
+        """Private, spends nothing."""
+        from privmean.models.panel import panel_products
+
+        model = self.model
+        products = panel_products(
+            table,
+            model,
+            [*(trees for _, trees in model.terms), (model.response,)],
+            [self.resolution * size for size in self.sizes],
+            True,
+            self.time if self.by_time else None,
+        )
+        rows = fit_persons(
+            products,
+            working=self.working,
+            within=self.fixed_effects,
+            threshold=self.threshold,
+            least=self.records,
+            scales=self.sizes,
+        )
+        return ArrayPersonTable(rows, model.names, engine=products.engine)
+
+
+def sizes_of(scales: Mapping[str, float] | None, model: Model) -> tuple[float, ...]:
+    """Public scales of the terms and then the response, rounded to powers of two."""
+    given = dict(scales or {})
+    names = [*model.names, ast.unparse(model.response)]
+    for item in given:
+        if item not in names or item == INTERCEPT:
+            raise ArgumentError(
+                "scales", item, "is not a term of the formula", f"choose one of {', '.join(names)}"
+            )
+    result = []
+    for item in names:
+        size = validate.positive("scales", given.get(item, 1.0))
+        result.append(2.0 ** round(math.log2(min(max(size, 2.0**-60), 2.0**60))))
+    return tuple(result)
+
+
+def working_of(working: object, fixed_effects: bool, time: str | None) -> Working:
+    """A working covariance that goes with the other settings."""
+    if working == "independence":
+        working = Independence()
+    if not isinstance(working, Independence | Exchangeable | AR1):
+        raise ArgumentError(
+            "working", working, "is not a working covariance", "give Exchangeable(icc) or AR1(phi)"
+        )
+    if fixed_effects and not isinstance(working, Independence):
+        raise ArgumentError(
+            "working", working, "cannot be combined with fixed_effects", "choose one of them"
+        )
+    if isinstance(working, AR1) and time is None:
+        raise ArgumentError(
+            "time", None, "is required by AR1", "name the column that orders records"
+        )
+    return working
+
+
+@known_keywords
+@dataclass(frozen=True)
+class WorkingErrors:
+    """Assumed standard deviations behind person-specific coefficients.
+
+    Parameters
+    ----------
+    residual_sd : float
+        Standard deviation of the errors, in the unit of the response.
+    between_sd : float or list of float, default 0.0
+        Standard deviation of the coefficients between people, for all terms or one per term.
+    coefficient_bounds : (float, float) or list of pairs, optional
+        Public bounds of the mean coefficients; required if delta is 0.
+
+    Privacy
+    -------
+    Accuracy depends on this assumption; privacy holds for any data.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    known = pm.WorkingErrors(residual_sd=0.4, between_sd=0.1)
+    formula = "ln_wage ~ ttl_exp"
+    pm.regress(table, formula, effect="per_person", assume=known, epsilon=2.0, delta=1e-6)
+    """
+
+    residual_sd: float
+    between_sd: float | tuple[float, ...] = 0.0
+    coefficient_bounds: Bounds | None = None
+
+    def __post_init__(self) -> None:
+        validate.positive("residual_sd", self.residual_sd)
+        between = numbers("between_sd", self.between_sd)
+        object.__setattr__(self, "between_sd", between)
+        for item in between if isinstance(between, tuple) else (between,):
+            validate.nonnegative("between_sd", item)
+        if self.coefficient_bounds is not None:
+            pairs = validate.listed(
+                "coefficient_bounds",
+                self.coefficient_bounds,
+                "give (lower, upper), or a pair a term",
+            )
+            if not pairs or not hasattr(pairs[0], "__len__"):
+                pairs = (pairs,)
+            for pair in pairs:
+                validate.bounds("coefficient_bounds", pair)
+
+    def concentration(self, spread: tuple[float, ...]) -> SubGaussian:
+        """Concentration of coefficients. spread: their standard deviation for unit errors."""
+        between = self.between_sd
+        each = tuple(between) if isinstance(between, Iterable) else (between,) * len(spread)
+        if len(each) != len(spread):
+            raise ArgumentError(
+                "between_sd", between, "must be one number per term", f"give {len(spread)} numbers"
+            )
+        return SubGaussian(
+            tuple(
+                math.hypot(validate.nonnegative("between_sd", b), self.residual_sd * s)
+                for b, s in zip(each, spread, strict=True)
+            )
+        )
+
+
+def ranges_of(given: Bounds | None, p: int) -> tuple[tuple[float, float], ...] | None:
+    """One pair of limits a term."""
+    if given is None:
+        return None
+    pairs = list(given)
+    if pairs and not hasattr(pairs[0], "__len__"):
+        pairs = [given] * p
+    if len(pairs) != p:
+        raise ArgumentError(
+            "assume", given, f"has {len(pairs)} pairs for {p} terms", "give one per term"
+        )
+    return tuple(validate.bounds("assume", pair) for pair in pairs)

@@ -10,12 +10,11 @@ from privmean import validate
 from privmean.data.grids import RESOLUTION
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
-from privmean.models.moment_variance import MomentVariance, VarianceRelease
-from privmean.models.pair_variance import PairVariance
+from privmean.models.moment_variance import MomentVariance, PairVariance, VarianceRelease
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, limited
 from privmean.release.release import Release
-from privmean.signatures import known_keywords
+from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
     from privmean.data.table import Table

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from statistics import NormalDist
 from types import MappingProxyType
 
-from privmean.inference.assumptions import DECLARED
-from privmean.inference.interval import Interval
+from privmean.inference.interval import DECLARED, Interval
 from privmean.inference.status import (
     FAILED,
     MODIFIED_TARGET,
@@ -17,18 +17,18 @@ from privmean.inference.status import (
     find_status,
     read_status,
 )
-from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent
-from privmean.plurals import plural
+from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent, plural
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, privacy_text
 from privmean.release.charts import pictures
-from privmean.release.provenance import Provenance
-from privmean.release.result_numbers import Plan, ResultNumbers
-from privmean.release.result_rows import Row, is_comparison
+from privmean.release.outcome import Provenance
+from privmean.release.result_numbers import Plan, ResultNumbers, Row, is_comparison
 
 MOST = 3  # columns that are named in a title, and rows in `repr`
 COLUMNS = ("estimate", "std err", "CI lower", "CI upper")
 NOISE = ("noise lo", "noise hi")
 RULE = "Each person counts in "  # how the rule of a release by group begins
+NOISY = "The n of rows are noisy, too, and need not add up."
+WIDER = 1.1  # half width over that of the standard error, above which a reader is told why
 MEMBERSHIP = "who has records in which group"  # among what a guarantee treats as public
 PLAIN = ("mean", "mean within bounds", "quantiles", "coefficients", "variance")  # as the title says
 
@@ -59,8 +59,12 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
         notes=notes(
             letters, release.interval().target, {general_code(release): advice_of(release)}
         ),
-        lines=(*(note for note in release.assumptions if note.startswith(RULE)), *release.footer()),
-        paragraphs=(*privacy, ("Assumes", assumption_text(release)), *last),
+        lines=(
+            *(note for note in release.assumptions if note.startswith(RULE)),
+            *noisy_counts(release),
+            *release.footer(),
+        ),
+        paragraphs=(*privacy, ("Intervals", interval_text(release)), *last),
         warning=alarm,
         picture="".join(pictures(release)),
     )
@@ -129,6 +133,12 @@ def heads(rows: Sequence[Row], *, noise: bool) -> tuple[str, ...]:
 
 def has_counts(rows: Sequence[Row]) -> bool:
     return len({row.n for row in rows if math.isfinite(row.n)}) > 1
+
+
+def noisy_counts(release: ResultNumbers) -> tuple[str, ...]:
+    """That the people of rows are counted with noise, where they are."""
+    noisy = has_counts(release.rows()) and MEMBERSHIP not in release.guarantee.public
+    return (NOISY,) if noisy else ()
 
 
 def table_rows(
@@ -336,6 +346,20 @@ def notes(
 # --- assumptions ---------------------------------------------------------------------------------
 
 
+def interval_text(release: ResultNumbers) -> str:
+    """What intervals include, and what they assume."""
+    found = "include sampling error and privacy noise, as std err does"
+    if is_wider(release):
+        found += ", and what clipping may hide: so they are wider than std err tells"
+    return f"{found}. They assume (the guarantee does not): {assumption_text(release)}"
+
+
+def is_wider(release: ResultNumbers) -> bool:
+    """Whether some interval is wider than its standard error alone would make it."""
+    least = 2 * WIDER * NormalDist().inv_cdf((1 + release.level) / 2)
+    return any(least * row.std_error < row.upper - row.lower < math.inf for row in release.rows())
+
+
 def assumption_text(release: ResultNumbers) -> str:
     """What accuracy assumes (never privacy), in short sentences."""
     brief = release.interval().short_assumption
@@ -366,7 +390,7 @@ def sentences(texts: Iterable[str]) -> list[str]:
 def details(release: ResultNumbers, warning: str) -> Output:
     """The release in full, in the order of reading."""
     made = output(release, warning, noise=True)
-    kept = [item for item in made.paragraphs if item[0] not in ("Assumes", "Method")]
+    kept = [item for item in made.paragraphs if item[0] not in ("Intervals", "Method")]
     return Output(
         made.title, made.sample, made.columns, made.rows, made.notes, made.lines,
         (*kept, *_more(release)), made.warning,

@@ -18,9 +18,8 @@ from privmean.inference.status import (
     find_status,
 )
 from privmean.output import percent
-from privmean.release.formatting import capital, code, is_public, title
-from privmean.release.result_numbers import ResultNumbers
-from privmean.release.result_rows import Row, is_comparison
+from privmean.release.formatting import capital, code, is_public, is_wider, title
+from privmean.release.result_numbers import ResultNumbers, Row, is_comparison
 
 FEW = 2  # estimates that one sentence tells
 DIGITS = 3
@@ -28,6 +27,7 @@ MOST_DECIMALS = 6
 LARGEST = 1e12
 PARTS = {0.25: "a quarter", 0.5: "half", 0.75: "three quarters"}
 REST = {"rest": "in the other groups", "overall": "in all groups together"}
+WIDER = " The interval is wider, because it also allows for outliers that were clipped."
 RANDOMIZED = "It is an effect of the arms only if people were assigned to them at random."
 
 
@@ -144,7 +144,7 @@ def _mean(said: _Wording) -> str:
     row, release = rows[0], said.release
     known = "n = " if is_public(release) else "n about "
     more = "" if release.n is None else f"; {known}{release.n:,}"
-    text = f"The {noun} {said.named(row.term)} is {said.estimate(row, more)}."
+    text = f"The {noun} of {said.named(row.term)} is {said.estimate(row, more)}."
     sampling = release.interval().half_widths.get("sampling", ())
     if not sampling or find_status(code(row)).interval == "no":
         return text
@@ -154,7 +154,7 @@ def _mean(said: _Wording) -> str:
     numbers = [written(x, 1 - math.floor(math.log10(x))) for x in (row.std_error, without)]
     return (
         f"{text} The standard error is {numbers[0]}; without privacy noise it would be about "
-        f"{numbers[1]}."
+        f"{numbers[1]}.{WIDER if is_wider(release) else ''}"
     )
 
 
@@ -167,11 +167,11 @@ def _groups(said: _Wording) -> str:
     found = said.rows
     low, high = min(found, key=_estimate), max(found, key=_estimate)
     if len(found) == 1:
-        return f"The mean {_value(said, low)} is {said.estimate(low)} {_place(said, low.group)}."
+        return f"The mean of {_value(said, low)} is {said.estimate(low)} {_place(said, low.group)}."
     few = "" if len(found) == 2 else f" Of {len(found)} groups, these have the extreme estimates."
     return (
-        f"The mean {_value(said, low)} is lowest {_place(said, low.group)}, {said.estimate(low)}, "
-        f"and highest {_place(said, high.group)}, {said.estimate(high)}.{few}"
+        f"The mean of {_value(said, low)} is lowest {_place(said, low.group)}, "
+        f"{said.estimate(low)}, and highest {_place(said, high.group)}, {said.estimate(high)}.{few}"
     )
 
 
@@ -207,11 +207,11 @@ def _compared(said: _Wording, row: Row) -> str:
                 places = places_of(row)
                 ratio = f"{written(row.estimate, places)} times that {_place(said, two)}"
                 ends = said.brackets(row, places)
-                return f"the mean {value} {_place(said, one)} is {ratio} {ends}"
+                return f"the mean of {value} {_place(said, one)} is {ratio} {ends}"
             shown, ends = said.difference(row)
             where = f"{_place(said, one)} than {_place(said, two)}"
-            return f"the mean {value} is {shown} {where} {ends}"
-    return f"the comparison {row.group} of the mean {value} is {said.estimate(row)}"
+            return f"the mean of {value} is {shown} {where} {ends}"
+    return f"the comparison {row.group} of the mean of {value} is {said.estimate(row)}"
 
 
 def _compare(said: _Wording) -> str:
@@ -225,7 +225,7 @@ def _effect(said: _Wording) -> str:
     one, _, two = pair.partition(" - ")
     by = said.release.estimand.partition(", people ")[0].rpartition(" by ")[2]
     where = f"where {by} is {one} than where it is {two}" if two else f"({pair})"
-    return f"For the same people, the mean {said.named(value)} is {shown} {where} {ends}."
+    return f"For the same people, the mean of {said.named(value)} is {shown} {where} {ends}."
 
 
 def _curve(said: _Wording) -> str:
@@ -234,7 +234,7 @@ def _curve(said: _Wording) -> str:
     noun = "difference of the mean" if words.startswith("difference") else "mean"
     arms = f", {words.partition(', ')[2]}," if ", " in words else ""
     value = said.named(words.partition("mean of ")[2].partition(" by ")[0])
-    start = f"The {noun} {value}{arms} is {said.estimate(first)} {_time(first.term)}"
+    start = f"The {noun} of {value}{arms} is {said.estimate(first)} {_time(first.term)}"
     if first is last:
         return f"{start}."
     return f"{start} and {said.estimate(last)} {_time(last.term)}."
@@ -265,7 +265,7 @@ def _variance(said: _Wording) -> str:
     row = said.rows[-1]
     value = said.release.estimand.removeprefix("variance of ").removesuffix(" between people")
     noun = "standard deviation of the mean"
-    return f"The {noun} {said.named(value)} between people is {said.estimate(row)}."
+    return f"The {noun} of {said.named(value)} between people is {said.estimate(row)}."
 
 
 def _regression(said: _Wording) -> str:
@@ -279,9 +279,10 @@ def _regression(said: _Wording) -> str:
         kind, ""
     )
     each = []
+    rows.sort(key=lambda row: row.lower <= 0 <= row.upper)  # first what differs from 0
     for row in rows[:FEW]:
         shown, ends = said.difference(row)
-        each.append(f"{_step(row.term)} goes with a {value} {shown} {ends}")
+        each.append(f"the mean of {value} is {shown} for {_step(row.term)} {ends}")
     return f"{inside}other terms held constant, {_listed(each, len(rows))}"
 
 

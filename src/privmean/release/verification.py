@@ -10,24 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.plurals import count_noun
+from privmean.output import count_noun
+from privmean.plain_data import parsed
 from privmean.privacy import older_names
-from privmean.privacy.calibrate import delta_within
-from privmean.privacy.compose import pure_epsilon, total_rho
+from privmean.privacy.compose import delta_within, pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.ledger_price import spent_of
-from privmean.release.provenance import NAME, digest_of
-from privmean.release.verify_numbers import NumberChecks, check_numbers, tried
-from privmean.release.verify_study import KIND as STUDY
-from privmean.release.verify_study import asked_events
+from privmean.privacy.ledger_charges import spent_of
+from privmean.release.outcome import NAME, digest_of
+from privmean.release.verify_study import STUDY_KIND as STUDY
+from privmean.release.verify_study import NumberChecks, asked_events, check_numbers, tried
 from privmean.release.verify_study import problems_of as study_problems
-from privmean.strict_json import parsed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from privmean.privacy.ledger import Ledger
-    from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.privacy.ledger_charges import LedgerEntry
     from privmean.privacy.privacy_events import PrivacyEvent
     from privmean.release.release import Release
 

@@ -31,8 +31,15 @@ from typing import Any
 from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
 from privmean.storage import older_logs
 from privmean.storage.entry_chain import Broken, Chain, Entry, disagreement
-from privmean.storage.file_io import is_at, no_file, os_error_text, require_process, sync_folder
-from privmean.storage.witness import Seen, Witness
+from privmean.storage.witness import (
+    Seen,
+    Witness,
+    is_at,
+    no_file,
+    os_error_text,
+    require_process,
+    sync_folder,
+)
 
 MARK = 0x707276A1  # in the head of a SQLite file: a log of privmean
 UNREACHABLE = (

@@ -1,6 +1,10 @@
-"""Files that privmean 0.2 wrote in place of a log of today: their entries, checked as it did.
+"""Lines of JSON, each chained by its digest to the line before: ledgers in databases, and of 0.2.
 
-A ledger is lines of JSON (`privmean.storage.chained_lines`), every other log is frames. A frame is
+A line is one object that begins with its own length in bytes and ends with its digest.
+
+Files that privmean 0.2 wrote in place of a log of today: their entries, checked as it did.
+
+A ledger is lines of JSON (`privmean.storage.older_logs`), every other log is frames. A frame is
 the length of an entry (8 bytes) with a check (8 bytes), the entry, and a digest (32 bytes) that
 chains it to all before. The first byte of an entry says whose it is: the file's own facts (0), or
 what was given (1).
@@ -21,9 +25,42 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from privmean.storage.chained_lines import START as FIRST
-from privmean.storage.chained_lines import taken
 from privmean.storage.entry_chain import Broken
+
+CHAIN_START = "privmean"
+
+
+def line_of(before: str, number: int, entry: dict[str, object]) -> tuple[str, str]:
+    """A line, without its end, and its digest. before: the digest of the line before."""
+    size, text, digest = 0, "", ""
+    while len(text) != size or not text:
+        size = len(text)
+        stated = {"bytes": size, "number": number, **entry}
+        digest = _digest(before, stated)
+        text = json.dumps({**stated, "digest": digest}, allow_nan=False)
+    return text, digest
+
+
+def taken(line: bytes, before: str, number: int) -> tuple[dict[str, Any], str]:
+    """The entry of a line and its digest; Broken if it is not what was written."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        raise Broken from None
+    if not isinstance(entry, dict) or entry.pop("number", None) != number:
+        raise Broken
+    digest = entry.pop("digest", None)
+    if digest != _digest(before, {"number": number, **entry}):
+        raise Broken
+    if entry.pop("bytes", len(line)) != len(line):  # the first versions stated no length
+        raise Broken
+    return entry, str(digest)
+
+
+def _digest(before: str, entry: dict[str, object]) -> str:
+    text = json.dumps(entry, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
+
 
 HEAD, TAIL = 16, 32
 START = b"privmean durable log 1, "
@@ -67,7 +104,7 @@ def lines_of(path: Path) -> Older | None:
     cut = bool(lines) and _torn(rest)
     if rest and not cut:
         lines.append(rest)  # complete but for its end: it may have counted
-    entries, digest = [], FIRST
+    entries, digest = [], CHAIN_START
     for number, line in enumerate(lines):
         try:
             entry, digest = taken(line, digest, number)

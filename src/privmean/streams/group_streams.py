@@ -11,8 +11,8 @@ import numpy as np
 
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.noise_source import Noise
-from privmean.streams.coerce_records import person_name
 from privmean.streams.mean_stream import Journaled, periods_of, require_shown, source_of
+from privmean.streams.record_sources import person_name
 from privmean.streams.schedule_steps import Batch, Common, StepSchedule
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.stream_plan import plan as make_plan

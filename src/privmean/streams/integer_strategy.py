@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privmean.errors import InfeasibleError, PrivmeanError
-from privmean.mechanisms.noisy_rows import AHEAD, DrawAhead
+from privmean.mechanisms.row_sums import AHEAD, DrawAhead
 from privmean.noise.noise_source import Integers, Noise
 from privmean.privacy.privacy_events import Gaussian
 from privmean.streams import toeplitz_matrices as filters

@@ -22,11 +22,11 @@ from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import RecordedNoise
 from privmean.privacy.guarantee import Guarantee
-from privmean.storage.file_io import require_process
-from privmean.streams import confidence_bands as bands
+from privmean.storage.witness import require_process
 from privmean.streams import schedule_steps as storage
-from privmean.streams.coerce_records import as_rows, plain, require_listed
-from privmean.streams.periods import period_of
+from privmean.streams import stream_release as bands
+from privmean.streams.participation import period_of
+from privmean.streams.record_sources import as_rows, plain, require_listed
 from privmean.streams.schedule_steps import Batch, StepSchedule
 from privmean.streams.state_file import Event, Journal, StateFile, Stored, StoredRelease
 from privmean.streams.stream_plan import StreamPlan

@@ -20,13 +20,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.inference.interval import UNSAFE
-from privmean.output import Output
-from privmean.plurals import count_noun
+from privmean.output import Output, count_noun
 from privmean.privacy.guarantee import privacy_text
-from privmean.storage.file_io import FULL, os_error_text
+from privmean.storage.witness import FULL, os_error_text
 from privmean.streams.group_streams import GroupMeanStream
 from privmean.streams.mean_stream import MeanStream, StreamBase
-from privmean.streams.periods import period_of
+from privmean.streams.participation import period_of
 from privmean.streams.record_sources import InputRecord, Interrupts, Source
 from privmean.streams.stream_release import StreamRelease
 from privmean.streams.withhold_release import WithholdRelease

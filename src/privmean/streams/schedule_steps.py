@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privmean.data.clip_rows import clip_rows_to_ball
+from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Noise
-from privmean.streams.coerce_records import person_name, plain
 from privmean.streams.integer_strategy import NoisyPrefixSums
 from privmean.streams.participation import ParticipationQueue, Person, PersonWeights
+from privmean.streams.record_sources import person_name, plain
 from privmean.streams.state_file import (
     CHUNK,
     Entry,

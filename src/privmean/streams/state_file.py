@@ -33,7 +33,7 @@ from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Integers
 from privmean.storage.durable_log import DurableLog
 from privmean.storage.entry_chain import Entry as LogEntry
-from privmean.streams.coerce_records import plain
+from privmean.streams.record_sources import plain
 from privmean.streams.toeplitz_matrices import Floats
 
 KIND = "stream"

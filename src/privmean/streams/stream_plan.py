@@ -16,15 +16,12 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.mechanisms.private_limits import RadiusSearch
+from privmean.mechanisms.private_location import RadiusSearch
 from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
+from privmean.privacy.compose import stated
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.neighbor_relations import stated
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
-from privmean.streams.integer_strategy import Lattice, PrefixMechanism, on_lattice
-from privmean.streams.periods import PERIODS
-from privmean.streams.strategies import LowerToeplitz, Strategy
-from privmean.streams.strategy_candidates import (
+from privmean.streams.fit_strategies import (
     Candidate,
     candidates,
     choose,
@@ -33,6 +30,9 @@ from privmean.streams.strategy_candidates import (
     largest_mu,
     norms_of,
 )
+from privmean.streams.integer_strategy import Lattice, PrefixMechanism, on_lattice
+from privmean.streams.participation import PERIODS
+from privmean.streams.strategies import LowerToeplitz, Strategy
 from privmean.streams.strategy_error import (
     LAST_WITHIN,
     RMSE,

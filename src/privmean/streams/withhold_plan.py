@@ -12,15 +12,15 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.mechanisms.location_search import LocationSearch
+from privmean.mechanisms.searches import LocationSearch
 from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.compose import stated
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.neighbor_relations import stated
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
 from privmean.streams.buffered_toeplitz import fit_scaled
+from privmean.streams.fit_strategies import largest_mu
 from privmean.streams.integer_strategy import Lattice, PrefixMechanism, on_lattice
 from privmean.streams.strategies import Strategy
-from privmean.streams.strategy_candidates import largest_mu
 from privmean.streams.strategy_error import RMSE
 from privmean.streams.toeplitz_matrices import Floats, Participation
 

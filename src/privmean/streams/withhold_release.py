@@ -12,10 +12,10 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Noise
-from privmean.streams import confidence_bands as bands
-from privmean.streams.coerce_records import person_name
+from privmean.streams import stream_release as bands
 from privmean.streams.integer_strategy import Lattice, NoisyPrefixSums
 from privmean.streams.mean_stream import Journaled, source_of
+from privmean.streams.record_sources import person_name
 from privmean.streams.schedule_steps import bin_averages, cover
 from privmean.streams.stream_release import StreamRelease
 from privmean.streams.toeplitz_matrices import Floats

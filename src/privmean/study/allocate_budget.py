@@ -18,12 +18,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget
 from privmean.study.budget_shares import AllocationTask, BudgetAllocation, grow_shares
-from privmean.study.shared_locations import Looks, can_share_location
-from privmean.study.study_question import StudyQuestion
+from privmean.study.shared_locations import Looks, StudyQuestion, can_share_location
 
 DELTA_APART = (0.5, 0.1)  # parts of delta for questions that need one, where curves use the rest
 # factors at which curves begin: parts by sums must gain as much; parts of rho never fit less

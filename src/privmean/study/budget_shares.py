@@ -30,23 +30,22 @@ from scipy.optimize import brentq
 
 from privmean.array_types import Floats
 from privmean.bisection import bisect
-from privmean.central.shared_location import SharedLocationQuery
-from privmean.data.public_shape import PublicShape
+from privmean.central.default_mean import SharedLocationQuery
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.pipeline import Plan
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget, exact_fraction
-from privmean.privacy.calibrate import within
-from privmean.privacy.compose import total_delta
+from privmean.privacy.compose import total_delta, within
 from privmean.privacy.gdp import rho_delta
 from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEvent, Pure
 from privmean.study.shared_locations import (
     Looks,
     SharedLocationPlan,
+    StudyQuestion,
     plan_of,
     shared_location_events,
     shared_locations_for,
 )
-from privmean.study.study_question import StudyQuestion
 
 DIGITS = 12  # decimals of an epsilon, so that sums of parts are exact
 

@@ -15,7 +15,7 @@ from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
 from privmean.pipeline import Performed, perform, run_step, settled
 from privmean.privacy.guarantee import warn_of_delta
-from privmean.release.provenance import Provenance
+from privmean.release.outcome import Provenance
 from privmean.release.verify_study import UNPLACED
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan
 from privmean.study.stored_answers import CannotResume, kept_only
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from privmean.data.person_table import PersonTable
     from privmean.pipeline import Plan
     from privmean.privacy.ledger import Ledger
-    from privmean.privacy.ledger_entry import LedgerEntry
+    from privmean.privacy.ledger_charges import LedgerEntry
     from privmean.privacy.privacy_events import PrivacyEvent
     from privmean.study.budget_shares import QuestionShare
+    from privmean.study.shared_locations import StudyQuestion
     from privmean.study.study_plan import StudyPlan
-    from privmean.study.study_question import StudyQuestion
 
 LOST = (
     "An error occurred after the charge, in the engine or in privmean. Its text is withheld: it "

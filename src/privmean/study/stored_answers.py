@@ -39,7 +39,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from privmean.data.list_columns import roster_texts
-from privmean.data.open_path import FORMS
+from privmean.data.open_source import FORMS
 from privmean.data.table import Table
 from privmean.data.text_files import ending
 from privmean.errors import PrivmeanError
@@ -48,7 +48,7 @@ from privmean.mechanisms.curator import AnswerStore, Mechanism
 from privmean.mechanisms.filtered_mean import KeptMean
 from privmean.mechanisms.row_sums import NoisyRows
 from privmean.mechanisms.weighted_sums import PointSum
-from privmean.privacy.canonical_json import digest
+from privmean.plain_data import digest
 
 RESULTS = {item.__name__: item for item in (ColumnSums, KeptMean, NoisyRows, PointSum)}
 ARRAYS = ("|b1", "<i8", "<u8", "<f8")  # what arrays of numbers are made of

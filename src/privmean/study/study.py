@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from privmean import validate
 from privmean.api.call_options import CallOptions, CheckedOptions, check_options
 from privmean.api.run_question import awaited_keys, declared_of, source_of, to_person_table
-from privmean.data.public_shape import PublicShape, shape_of
+from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE
+from privmean.study.shared_locations import StudyQuestion
 from privmean.study.study_plan import StudyPlan
-from privmean.study.study_question import StudyQuestion
 
 if TYPE_CHECKING:
     from privmean.data.person_table import PersonTable

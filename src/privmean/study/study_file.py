@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from privmean.api.option_groups import ReleaseOptions, ResourceOptions, TextOptions
+from privmean.api.call_options import ReleaseOptions, ResourceOptions, TextOptions
 from privmean.api.parse_question import QUESTIONS, Field, fields_of, question_class, question_of
 from privmean.data.table import Resources, Table
 from privmean.errors import ArgumentError
-from privmean.signatures import keyword_hint
 from privmean.study.study import CARD, Study
+from privmean.validate import keyword_hint
 
 
 def _words_of(*groups: Any) -> dict[str, tuple[Any, str]]:

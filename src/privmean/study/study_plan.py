@@ -10,14 +10,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from privmean.bisection import smallest_int
-from privmean.central.shared_location import SharedLocationQuery
-from privmean.data.public_shape import PublicShape
+from privmean.central.default_mean import SharedLocationQuery
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
 from privmean.pipeline import Plan
-from privmean.plain_data import plain
+from privmean.plain_data import digest, plain
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.canonical_json import digest
 from privmean.privacy.guarantee import Guarantee, privacy_text
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.formatting import assumed_of
@@ -32,8 +31,7 @@ from privmean.study.budget_shares import (
     noise_of,
     ratio_of,
 )
-from privmean.study.shared_locations import plan_of, shared_location_events
-from privmean.study.study_question import StudyQuestion
+from privmean.study.shared_locations import StudyQuestion, plan_of, shared_location_events
 
 PURPOSE = "privmean study plan"
 FEW = 0.1  # noise over sampling error that hardly matters
@@ -316,7 +314,7 @@ class StudyPlan(HasOutput):
         Example:
             plan.to_frame("polars")
         """
-        from privmean.data.to_frame import frame_of
+        from privmean.data.rows_of_engines import frame_of
 
         found = self.lines()
         columns: dict[str, list[Any]] = {

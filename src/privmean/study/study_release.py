@@ -16,14 +16,14 @@ from privmean.release.formatting import (
     advice_of,
     study_output,
 )
-from privmean.release.provenance import Provenance, sealed
+from privmean.release.outcome import Provenance, sealed
 from privmean.release.release import Release
-from privmean.release.result_rows import Row, columns_of
+from privmean.release.result_numbers import Row, columns_of
 
 if TYPE_CHECKING:
     from privmean.study.budget_shares import QuestionShare
+    from privmean.study.shared_locations import StudyQuestion
     from privmean.study.study_plan import StudyPlan
-    from privmean.study.study_question import StudyQuestion
 
 SCHEMA = 2  # of a stored study
 KIND = "study"
@@ -147,7 +147,7 @@ class StudyRelease(HasOutput):
 
     def to_frame(self, backend: str | None = None) -> Any:
         """All rows as one frame: question, then the columns of `Release.to_frame`."""
-        from privmean.data.to_frame import frame_of
+        from privmean.data.rows_of_engines import frame_of
 
         found = self.rows()
         names = {"question": [name for name, _ in found]}

@@ -7,8 +7,12 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from privmean.central.anisotropic.calibrate_filter import calibrate, tight_count
-from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees, kept_degree
+from privmean.central.anisotropic.calibrate_filter import (
+    calibrate,
+    calibrate_noisy_degrees,
+    kept_degree,
+    tight_count,
+)
 from privmean.errors import InfeasibleError
 from privmean.privacy.amplification import (
     delta_ratio,

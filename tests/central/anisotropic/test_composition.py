@@ -11,10 +11,9 @@ from privmean.central.anisotropic.calibrate_filter import calibrate, gaussian_af
 from privmean.mechanisms.filtered_mean import keep_odds
 from privmean.privacy.amplification import dominating
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.compose import total_delta, total_epsilon
+from privmean.privacy.compose import stated, total_delta, total_epsilon
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.neighbor_relations import stated
 from privmean.privacy.privacy_events import Gaussian, Threshold
 from privmean.privacy.profile_events import ParallelCurve
 from privmean.privacy.stored_events import loss_from_dict

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.api.parse_assumption import assumption_of, method_of
+from privmean.api.parse_question import assumption_of, method_of
 from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.anisotropic.spectrum import NORMS, spectrum_of
 from privmean.central.choose_vector_method import KNOWN

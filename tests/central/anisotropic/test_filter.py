@@ -10,8 +10,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 import statistics_kit
-from privmean.central.anisotropic.calibrate_filter import calibrate
-from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees
+from privmean.central.anisotropic.calibrate_filter import calibrate, calibrate_noisy_degrees
 from privmean.mechanisms.filtered_mean import (
     Metric,
     bernoulli,

@@ -24,7 +24,7 @@ from privmean.central.anisotropic.unknown_covariance import (
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.noisy_quantile import Counting, NoisyQuantile, RadiusGrid
+from privmean.mechanisms.searches import Counting, NoisyQuantile, RadiusGrid
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_rho

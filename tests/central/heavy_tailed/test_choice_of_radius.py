@@ -10,12 +10,12 @@ import pytest
 import privmean as pm
 from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.central.choose_vector_method import instead, predicted_with_nothing
-from privmean.central.heavy_tailed import choose_heavy_tailed as planning
 from privmean.central.heavy_tailed import clipping_bias as bias
-from privmean.central.heavy_tailed.private_radius import Outside, RadiusSearch
+from privmean.central.heavy_tailed import heavy_tailed_mean as planning
+from privmean.central.heavy_tailed.coarse_center import Outside, RadiusSearch
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.public_shape import PublicShape
-from privmean.mechanisms.threshold_search import FirstBelow
+from privmean.data.schema import PublicShape
+from privmean.mechanisms.searches import FirstBelow
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_rate_at_most, planned

@@ -22,7 +22,7 @@ from privmean.inference.status import FAILED
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.calibrate import within
+from privmean.privacy.compose import within
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_events import Gaussian
 from statistics_kit import assert_rate_at_least, planned

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.mechanisms import k_norm
+from privmean.mechanisms import row_sums as k_norm
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import ALPHA, assert_mean, assert_rate, choice_p_value

@@ -7,9 +7,15 @@ import pytest
 
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.compose import Parallel, pure_epsilon, total_delta, total_epsilon, total_rho
+from privmean.privacy.compose import (
+    Parallel,
+    pure_epsilon,
+    stated,
+    total_delta,
+    total_epsilon,
+    total_rho,
+)
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.neighbor_relations import stated
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Threshold
 from privmean.privacy.stored_events import loss_from_dict
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.central.heavy_tailed.private_radius import (
+from privmean.central.heavy_tailed.coarse_center import (
     RadiusSearch,
     search_ball,
     search_one_column,

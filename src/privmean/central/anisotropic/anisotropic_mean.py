@@ -18,16 +18,17 @@ from privmean.central.anisotropic.calibrate_filter import (
     Powers,
     TooFewPeople,
     calibrate,
+    calibrate_noisy_degrees,
     centre_parts,
     count_lattice,
     expected_chain,
     gaussian_after,
     infeasible,
+    kept_degree,
     lattice_room,
     too_few,
 )
 from privmean.central.anisotropic.known_covariance import Centre, KnownPlan, worded
-from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees, kept_degree
 from privmean.central.anisotropic.spectrum import (
     MAHALANOBIS,
     NORMS,
@@ -38,13 +39,13 @@ from privmean.central.anisotropic.spectrum import (
 )
 from privmean.central.anisotropic.unknown_covariance import UnknownPlan, plan_unknown
 from privmean.central.choose_vector_method import predicted_with_nothing
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.filtered_mean import Sampled, sampled_influence, sampled_threshold
-from privmean.plurals import count_noun, count_phrase
+from privmean.output import count_noun, count_phrase
+from privmean.privacy.amplification import PrivacyProfile
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.privacy_profile import PrivacyProfile
 
 EXPONENTS = (1.0, 1.25, 1.375, 1.5, 1.625, 1.75, 2.0)
 # clipped sums before the last: share of their mu^2, and exponent, of each

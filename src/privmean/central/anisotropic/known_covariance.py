@@ -23,12 +23,11 @@ from privmean.central.anisotropic.calibrate_filter import (
     expected_chain,
     step_of,
 )
-from privmean.central.anisotropic.gaussian_box import GaussianBox
-from privmean.central.anisotropic.spectrum import NORMS, SAME, Spectrum
+from privmean.central.anisotropic.spectrum import NORMS, SAME, GaussianBox, Spectrum
 from privmean.central.choose_vector_method import instead
-from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.rows_of_engines import collect_rows
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator

@@ -1,4 +1,14 @@
-"""The public covariance bound: its axes, its standard deviations, and radii that follow from it."""
+"""The public covariance bound: its axes, its standard deviations, and radii that follow from it.
+
+The error that a plan for an unknown covariance guarantees: of public numbers, and scale-free.
+
+Nothing is known of the scales, so the guarantee is for a reference spectrum: columns of one
+deviation where every column gets a scale of its own (no other spectrum costs more for its total
+variance), and deviations 1, 1/2, 1/3, ... where columns share a radius, which pays only if few of
+them matter. What a release would do is followed step by step, with the distances of normal rows.
+
+Boxes around an estimate with Gaussian noise: post-processing of released numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +17,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import gammaincinv, ndtri
 
 from privmean import validate
+from privmean.central.anisotropic.column_scales import (
+    QUANTILE,
+    Block,
+    Scales,
+    Stage,
+    centre_shares,
+    clip_shares,
+)
 from privmean.data.person_table import Floats
 from privmean.errors import ArgumentError
+from privmean.inference.clipped_intervals import sidak_level
+from privmean.inference.interval import Interval
+from privmean.inference.status import FAILED, OK
 from privmean.mechanisms.filtered_mean import rotate
-from privmean.plurals import count_noun
+from privmean.mechanisms.searches import FINE
+from privmean.output import count_noun
 
 FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one
 NEGATIVE = 1e-9  # a negative eigenvalue smaller than this share of the largest is rounding
@@ -209,3 +232,124 @@ def pair_radius(eigenvalues: Floats, n_guess: float, beta: float) -> float:
     total, square = float(eigenvalues.sum()), float((eigenvalues**2).sum())
     top = float(eigenvalues.max())
     return math.sqrt(2 * total + 4 * math.sqrt(square * tau) + 4 * top * tau)
+
+
+def reference(dimension: int, top: int) -> Floats:
+    """Deviations of the columns of total variance 1 that a guarantee is made for, largest first."""
+    size = np.ones(dimension) if top == dimension else 1 / np.arange(1.0, dimension + 1)
+    return np.asarray(size / math.sqrt(float((size**2).sum())))
+
+
+def pair_distance(quantile: float, variances: Floats) -> float:
+    """A quantile of the distance of pairs of normal rows, half a grid step more.
+
+    The squared distance has nearly a gamma law of its mean and variance (Satterthwaite 1946).
+    """
+    if not len(variances):
+        return 0.0
+    mean, square = float(variances.sum()), float((variances**2).sum())
+    scale = 2 * square / mean
+    found = 2 * scale * float(gammaincinv(mean / scale, quantile))
+    return math.sqrt(found * FINE.radius(1))
+
+
+def expected_scales(deviations: Floats, top: int, exponent: float) -> Scales:
+    """What the variance stage finds, its noise aside."""
+    mine, rest = deviations[:top], deviations[top:]
+    return Scales(
+        1.0,
+        np.arange(top),
+        mine,
+        pair_distance(QUANTILE, mine ** (2 - exponent)),
+        pair_distance(QUANTILE, mine),
+        pair_distance(0.5, mine),
+        pair_distance(QUANTILE, rest**2),
+    )
+
+
+def stage_noise(
+    blocks: Sequence[Block], stage: Stage, sums_mu: Sequence[float], centred: int, summed: int
+) -> float:
+    """Predicted l2 norm (rms) of the noise of all blocks' clipped sums.
+
+    sums_mu: of each sum; centered, summed: people of the center and of the sums.
+    """
+    s = stage.calibration.expected_multiplier(centred)
+    if math.isinf(s):
+        return math.inf
+    shares = centre_shares(blocks)
+    radii = [
+        item.clip_radius(2 * item.radius * s / math.sqrt(part) / centred)
+        for item, part in zip(blocks, shares, strict=True)
+    ]
+    roots = [math.sqrt(item.spread) for item in blocks]
+    total = 0.0
+    for mu in sums_mu:
+        total = math.fsum(r * root for r, root in zip(radii, roots, strict=True))
+        parts = clip_shares(blocks, radii)
+        radii = [
+            item.next_radius(2 * radius / (mu * math.sqrt(part) * summed))
+            for item, radius, part in zip(blocks, radii, parts, strict=True)
+        ]
+    return 2 * total / (mu * summed)
+
+
+MEAN = "mean"
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianBox:
+    """A box with one interval a column, jointly at the level (Sidak 1967, any correlation).
+
+    noise: standard deviation of the privacy noise a column; sampling: a bound on the standard
+    deviation of the sample mean a column, from public or paid numbers; assumption: what the
+    coverage for the population depends on. A failed release has the whole line.
+    """
+
+    estimate: Floats
+    noise: Floats
+    sampling: Floats
+    assumption: str
+    noise_target: str
+    failed: bool = False
+
+    def column(self, index: int) -> GaussianBox:
+        """The intervals of one column for itself."""
+        at = slice(index, index + 1)
+        return replace(
+            self, estimate=self.estimate[at], noise=self.noise[at], sampling=self.sampling[at]
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Of one column: the deviation of the noise; that of the sample is bounded, not known."""
+        return (math.nan if self.failed else float(self.noise[0])), math.nan
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        """For the population mean: sampling and privacy noise."""
+        validate.choice("target", MEAN if target is None else target, [MEAN])
+        return self._box(level, np.hypot(self.noise, self.sampling), "interval", MEAN)
+
+    def noise_interval(self, level: float) -> Interval:
+        """For the same quantity of this very sample: privacy noise only."""
+        return self._box(level, self.noise, "noise_interval", self.noise_target)
+
+    def _box(self, level: float, deviation: Floats, kind: str, target: str) -> Interval:
+        z = -float(ndtri((1 - sidak_level(level, len(self.estimate))) / 2))
+        if self.failed:
+            half = np.full(len(self.estimate), np.inf)
+            middle = np.zeros(len(self.estimate))
+        else:
+            half, middle = z * deviation, self.estimate
+        parts = {} if self.failed else {"noise": tuple((z * self.noise).tolist())}
+        if kind == "interval" and not self.failed:
+            parts["sampling"] = tuple((z * self.sampling).tolist())
+        return Interval(
+            tuple((middle - half).tolist()),
+            tuple((middle + half).tolist()),
+            level,
+            kind=kind,
+            target=target,
+            assumption=self.assumption if kind == "interval" else "",
+            half_widths=parts,
+            status=FAILED if self.failed else OK,
+        )

@@ -39,13 +39,17 @@ from privmean.central.anisotropic.column_scales import (
     mean_stages,
 )
 from privmean.central.anisotropic.column_scales import run as run_scales
-from privmean.central.anisotropic.gaussian_box import GaussianBox
 from privmean.central.anisotropic.known_covariance import weighed_alike
-from privmean.central.anisotropic.predict_anisotropic import expected_scales, reference, stage_noise
+from privmean.central.anisotropic.spectrum import (
+    GaussianBox,
+    expected_scales,
+    reference,
+    stage_noise,
+)
 from privmean.central.choose_vector_method import instead
-from privmean.data.collect_rows import collect_rows
 from privmean.data.person_table import Floats, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.rows_of_engines import collect_rows
+from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.inference.status import FAILED, LOW_PRECISION, OK
 from privmean.mechanisms.curator import Curator
@@ -57,14 +61,14 @@ from privmean.mechanisms.filtered_mean import (
     lattices,
     of_columns,
 )
-from privmean.mechanisms.noisy_quantile import FINE, WIDE, Counting
 from privmean.mechanisms.row_sums import LatticeSums
+from privmean.mechanisms.searches import FINE, WIDE, Counting
+from privmean.output import count_phrase
 from privmean.pipeline import PlanBase
-from privmean.plurals import count_phrase
+from privmean.privacy.amplification import PrivacyProfile
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu, rho_delta
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.privacy.privacy_profile import PrivacyProfile
 from privmean.privacy.profile_events import ParallelCurve
 from privmean.release.outcome import Outcome
 

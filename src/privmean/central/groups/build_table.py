@@ -1,16 +1,22 @@
-"""From what was released to the table of groups: corrections, variances, allowances, statuses."""
+"""From what was released to the table of groups: corrections, variances, allowances, statuses.
+
+What a release by group says of itself: unit, rule of the key, estimand, assumptions, advice.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
+from privmean.central.find_region import ATOM_ONLY, BEYOND, ClippingRegion, point_mass_value
 from privmean.central.groups.group_stages import (
     ALLOWED,
     CARRIES,
     HIDES,
+    LEAST,
     PRECISE,
     SEEN_WEIGHT,
     SURE,
@@ -31,6 +37,13 @@ from privmean.central.groups.run_groups import GroupEstimates
 from privmean.data.person_table import Floats
 from privmean.inference.clipped_intervals import Reached
 from privmean.inference.group_table import GroupTable
+from privmean.inference.interval import (
+    GROUP_SHARE,
+    INDEPENDENT,
+    joined,
+    no_undetected,
+    values_within,
+)
 from privmean.inference.status import (
     AT_BOUND,
     EXTREME_OUTLIERS,
@@ -40,6 +53,129 @@ from privmean.inference.status import (
     SUPPRESSED,
     worst_status,
 )
+
+THICK = (
+    "Nearly all other people may share a value, or groups may lie far apart. Ask about each group "
+    "by itself, with the values of the others missing."
+)
+NORMAL = "sampling errors are normal"
+OUTLIERS = "outliers of {} exceed its clipping bounds by at most twice what all outliers do"
+HIDDEN = "Groups of fewer than about "
+LEFT_OUT = "These groups hold about "
+PART = 0.5  # of all people: fewer in the groups are said
+
+
+def hidden_words(threshold: float) -> str:
+    """Which private keys are no rows."""
+    return f"{HIDDEN}{threshold:.0f} people are hidden; their number is not known."
+
+
+def in_words_of(settings: GroupSettings, text: str) -> str:
+    """A text about groups in the words of the question."""
+    if settings.unit == "group":
+        return text
+    return text.replace("group", settings.unit).replace("keys", f"{settings.unit}s")
+
+
+def notes_of(settings: GroupSettings) -> tuple[str, ...]:
+    """The unit, the rule, what is estimated, and what follows from the list of keys."""
+    k, split = settings.weights.max_groups, settings.weights.split
+    if split and settings.unit != "group" and k >= settings.groups:
+        return ()
+    one, more = ("arm", ".") if settings.common else ("group", "; see max_groups.")
+    if settings.public_groups and not split:
+        rule = f"Each person counts in one {one}, the first key of its records{more}"
+        listed = "who has records in which group is public; only the values are protected"
+    elif not split:
+        rule = f"Each person counts in one {one}, that of most of their records{more}"
+        listed = (
+            "most records: usable ones, among the keys asked; ties to the first key in the order "
+            "of texts; the rows depend on which keys are asked"
+        )
+    else:
+        rule = (
+            "Each person counts in every group, with a total weight of 1; see max_groups."
+            if k == 1
+            else f"Each person counts in at most {k} groups fully; see max_groups."
+        )
+        listed = (
+            f"people in m > {k} groups count {k}/m in each, with a total weight of {k}, so rows "
+            "are weighted means if the number of groups goes with the values; m counts the keys "
+            "asked: another list of keys changes the rows"
+        )
+    clustering = (
+        ("intervals of contrasts hold for any dependence within people, and are wide",)
+        if split
+        else ()
+    )
+    return rule, listed, *clustering
+
+
+def left_out_words(counted: float, noise: float, persons: int | None) -> str:
+    """What is said where the groups hold far fewer people than there are. counted: noisy weight of
+    all groups; noise: the deviation of its noise; persons: their public number, None if unknown."""
+    if persons is None or counted + 3 * noise > PART * persons:
+        return ""
+    return (
+        f"{LEFT_OUT}{max(counted, 0.0):.0f} of {persons} people. The others have no usable record "
+        "in any of them: check how the keys are written."
+    )
+
+
+def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, str]:
+    """What the intervals depend on, and that in a few words ("" where it is short itself)."""
+    if found.reading is None:
+        return "", ""
+    if found.place is None:
+        inside = ""
+        if settings.given and settings.bounds[0] is not None:
+            inside = values_within(*settings.bounds[0])
+        brief = joined((INDEPENDENT, inside)) if settings.unit != "group" else ""
+        return joined((INDEPENDENT, inside, NORMAL)), brief
+    if not settings.counted:
+        return joined((INDEPENDENT, NORMAL)), ""
+    unseen = 0.0 if found.beyond is None else found.beyond.doubt * found.n
+    brief = joined((INDEPENDENT, GROUP_SHARE, no_undetected(unseen)))
+    more = (
+        OUTLIERS.format("a group"),
+        "the noise of the histogram and the error of the variances are small",
+        f"no row is imprecise (weight times epsilon below {PRECISE:g}, where it is not measured)",
+    )
+    return joined((brief, *more)), brief
+
+
+def advice_of(found: GroupEstimates, settings: GroupSettings, epsilon: Fraction) -> str:
+    """What to do about a table that was not found, or of which too much lies beyond the limits."""
+    if found.reading is not None:
+        return THICK if found.beyond is not None and found.beyond.thick else ""
+    if found.hidden is not None:
+        return (
+            f"No group of more than about {found.hidden:.0f} people was found. Group by a coarser "
+            "column, give keys= if the groups are public, or raise epsilon or delta."
+        )
+    return no_region_advice(found.place, settings, epsilon)
+
+
+def no_region_advice(
+    place: ClippingRegion | None, settings: GroupSettings, epsilon: Fraction
+) -> str:
+    """What to do where nothing was found. place: None where it was not looked for."""
+    if place is None:
+        needed = math.ceil(LEAST / settings.strength(epsilon))
+        return (
+            f"There are too few people to find the values: about {needed} with a value in a group "
+            "are needed. Add people, raise epsilon, or check how the keys are written."
+        )
+    if place.outcome == ATOM_ONLY:
+        value = point_mass_value(place)
+        return (
+            f"Nearly all people have the value {value}, so groups are not identified. Add people "
+            "or raise epsilon; of 0 and 1, code the rare outcome as 1."
+        )
+    if place.outcome == BEYOND:
+        return "Values reach beyond 2^39. Give them in a larger unit."
+    return "No region was found privately. Raise epsilon or add people."
+
 
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
 LONG = 5.0  # deviations of people inside groups beyond which limits are those of long tails
@@ -76,7 +212,8 @@ def table_of(
     between = between_groups(final, final.mean, found.weight, seen, tail.spread)
     variance = between.variance(final.noise, found.weight)
     shift = between.shrunk(final.mean, variance) - between.grand
-    up, down = _cut(found, limits, tail, shift)
+    most = _most_cut(found, settings, limits, tail)
+    up, down = _cut(found, limits, tail, most, shift)
     sure = np.full(settings.groups, between.ratio > SURE)
     if found.units is not None:
         sure |= found.units.known
@@ -99,7 +236,7 @@ def table_of(
     # the most is cut more, which says that it lies farther, where more is cut
     for _ in range(TURNS):
         shift = between.shrunk(final.mean + far_up - far_down, variance) - between.middle
-        far_up, far_down = _cut(found, limits, tail, shift, between.middle, wide)
+        far_up, far_down = _cut(found, limits, tail, most, shift, between.middle, wide)
     reach = wide * _reach(found, limits, between.middle)
     out = found.beyond
     beyond = 0.0 if out is None else out.share * reach
@@ -118,7 +255,9 @@ def table_of(
     high = final.share > 0
     spills = _spills(final, between, room) & ~at_one_value
     near = (room < inside) | (spills & (not tail.at_one_value))
-    hidden = _hidden(found, limits, high)
+    # people nearer to a limit than the noise take no more than that off a mean
+    aside = GroupBounds(limits.lower - final.noise, limits.upper + final.noise)
+    hidden = _hidden(found, aside, high)
     if settings.public_keys and not settings.weights.split:  # all whom the cells count are here
         total, sd = float(found.weight.sum()), found.weight_sd * settings.groups**0.5
         rest = cells.rest(total, sd, np.where(high, limits.upper, limits.lower), high)
@@ -227,16 +366,31 @@ def _worst(groups: int, flagged: Mapping[str, Flags]) -> tuple[str, ...]:
     )
 
 
+def _most_cut(
+    found: GroupEstimates, settings: GroupSettings, limits: GroupBounds, tail: PooledTail
+) -> tuple[Floats, Floats]:
+    """Mean excess over and below the limits of each group, if all whom the pooled tail has there
+    were its own: people of no group lie where it has nobody, however far groups are apart."""
+    everybody = settings.everybody(found.weight, found.n)
+    times = everybody / np.maximum(found.weight, 1.0)
+    up, down = tail.up(limits.upper), tail.down(limits.lower)
+    if found.heavy.any() and found.wide is not None:
+        up = np.where(found.heavy, found.wide.up(limits.upper), up)
+        down = np.where(found.heavy, found.wide.down(limits.lower), down)
+    return times * up, times * down
+
+
 def _cut(
     found: GroupEstimates,
     limits: GroupBounds,
     tail: PooledTail,
+    most: tuple[Floats, Floats],
     shift: Floats,
     grand: float = 0.0,
     stretch: Floats | float = 1.0,
 ) -> tuple[Floats, Floats]:
     """Mean excess over and below the limits of each group, by the pooled tail about its center.
-    stretch: how much wider its people spread, about `grand`."""
+    most: of each, by all people; stretch: how much wider its people spread, about `grand`."""
     if (
         tail.at_one_value
     ):  # groups differ in how many lie beside the point mass, and not in where it is
@@ -249,7 +403,7 @@ def _cut(
     if found.heavy.any() and found.wide is not None:
         up = np.where(found.heavy, found.wide.up(high, ends[0]), up)
         down = np.where(found.heavy, found.wide.down(low, ends[1]), down)
-    up, down = up * stretch, down * stretch
+    up, down = np.minimum(up * stretch, most[0]), np.minimum(down * stretch, most[1])
     if found.units is not None:
         own, size = found.units, found.units.size * stretch
         high, low = (limits.upper - own.center) / size, (limits.lower - own.center) / size

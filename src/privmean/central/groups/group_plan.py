@@ -1,20 +1,32 @@
-"""The plan of means by group: prices of the stages, predicted errors, and the release."""
+"""The plan of means by group: prices of the stages, predicted errors, and the release.
+
+Predicted errors of groups of guessed sizes, before any data are read.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privmean import validate
 from privmean.central.find_region import ATOM_ONLY, ClippingRegion
-from privmean.central.groups.build_table import empty_table, table_of, table_within
+from privmean.central.groups.build_table import (
+    advice_of,
+    assumption_of,
+    empty_table,
+    hidden_words,
+    left_out_words,
+    notes_of,
+    table_of,
+    table_within,
+)
 from privmean.central.groups.group_stages import (
     BEYOND,
     COUNTS,
@@ -26,14 +38,6 @@ from privmean.central.groups.group_stages import (
     GroupSettings,
     steps_within,
 )
-from privmean.central.groups.group_texts import (
-    advice_of,
-    assumption_of,
-    hidden_words,
-    left_out_words,
-    notes_of,
-)
-from privmean.central.groups.predict_groups import GroupForecast, forecast_of, noise_of
 from privmean.central.groups.private_keys import run_private
 from privmean.central.groups.run_groups import (
     FINAL,
@@ -45,19 +49,127 @@ from privmean.central.groups.run_groups import (
 )
 from privmean.data.grids import LOG_CELLS
 from privmean.data.group_pairs import pairs_of
-from privmean.data.key_text import label
+from privmean.data.key_text import key_text, label
 from privmean.data.person_table import Floats, PersonTable
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.inference.group_table import GroupTable
-from privmean.inference.status import FAILED, POINT_MASS, SUPPRESSED, release_status
+from privmean.inference.status import (
+    FAILED,
+    LOW_PRECISION,
+    OK,
+    POINT_MASS,
+    SUPPRESSED,
+    release_status,
+)
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GaussianCells, KeyCells
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
 from privmean.release.outcome import PERSONS, Outcome, by_cause
+
+# limits grow with the size of a group: what the noise of a mean is, in deviations inside groups
+# times the noise of a weight over the weight, for a normal law (1.4 times that for exponential)
+SPAN, LEAST_SPAN, MOST_SPAN = 2.7, 3.0, 10.0
+
+
+class HasGroupNames(Protocol):
+    """Whose groups have names."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+
+class HasForecast(HasGroupNames, Protocol):
+    """What a forecast reads of a plan."""
+
+    @property
+    def settings(self) -> GroupSettings: ...
+
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    def final_epsilon(self, persons: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class GroupForecast:
+    """What is expected of one group. persons: the guess; half_width: of the 95 % interval without
+    its allowance; status: "ok", "low_precision" or "suppressed"."""
+
+    key: str
+    n: float
+    rmse: float
+    sampling: float
+    privacy_noise: float
+    half_width: float
+    status: str
+
+
+def sizes_of(plan: HasGroupNames, sizes: object) -> dict[str, float]:
+    """Guessed people (or weights) by key: a mapping, numbers in the order of the keys, or one
+    number that is shared out evenly."""
+    labels = plan.labels
+    if not labels:
+        raise ArgumentError("sizes", sizes, "requires public keys", "name the public keys")
+    if isinstance(sizes, Mapping):
+        given = {key_text("sizes", key): value for key, value in sizes.items()}
+        strange = [key for key in given if key not in labels]
+        missing = [key for key in labels if key not in given]
+        if strange or missing:
+            raise ArgumentError(
+                "sizes",
+                (strange or missing)[0],
+                "is not a key with a size",
+                "give one for each key",
+            )
+        numbers = [given[key] for key in labels]
+    elif isinstance(sizes, Sequence):
+        numbers = list(sizes)
+        if len(numbers) != len(labels):
+            raise ArgumentError(
+                "sizes", len(numbers), f"must be {len(labels)} numbers", "give one for each key"
+            )
+    else:
+        numbers = [validate.positive("sizes", sizes) / len(labels)] * len(labels)
+    return dict(zip(labels, (validate.positive("sizes", item) for item in numbers), strict=True))
+
+
+def forecast_of(
+    plan: HasForecast, sizes: object, guess_sd: float, persons: int | None = None
+) -> tuple[GroupForecast, ...]:
+    """A line a group. persons: in all, where they are not the sum of the sizes (in several groups
+    each)."""
+    known = sizes_of(plan, sizes)
+    whole = int(sum(known.values())) if persons is None else persons
+    sd = validate.positive("guess_sd", guess_sd)
+    return tuple(_line(plan, key, weight, sd, whole) for key, weight in known.items())
+
+
+def _line(plan: HasForecast, key: str, weight: float, sd: float, persons: int) -> GroupForecast:
+    s = plan.settings
+    noise, sampling = noise_of(plan, sd, weight, persons), sd / math.sqrt(weight)
+    signal = weight * s.strength(plan.epsilon) / s.most
+    scale = s.most * s.moves / plan.final_epsilon(persons)
+    found = persons * s.strength(plan.epsilon) >= LEAST or s.bounds_of(0) is not None
+    status = OK if signal >= PRECISE else LOW_PRECISION
+    if weight < s.few * 6**0.5 * scale or not found:
+        status = SUPPRESSED
+    rmse = math.hypot(noise, sampling)
+    return GroupForecast(key, weight, rmse, sampling, noise, 1.96 * rmse, status)
+
+
+def noise_of(plan: HasForecast, sd: float, weight: float, persons: int) -> float:
+    """Predicted deviation of the noise of a group's mean, for values that are about normal."""
+    s, bounds = plan.settings, plan.settings.bounds_of(0)
+    signal = max(weight * s.strength(plan.epsilon) / s.most, 2.0)
+    width = min(max(SPAN * math.log10(signal), LEAST_SPAN), MOST_SPAN) * sd
+    if bounds is not None:
+        width = bounds[1] - bounds[0]
+    return width * s.most * s.moves / (plan.final_epsilon(persons) * weight)
+
 
 USUAL_STEPS = 2**19 + 1
 USUAL_PERSONS = 2000  # with which a kind of noise is chosen

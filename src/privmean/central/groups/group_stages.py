@@ -21,6 +21,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.central.default_mean import TRUST, moved_for
 from privmean.central.find_region import (
     FOUND,
     ClippingRegion,
@@ -39,7 +40,6 @@ from privmean.central.groups.pooled_tail import (
     far_together,
     pooled_weight,
 )
-from privmean.central.widen_bounds import TRUST, moved_for
 from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums, pairs_of
 from privmean.data.person_table import ClipInterval, Floats
 from privmean.estimators.pure_budget import PureBudgetSpender
@@ -125,6 +125,12 @@ class GroupSettings:
     def total(self) -> bool:
         """Whether the number of people with a pair is bought by itself."""
         return self.weights.split or self.groups > MANY
+
+    def everybody(self, weight: Floats, persons: float) -> float:
+        """The weight of all pairs, or the most it can be where some groups stay hidden. weight: of
+        the groups that are shown; persons: with a pair."""
+        seen = float(np.maximum(weight, 0.0).sum())
+        return max(seen if self.public_keys else self.most * persons, 1.0)
 
     def look_share(self, persons: float, epsilon: Fraction) -> float:
         """The share of the histogram in which so many people are located."""

@@ -37,8 +37,9 @@ from privmean.central.find_region import (
     UPPER,
     ClippingRegion,
     Histogram,
+    is_narrow,
+    is_one_cell,
 )
-from privmean.central.point_mass import is_narrow, is_one_cell
 from privmean.data.grids import LOG_BINS
 from privmean.data.person_table import ClipInterval, Floats
 

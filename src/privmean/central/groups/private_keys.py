@@ -103,7 +103,9 @@ def run_private(
         if spender.unnoted:
             spender.label_next("limits of groups")
         noise = view.width_noise(epsilon, spender.left, weight)
-        limits = opened(tail.choose(noise, RHO), rough, mean, between, weight)
+        everybody = np.array([settings.everybody(weight, persons)])
+        farthest = tail.choose(view.width_noise(epsilon, spender.left, everybody), RHO)
+        limits = opened(tail.choose(noise, RHO), farthest, rough, mean, between, weight)
         if units is not None:
             limits = units.over(limits, view, epsilon, spender.left, weight)
         own = dict(zip(known, boxes_of(limits), strict=True))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean.central.default_mean import first_step
 from privmean.central.find_region import ClippingRegion
 from privmean.central.groups.group_stages import (
     BEYOND,
@@ -40,7 +41,6 @@ from privmean.central.groups.pooled_tail import (
     point_mass_share,
     pooled_weight,
 )
-from privmean.central.widen_bounds import first_step
 from privmean.data.group_pairs import GroupPairTable
 from privmean.data.person_table import Floats
 from privmean.errors import InfeasibleError
@@ -177,7 +177,9 @@ def run_value(
     path["rounds about groups"] = rounds
     path["spread within over all"] = between.ratio
     limits = _limits(settings, epsilon, spender.left, weight, tail, wide, heavy)
-    limits = opened(limits, rough, mean, between, weight)
+    everybody = np.full(len(weight), settings.everybody(weight, persons))
+    farthest = _limits(settings, epsilon, spender.left, everybody, tail, wide, heavy)
+    limits = opened(limits, farthest, rough, mean, between, weight)
     if settings.common:
         limits = limits.widest()
     if units is not None:
@@ -220,13 +222,21 @@ def _run_within(
 
 
 def opened(
-    limits: GroupBounds, rough: DecodedCells, mean: Floats, between: BetweenGroups, weight: Floats
+    limits: GroupBounds,
+    farthest: GroupBounds,
+    rough: DecodedCells,
+    mean: Floats,
+    between: BetweenGroups,
+    weight: Floats,
 ) -> GroupBounds:
     """Limits moved out on the side where a group seems to lie, as far as its place is known: those
-    of all people would cut the group that differs most."""
+    of all people would cut the group that differs most. farthest: the limits of a group of
+    everybody, beyond which it pays for no group to look."""
     place = between.shrunk(mean, between.variance(rough.noise, weight)) - between.grand
     shift = np.where(rough.seen(SEEN_WEIGHT), place, 0.0)
-    return GroupBounds(limits.lower + np.minimum(shift, 0.0), limits.upper + np.maximum(shift, 0.0))
+    lower = np.maximum(limits.lower + np.minimum(shift, 0.0), farthest.lower)
+    upper = np.minimum(limits.upper + np.maximum(shift, 0.0), farthest.upper)
+    return GroupBounds(np.minimum(limits.lower, lower), np.maximum(limits.upper, upper))
 
 
 def enough(people: GroupPairTable, settings: GroupSettings, epsilon: Fraction) -> None:

@@ -30,7 +30,7 @@ from scipy.special import ndtr
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.plurals import count_noun
+from privmean.output import count_noun
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,13 @@ import numpy as np
 from privmean import validate
 from privmean.central.heavy_tailed.clipping_bias import BoundedMoment, Tail
 from privmean.central.heavy_tailed.clipping_rounds import Round, Schedule
-from privmean.central.heavy_tailed.coarse_center import Coarse, CoarseNeeds
+from privmean.central.heavy_tailed.coarse_center import Coarse, CoarseNeeds, Outside, RadiusSearch
 from privmean.central.heavy_tailed.moment_intervals import NoInterval
-from privmean.central.heavy_tailed.private_radius import Outside, RadiusSearch
 from privmean.central.heavy_tailed.record_weights import RecordWeights
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.inference.interval import Floats
 from privmean.inference.status import FAILED
-from privmean.mechanisms.k_norm import LARGEST_DIMENSION
+from privmean.mechanisms.row_sums import LARGEST_DIMENSION
 from privmean.mechanisms.weighted_sums import Law
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation

@@ -23,11 +23,10 @@ from scipy.special import ndtr, ndtri
 from privmean import validate
 from privmean.central.heavy_tailed import clipping_bias as bias
 from privmean.central.heavy_tailed.clipping_bias import Tail
-from privmean.central.heavy_tailed.private_radius import Outside
+from privmean.central.heavy_tailed.coarse_center import Outside
 from privmean.data.person_table import ClipInterval
-from privmean.inference.assumptions import INDEPENDENT
 from privmean.inference.clipped_intervals import sidak_level
-from privmean.inference.interval import Interval
+from privmean.inference.interval import INDEPENDENT, Interval
 from privmean.inference.laplace_normal import margin, quantile
 from privmean.inference.mean_interval import limit, no_interval
 from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, OK

@@ -14,8 +14,8 @@ import numpy as np
 from privmean import validate
 from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.collect_rows import tell
 from privmean.data.person_table import PersonTable
+from privmean.data.rows_of_engines import tell
 from privmean.errors import ArgumentError
 from privmean.mechanisms.weighted_sums import UNIT, JointSums
 from privmean.noise.noise_source import Integers

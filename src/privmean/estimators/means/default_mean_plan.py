@@ -17,7 +17,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval, IntervalSums
-from privmean.data.public_shape import PublicShape
+from privmean.data.schema import PublicShape
 from privmean.estimators.locate import (
     RANGE,
     LocationPrices,
@@ -26,10 +26,13 @@ from privmean.estimators.locate import (
     find_place,
     limits_step,
 )
-from privmean.estimators.means.clipped_mean import ClippedMean
-from privmean.estimators.means.record_mean import RecordIntervals, record_sums, too_few
+from privmean.estimators.means.clipped_mean import (
+    ClippedMean,
+    RecordIntervals,
+    record_sums,
+    too_few,
+)
 from privmean.estimators.pure_budget import floor_epsilon, root_epsilon
-from privmean.inference.assumptions import missing_count_at
 from privmean.inference.clipped_intervals import (
     CLIPPED,
     MEAN,
@@ -37,17 +40,16 @@ from privmean.inference.clipped_intervals import (
     ColumnIntervals,
     StandingIntervals,
 )
-from privmean.inference.hidden_people import HiddenPeople
+from privmean.inference.interval import missing_count_at
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
-from privmean.inference.missing_count import MissingCount
-from privmean.inference.outlier_check import SEEN, OutlierCheck
+from privmean.inference.outlier_check import SEEN, HiddenPeople, MissingCount, OutlierCheck
 from privmean.inference.ratios import TOO_FEW, RatioWithMissing
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
+from privmean.output import count_noun
 from privmean.pipeline import PlanBase
-from privmean.plurals import count_noun
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause, estimand_of

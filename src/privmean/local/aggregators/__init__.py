@@ -10,7 +10,7 @@ __getattr__, __dir__, __all__ = names(
     aggregator  Aggregator
     estimate_result  Estimate
     estimate   estimate item_oracle
-    report_files  aggregate_files
+    aggregator    aggregate_files
     report_validation        ReportValidator
     tally       Tally merge_all
     """,

@@ -23,7 +23,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.inference.interval import UNSAFE, Interval
-from privmean.local.aggregators.level_weights import UNIFORM
+from privmean.local.aggregators.scalar_law import UNIFORM
 from privmean.local.aggregators.tally import Tally
 from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
 

@@ -38,8 +38,8 @@ from privmean.local.aggregators.estimate_result import (
     levels_alone,
     worst,
 )
-from privmean.local.aggregators.item_law import ItemOracle, ReportOracle, is_row
-from privmean.local.aggregators.level_weights import (
+from privmean.local.aggregators.item_law import ItemOracle, ReportOracle, is_row, project_to_simplex
+from privmean.local.aggregators.scalar_law import (
     CHOICES,
     FEW,
     MINIMAX,
@@ -55,7 +55,6 @@ from privmean.local.aggregators.level_weights import (
 from privmean.local.aggregators.tally import UNIT_STEPS, Batch, Tally
 from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, ONE_BIT, SCALARS
 from privmean.local.round import Round
-from privmean.local.simplex import project_to_simplex
 
 SLACK = 2.0**-30  # of beta: for the rounding of the search for a radius, as in 0.2
 

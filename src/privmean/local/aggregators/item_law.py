@@ -1,4 +1,6 @@
-"""The law of estimated shares of items.
+"""Distributions from noisy frequencies.
+
+The law of estimated shares of items.
 
 Estimates of the frequencies of items.
 
@@ -17,13 +19,38 @@ import numpy as np
 
 from privmean.array_types import Floats, Integers
 from privmean.local.aggregators.estimate_result import Heterogeneity, cochran
-from privmean.local.aggregators.level_weights import MINIMAX, TESTED, UNIFORM, level_weights
-from privmean.local.aggregators.tally import Batch, Tally, rows_of
-from privmean.local.bit_counts import bit_count
+from privmean.local.aggregators.scalar_law import MINIMAX, TESTED, UNIFORM, level_weights
+from privmean.local.aggregators.tally import Batch, Tally, bit_count, rows_of
 from privmean.local.clients.randomizers import BLOCK, sign_block, subset_size, subset_threshold
 from privmean.local.exact_coins import WORD, signal
 from privmean.local.mechanisms import HADAMARD, SKETCH
 from privmean.local.round import Round
+
+
+def project_to_simplex(raw: Floats) -> tuple[Floats, float]:
+    """Return the nearest distribution in L2, max(raw - tau, 0) with sum 1, and tau.
+
+    Parameters
+    ----------
+    raw : array (items,)
+        Noisy frequencies.
+
+    Returns
+    -------
+    array (items,), float
+        The distribution, and tau.
+
+    Notes
+    -----
+    If every entry of `raw` is within t of a distribution p, the projection is within t + |tau| of
+    p, and |tau| <= t. The largest error can double: see docs/proofs/local-items.md.
+    """
+    raw = np.asarray(raw, dtype=float)
+    falling = np.sort(raw)[::-1]
+    over = (np.cumsum(falling) - 1.0) / np.arange(1, len(raw) + 1)
+    last = int(np.flatnonzero(falling > over)[-1])
+    tau = float(over[last])
+    return np.maximum(raw - tau, 0.0), tau
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,13 @@ from privmean.array_types import Bytes, Flags, Integers
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.tally import (
     Batch,
+    bit_count,
     checksums,
     indices_of,
     int32_of,
     piecewise_branch,
     points_of,
 )
-from privmean.local.bit_counts import bit_count
 from privmean.local.clients.randomizers import subset_size, window
 from privmean.local.mechanisms import (
     CHOSEN,

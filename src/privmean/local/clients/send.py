@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.round import Round
-from privmean.strict_json import parsed
+from privmean.plain_data import parsed
 
 if TYPE_CHECKING:
     from privmean.local.aggregators.tally import Tally

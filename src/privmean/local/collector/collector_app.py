@@ -33,22 +33,19 @@ from starlette.middleware.cors import CORSMiddleware
 from privmean._version import __version__
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.report_validation import require_secret
-from privmean.local.collector.authorization import Authorization
-from privmean.local.collector.collector_settings import Settings
-from privmean.local.collector.http_protocol import protocol_class
-from privmean.local.collector.receive_reports import Intake
+from privmean.local.collector.access import Authorization, Settings
+from privmean.local.collector.receive_reports import Intake, Writer
 from privmean.local.collector.request_limits import (
     Addresses,
     Limits,
     OpenConnections,
     addresses_of,
+    protocol_class,
     room_for,
 )
-from privmean.local.collector.round_catalog import Housekeeper, RoundCatalog
+from privmean.local.collector.round_catalog import Housekeeper, Metrics, RoundCatalog, Watched
 from privmean.local.collector.routes import add_administration, add_open, add_reading
 from privmean.local.collector.store import Answers, Store
-from privmean.local.collector.store_writer import Writer
-from privmean.local.collector.telemetry import Metrics, Watched
 from privmean.local.round import Round
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}

@@ -26,16 +26,15 @@ from starlette.concurrency import run_in_threadpool
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.level_weights import TESTED
-from privmean.local.collector.authorization import Authorization
+from privmean.local.aggregators.scalar_law import TESTED
+from privmean.local.collector.access import Authorization
 from privmean.local.collector.receive_reports import Intake
-from privmean.local.collector.round_catalog import RoundCatalog
+from privmean.local.collector.round_catalog import Log, Metrics, RoundCatalog
 from privmean.local.collector.store import LARGEST, Answers, Store
-from privmean.local.collector.telemetry import Log, Metrics
 from privmean.local.kernel_regression import curve
 from privmean.local.reports import NONCE_SIZE
 from privmean.local.round import Round
-from privmean.strict_json import parsed
+from privmean.plain_data import parsed
 
 LARGEST_REQUEST = 1 << 22  # bytes of a request
 REQUEST_PATIENCE = 30.0  # seconds for them

@@ -31,7 +31,7 @@ from privmean.array_types import Flags
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.level_weights import CHOICES, TESTED
+from privmean.local.aggregators.scalar_law import CHOICES, TESTED
 from privmean.local.aggregators.tally import Batch, Tally
 from privmean.local.collector.round_registry import (
     CLOSED,

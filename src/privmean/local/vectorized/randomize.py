@@ -25,6 +25,7 @@ from privmean.errors import ArgumentError
 from privmean.local.aggregators.item_law import sketch_signs
 from privmean.local.aggregators.tally import (
     Batch,
+    bit_count,
     candidate_normals,
     coordinates_of,
     piecewise_branch,
@@ -32,7 +33,6 @@ from privmean.local.aggregators.tally import (
     rows_of,
     units,
 )
-from privmean.local.bit_counts import bit_count
 from privmean.local.clients.person_values import item, reals
 from privmean.local.clients.randomizers import set_threshold, subset_size, subset_threshold, window
 from privmean.local.exact_coins import WORD, flip_threshold, signal
