@@ -50,7 +50,7 @@ ASKED = {  # question: what is asked, and what its sentence looks like
     ),
     "ratio and rest": (
         (pm.mean, "pay", {**KEYS, "contrasts": ["left / right", "left - rest"]}),
-        r"The mean of pay in left is 1\.1\d+ times that in right \(.*\); the mean of pay is "
+        r"The mean of pay in left is 1\.1\d+ times that in right \(.*\); "
         r"\d\.\d+ euros higher in left than in the other groups \(.*\)\.",
     ),
     "arms": (
@@ -83,7 +83,7 @@ ASKED = {  # question: what is asked, and what its sentence looks like
     "regression": (
         (pm.regress, "pay ~ x + arm", {}),
         r"Other terms held constant, the mean of pay is [12]\.\d+ euros higher for one more "
-        r"unit of x \(.*\); the mean of pay is \d\.\d+ euros higher for one more unit of arm .*\.",
+        r"unit of x \(.*\); \d\.\d+ euros higher for one more unit of arm .*\.",
     ),
     "within": (
         (pm.regress, "pay ~ x", {"effect": "within"}),

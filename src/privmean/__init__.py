@@ -94,58 +94,56 @@ else:
     __getattr__, __dir__, _listed = names(
         __name__,
         """
-        data.read                    read
-        data.table                   Table Resources
-        data.groups                  group_sizes
-        api.functions               ask mean regress curve variance quantile compare
-        api.plan_functions                plan predict_errors required_n required_epsilon
-        questions.mean                 Mean
-        questions.regression           Regression
-        questions.curve                Curve
-        questions.variance             Variance
-        questions.assumptions          Covariance
-        questions.regression_options           WorkingErrors
-        models.response_plan           RandomEffects
-        models.regression_release      RegressionRelease
-        models.curve_release           CurveRelease
-        central.concentration          Bounded SubGaussian LogSobolev BetweenWithin BoundedWithin
-        central.concentration          UnknownScale
-        privacy.ledger                 Ledger
-        examples                       example
-        privacy.ledger_charges         Policy
-        release.verification                   verify Verification
-        release.signing                        sign
-        central.default_mean           DefaultMean
-        central.winsorized             WinsorizedMean
-        central.heavy_tailed           BoundedMoment HeavyTailedMean RecordWeights
+        data.read                             read
+        data.table                            Table Resources
+        data.groups                           group_sizes
+        api.functions                         ask mean regress curve variance quantile compare
+        api.plan_functions                    plan predict_errors required_n required_epsilon
+        questions.mean                        Mean
+        questions.regression                  Regression
+        questions.curve                       Curve
+        questions.variance                    Variance
+        questions.assumptions                 Covariance
+        questions.regression_options          WorkingErrors
+        models.response_plan                  RandomEffects
+        models.regression_release             RegressionRelease
+        models.curve_release                  CurveRelease
+        central.concentration                 Bounded SubGaussian LogSobolev BetweenWithin
+        central.concentration                 BoundedWithin UnknownScale
+        privacy.ledger                        Ledger
+        examples                              example
+        privacy.ledger_charges                Policy
+        release.verification                  verify Verification
+        release.signing                       sign
+        central.default_mean                  DefaultMean
+        central.winsorized                    WinsorizedMean
+        central.heavy_tailed                  BoundedMoment HeavyTailedMean RecordWeights
         central.anisotropic.anisotropic_mean  AnisotropicMean
-        central.anisotropic.spectrum   person_covariance
-        central.bounded                BoundedMean
-        streams                      MeanStream GroupMeanStream WithholdRelease
-        models.panel                  Exchangeable AR1
-        models.fixed_design            FixedDesign
-        models.private_scale              PrivateScale
-        privacy.budget                 Budget
-        privacy.guarantee              Guarantee
-        release.release                        Release
-        inference.interval             Interval
-        noise.simulated                SimulatedNoise
-        errors                         PrivmeanError PrivmeanWarning ArgumentError SchemaError
-        errors                         InfeasibleError BudgetExceededError NoEstimateError
-        auditing.audit                 audit
-        auditing.audit                AuditReport
-        central.groups.group_release         GroupRelease
-        central.groups.group_release  MultiValueRelease
-        central.groups.group_means       GroupMeans
-        central.groups.group_release         CompareRelease
-        central.groups.group_release   EffectRelease
-        questions.compare              Compare
-        questions.quantile             Quantile
-        models.quantiles        QuantileRelease
-        models.moment_variance        VarianceRelease
-        study.study                    Study
-        study.study_plan                     StudyPlan
-        study.study_release                  StudyRelease
+        central.anisotropic.spectrum          person_covariance
+        central.bounded                       BoundedMean
+        streams                               MeanStream GroupMeanStream WithholdRelease
+        models.panel                          Exchangeable AR1
+        models.fixed_design                   FixedDesign
+        models.private_scale                  PrivateScale
+        privacy.budget                        Budget
+        privacy.guarantee                     Guarantee
+        release.release                       Release
+        inference.interval                    Interval
+        noise.simulated                       SimulatedNoise
+        errors                                PrivmeanError PrivmeanWarning ArgumentError
+        errors                                SchemaError InfeasibleError BudgetExceededError
+        errors                                NoEstimateError
+        auditing.audit                        audit AuditReport
+        central.groups.group_release          GroupRelease MultiValueRelease CompareRelease
+        central.groups.group_release          EffectRelease
+        central.groups.group_means            GroupMeans
+        questions.compare                     Compare
+        questions.quantile                    Quantile
+        models.quantiles                      QuantileRelease
+        models.moment_variance                VarianceRelease
+        study.study                           Study
+        study.study_plan                      StudyPlan
+        study.study_release                   StudyRelease
         """,
         "privmean.api.renamed_arguments",
     )

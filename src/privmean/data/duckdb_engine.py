@@ -1,12 +1,12 @@
-"""What records may be given as, in types: nothing here imports an engine or runs.
+"""The DuckDB of our own that reads files and tables in memory.
+
+What records may be given as, in types: nothing here imports an engine or runs.
 
 Record batches to DuckDB through the C stream interface of Arrow, without a copy and without
 PyArrow: NumPy arrays are handed over as they are, with Python's `ctypes`.
 
 The structures are those of the Arrow C stream interface. A batch is
 released by its consumer, from whatever thread; until then `_Stream` holds its arrays.
-
-The DuckDB of our own that reads files and tables in memory.
 
 A progress bar while DuckDB reads: how far the scan is, and nothing about what it finds.
 """

@@ -1,10 +1,10 @@
-"""Texts that compare by their bytes, whatever rules a column or the session has for them.
+"""What differs between the engines once Narwhals has spoken: fetching and keeping results.
+
+Texts that compare by their bytes, whatever rules a column or the session has for them.
 
 Where texts that differ compare as equal (another case, an accent left out), people and groups
 would be merged, and the one spelling of a group that an engine shows would be one person's choice.
 SQL engines behind Ibis have their own words for the same (`sql_engines.py`); Polars has no rules.
-
-What differs between the engines once Narwhals has spoken: fetching and keeping results.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A path to a table: one file, a folder, or a pattern; Parquet, CSV or JSON lines.
+"""Tables of records to people: files and frames, each inside the engine that suits it.
 
-Tables of records to people: files and frames, each inside the engine that suits it.
+A path to a table: one file, a folder, or a pattern; Parquet, CSV or JSON lines.
 
 The names of a table's columns, and how many people it has: public facts, nothing else.
 

@@ -1,10 +1,10 @@
-"""Exact answers that are kept, so that a question asked twice is one pass over the data.
-
-The questions an estimator may ask of people, and the exact integer answers.
+"""The questions an estimator may ask of people, and the exact integer answers.
 
 Every answer is a count or an integer sum, so that it does not depend on the order of rows, on the
 number of threads or on the engine. The grids (origins, limits, steps) are public or already
 released (`grids`); a null (no usable record) has a fixed place in every question.
+
+Exact answers that are kept, so that a question asked twice is one pass over the data.
 
 Numbers of people at and around points of one column, each asked when it is needed.
 """

@@ -1,6 +1,6 @@
-"""What a caller may say to readers: how text files are written, and the limits of the machine.
+"""`read`: any table of records, or an array, to people with one row each.
 
-`read`: any table of records, or an array, to people with one row each.
+What a caller may say to readers: how text files are written, and the limits of the machine.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What is known of SQL engines, as far as it matters for exact sums.
+"""Tables of SQL engines through Ibis: running their queries, and where computed tables stay.
+
+Narwhals writes the queries of `frame`; what is said here is what the engines do not agree on.
+
+What is known of SQL engines, as far as it matters for exact sums.
 
 Sessions of PostgreSQL that may write nothing, not even temporary tables: standbys, readers.
 
 There every question reads the records again. All must be about the same records, so they are asked
 in one transaction, which sees the database as it was when it began. It ends with the last table of
 people that depends on it.
-
-Tables of SQL engines through Ibis: running their queries, and where computed tables stay.
-
-Narwhals writes the queries of `frame`; what is said here is what the engines do not agree on.
 
 Tables of SQL engines through Ibis, as records (p, x0, ..) that compare alike everywhere.
 

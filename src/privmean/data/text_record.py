@@ -1,6 +1,4 @@
-"""How a text file is written: public words of the caller, checked before anything is read.
-
-One line of a text file to one record: CSV and JSON lines, read so that a line can change nothing
+"""One line of a text file to one record: CSV and JSON lines, read so that a line can change nothing
 but its own record.
 
 These are the rules; `text_scan.py` applies them to many lines at once, and the tests compare the
@@ -13,6 +11,8 @@ two. Every function is total: any bytes give a result, in memory bounded by `LON
 * A field that (without blanks) is empty or a null word, or that is longer than `WIDEST` bytes, is
   missing. A line of `LONGEST` bytes or more is cut there: what lies before the cut is read, the
   field that is cut is missing.
+
+How a text file is written: public words of the caller, checked before anything is read.
 """
 
 from __future__ import annotations

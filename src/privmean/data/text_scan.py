@@ -1,12 +1,12 @@
-"""Many lines of text at once: blocks of whole lines, split into fields by NumPy.
+"""How DuckDB scans text files: fields from `text_scan.py`, turned into ids and numbers by SQL.
+
+Many lines of text at once: blocks of whole lines, split into fields by NumPy.
 
 What a field is, `text_record.py` says. Here lines that hold nothing unusual are split many at a
 time; a line that is long, or whose quotes are not plainly around its fields, is given to
 `text_record.py` itself. Which of the two happens is decided for every line by that line alone, and
 both give the same fields; so neither a result nor an error can depend on what stands in other
 lines.
-
-How DuckDB scans text files: fields from `text_scan.py`, turned into ids and numbers by SQL.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Which clients a round asks: a public, data-independent split.
-
-A round: what clients are asked, and at which epsilon.
+"""A round: what clients are asked, and at which epsilon.
 
 The levels of epsilon that a round offers: a short list, or every step of a ladder.
 
@@ -12,6 +10,8 @@ The public description of one round of reports: everything client and server mus
 
 A `Round` is immutable; its identifier is a hash of all its fields, and every report carries it.
 Pure Python: both halves import it.
+
+Which clients a round asks: a public, data-independent split.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How far the people's values lie from a common point: public recipes for `tau`.
+"""Functions that build a `Round` for each kind of question.
+
+How far the people's values lie from a common point: public recipes for `tau`.
 
 Each returns a tau with P(every value within tau) at least 1 - gamma under its assumption. A wrong
 tau costs accuracy, never privacy. Source: Roth and Avella-Medina (2025), Section 4.
-
-Functions that build a `Round` for each kind of question.
 """
 
 from __future__ import annotations

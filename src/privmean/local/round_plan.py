@@ -1,12 +1,12 @@
-"""What no locally private protocol can do better: lower bounds with their constants.
+"""What a round will tell before anybody answers: its mechanism and why, error, radius, limit.
+
+What no locally private protocol can do better: lower bounds with their constants.
 
 For any epsilon-locally private reports of these people, whatever the mechanism, and any estimate
 made of them, some distribution of the values is estimated no better than this. Proofs:
 docs/proofs/local-limits.md. Sources: Aliakbarpour, Fallah, Roy and Stevens (2025), Theorems 2.3
 and 3.2, here with other constants and at every epsilon; Kairouz, Oh and Viswanath (2014); Barnes,
 Chen and Ozgur (2020).
-
-What a round will tell before anybody answers: its mechanism and why, error, radius, limit.
 """
 
 from __future__ import annotations

@@ -1,16 +1,4 @@
-"""The K-norm mechanism of the l2 ball on the integer lattice, drawn exactly.
-
-Pure differential privacy for a vector sum: noise z with P(z) proportional to exp(-N(z)/b), where
-N(z) is the l2 norm rounded up to an integer. In d dimensions its length is about d b, against
-sqrt(2) d b for independent Laplace noise of the same privacy.
-
-The sampler rejects from independent discrete Laplace draws, with acceptance probabilities
-exp(-gamma), gamma rational, decided by exact coins. No floating point enters the law.
-
-Source: Hardt and Talwar (2010) for the mechanism; Canonne, Kamath and Steinke (2020), Algorithm 1,
-for the coin. The lattice form and its proof are in docs/proofs/heavy-tails-k-norm.md.
-
-Noisy sums of clipped rows.
+"""Noisy sums of clipped rows.
 
 Where integer answers are drawn: finer than their own steps, or coarser and paid for.
 
@@ -30,6 +18,18 @@ For lattice rows z, z' with ||z||, ||z'|| <= K the sums of z and of |z| (column 
 move by at most 2K in l2, as the sum of z alone: | |a| - |b| | <= |a + b|, and the squares of a - b
 and of a + b add up to 2a^2 + 2b^2. The same holds for z_j^2 / (2 B_j) in place of |z_j|, if
 |z_j| <= B_j. docs/proofs/many-columns.md.
+
+The K-norm mechanism of the l2 ball on the integer lattice, drawn exactly.
+
+Pure differential privacy for a vector sum: noise z with P(z) proportional to exp(-N(z)/b), where
+N(z) is the l2 norm rounded up to an integer. In d dimensions its length is about d b, against
+sqrt(2) d b for independent Laplace noise of the same privacy.
+
+The sampler rejects from independent discrete Laplace draws, with acceptance probabilities
+exp(-gamma), gamma rational, decided by exact coins. No floating point enters the law.
+
+Source: Hardt and Talwar (2010) for the mechanism; Canonne, Kamath and Steinke (2020), Algorithm 1,
+for the coin. The lattice form and its proof are in docs/proofs/heavy-tails-k-norm.md.
 
 Noise for the rows of a stream: the one place of a stream where rows and noise meet.
 

@@ -1,4 +1,6 @@
-"""Numbers of privacy events, and the correction of a lattice.
+"""What the caller allows: pure epsilon, (epsilon, delta), or zCDP rho.
+
+Numbers of privacy events, and the correction of a lattice.
 
 The numbers an accounting entry may hold: positive, finite, exact where they are exact.
 
@@ -6,8 +8,6 @@ What a discrete Gaussian costs beyond the continuous one: its lattice, in three 
 
 Of `answers` coordinates on a lattice of `scale` steps a deviation. Proof:
 docs/proofs/discrete-gaussian.md.
-
-What the caller allows: pure epsilon, (epsilon, delta), or zCDP rho.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Which neighboring relations an accounting holds for, as far as its entries say.
-
-Composition: the total loss of the mechanism calls of one plan, fixed before data are read.
+"""Composition: the total loss of the mechanism calls of one plan, fixed before data are read.
 
 Several valid upper bounds are computed and the smallest is taken:
 
@@ -23,6 +21,8 @@ A line covers another of the same neighbors if every bound that is computed from
 large: the same numbers; a line known by its epsilon alone (randomized response, the worst pure
 pair) over any pure line of at most that epsilon; Gaussian noise over Gaussian noise of at most its
 strength and lattice corrections. docs/proofs/study.md, section 1.
+
+Which neighboring relations an accounting holds for, as far as its entries say.
 
 From shares of a budget to noise scales: one scalar root.
 """

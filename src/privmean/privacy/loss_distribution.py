@@ -1,12 +1,4 @@
-"""The law of the privacy loss of independent discrete Laplace noises, on a grid, rounded up.
-
-A noise against the same noise moved by `shift` steps has `shift + 1` losses. Each is parted between
-the two multiples of the step beside it, so that both its mass and its mass under the other
-neighbor stay: that is the chord over one cell of the curve of delta in e^epsilon, and dominates
-(Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The laws on the grid are convolved by
-Fourier transforms. What that loses is bounded in docs/proofs/composition.md, section 1.
-
-Privacy loss distributions on a grid, rounded pessimistically (dp-accounting).
+"""Privacy loss distributions on a grid, rounded pessimistically (dp-accounting).
 
 Each mechanism is replaced by a pair of laws that dominates it (docs/proofs/composition.md):
 
@@ -20,6 +12,14 @@ or on each of `cells_changed`
 The grid's step follows the size of the loss, so that memory does not depend on epsilon. What is
 planned is composed here; what is verified is composed a second time, in another way
 (`recompute_delta.py`).
+
+The law of the privacy loss of independent discrete Laplace noises, on a grid, rounded up.
+
+A noise against the same noise moved by `shift` steps has `shift + 1` losses. Each is parted between
+the two multiples of the step beside it, so that both its mass and its mass under the other
+neighbor stay: that is the chord over one cell of the curve of delta in e^epsilon, and dominates
+(Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The laws on the grid are convolved by
+Fourier transforms. What that loses is bounded in docs/proofs/composition.md, section 1.
 """
 
 from __future__ import annotations

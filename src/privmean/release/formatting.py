@@ -363,14 +363,20 @@ def is_wider(release: ResultNumbers) -> bool:
 def assumption_text(release: ResultNumbers) -> str:
     """What accuracy assumes (never privacy), in short sentences."""
     brief = release.interval().short_assumption
-    found = sentences([brief, *_declared(release)] if brief else _assumed(release))
+    found = sentences([brief, *_declared(release)] if brief else assumed_in_full(release))
     return f"{'; '.join(found) or 'nothing but the noise'}."
 
 
-def _assumed(release: ResultNumbers) -> list[str]:
+def assumed_in_full(release: ResultNumbers) -> list[str]:
     """What accuracy assumes in full; what else is said of groups are rules of their rows."""
     found = release.interval().assumption
     return [found, *(_declared(release) if is_grouped(release) else release.assumptions)]
+
+
+def rules_of_rows(release: ResultNumbers) -> list[str]:
+    """Who counts in which row of a release by group, and what its rows depend on."""
+    notes = release.assumptions if is_grouped(release) else ()
+    return [note for note in notes if DECLARED not in note]
 
 
 def _declared(release: ResultNumbers) -> list[str]:
@@ -400,12 +406,12 @@ def details(release: ResultNumbers, warning: str) -> Output:
 def _more(release: ResultNumbers) -> Iterator[tuple[str, str]]:
     interval, promise = release.interval(), release.guarantee
     yield "Interval", f"for the {interval.target}"
-    yield "Assumes (accuracy only, not privacy)", _listed(sentences(_assumed(release)))
+    yield "Assumes (accuracy only, not privacy)", _listed(sentences(assumed_in_full(release)))
     parts = release.parts_text()
     if parts:
         yield release.parts_title, _listed(parts)
-    rules = [note for note in release.assumptions if DECLARED not in note]
-    if is_grouped(release) and rules:
+    rules = rules_of_rows(release)
+    if rules:
         yield "Rows", _listed(rules)
     bounds = [f"[{a:.6g}, {b:.6g}]" for a, b in interval.clip_bounds]
     if bounds:

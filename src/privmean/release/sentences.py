@@ -27,7 +27,7 @@ MOST_DECIMALS = 6
 LARGEST = 1e12
 PARTS = {0.25: "a quarter", 0.5: "half", 0.75: "three quarters"}
 REST = {"rest": "in the other groups", "overall": "in all groups together"}
-WIDER = " The interval is wider, because it also allows for outliers that were clipped."
+WIDER = " The interval also allows for clipped outliers."
 RANDOMIZED = "It is an effect of the arms only if people were assigned to them at random."
 
 
@@ -163,6 +163,8 @@ def _groups(said: _Wording) -> str:
     compared = [row for row in said.rows if is_comparison(row, columns)]
     if compared:
         each = [_compared(said, row) for row in compared[:FEW]]
+        again = f"the mean of {_value(said, compared[0])} is "
+        each[1:] = [text.removeprefix(again) for text in each[1:]]
         return _listed(each, len(compared))
     found = said.rows
     low, high = min(found, key=_estimate), max(found, key=_estimate)
@@ -282,8 +284,9 @@ def _regression(said: _Wording) -> str:
     rows.sort(key=lambda row: row.lower <= 0 <= row.upper)  # first what differs from 0
     for row in rows[:FEW]:
         shown, ends = said.difference(row)
-        each.append(f"the mean of {value} is {shown} for {_step(row.term)} {ends}")
-    return f"{inside}other terms held constant, {_listed(each, len(rows))}"
+        each.append(f"{shown} for {_step(row.term)} {ends}")
+    start = f"{inside}other terms held constant, the mean of {value} is"
+    return f"{start} {_listed(each, len(rows))}"
 
 
 def _step(term: str) -> str:

@@ -27,18 +27,15 @@ else:
     __getattr__, __dir__, __all__ = names(
         __name__,
         """
-        stream_plan          plan
-        stream_plan        StreamPlan
-        mean_stream            MeanStream
-        group_streams             GroupMeanStream
-        stream_release           StreamRelease
-        withhold_release  WithholdRelease
-        strategies        Banded Identity MeanToeplitz PrefixRoot Toeplitz
-        buffered_toeplitz          Buffered
-        buffered_toeplitz            ScaledBuffered
-        toeplitz_matrices           ColumnNorms
-        strategy_error             ErrorGoal
-        toeplitz_matrices       Participation
+        stream_plan        plan StreamPlan
+        mean_stream        MeanStream
+        group_streams      GroupMeanStream
+        stream_release     StreamRelease
+        withhold_release   WithholdRelease
+        strategies         Banded Identity MeanToeplitz PrefixRoot Toeplitz
+        buffered_toeplitz  Buffered ScaledBuffered
+        toeplitz_matrices  ColumnNorms Participation
+        strategy_error     ErrorGoal
         """,
         "privmean.api.renamed_arguments",
     )

@@ -23,10 +23,13 @@ from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.charts import Size, pictures
 from privmean.release.formatting import (
     all_codes,
+    assumed_in_full,
     assumption_text,
+    capital,
     heads,
     letters_of,
     people_text,
+    rules_of_rows,
     sentences,
     table_rows,
     title,
@@ -204,7 +207,7 @@ def _question(
         return found | {
             "sentence": "There is no estimate.",
             "title": "", "people": "", "pictures": (), "undrawn": 0, "rows": (), "more": 0,
-            "assumed": [], "method": "", "own": "", "full": (), "heads": (),
+            "assumed": [], "rules": (), "method": "", "own": "", "full": (), "heads": (),
             "full_heads": (),
         }  # fmt: skip
     rows = release.rows()
@@ -227,7 +230,8 @@ def _question(
         "more": max(len(rows) - most, 0),
         "assumed": sentences([assumption_text(release).rstrip(".")]) if answered else [],
         "advice": find_status(status).text(interval.target, item["advice"]),
-        "assumed_fully": sentences((interval.assumption, *release.assumptions)),
+        "assumed_fully": sentences(assumed_in_full(release)),
+        "rules": [capital(rule.rstrip(".")) for rule in rules_of_rows(release)],
         "target": interval.target,
         "method": f"{release.estimator}: {release.plan.rationale}",
         "own": release.guarantee.describe(),

@@ -25,7 +25,7 @@ from privmean import validate
 from privmean.array_types import Floats
 from privmean.central.groups.build_table import in_words_of
 from privmean.central.groups.group_plan import GroupPlan
-from privmean.central.groups.group_stages import COUNTS, TOTAL, GroupRun, GroupSettings
+from privmean.central.groups.group_stages import COUNTS, FEW, TOTAL, GroupRun, GroupSettings
 from privmean.central.groups.run_groups import (
     GroupCounts,
     counted_groups,
@@ -49,8 +49,7 @@ from privmean.release.outcome import Outcome, by_cause
 PRICE = 0.02  # of epsilon: people by the number of their bins
 LATTICE = 2.0**53  # steps of Gaussian noise, unless that is finer
 LESS = 0.05  # part of all pairs that may count less, which decides how many bins count fully
-SEEN = 5.0  # noise deviations of people in a bin: one that holds nobody is no part of a line
-FEW = 4  # bins up to which a person counts fully in all of them
+FEW_BINS = 4  # bins up to which a person counts fully in all of them
 
 
 @dataclass(frozen=True)
@@ -81,12 +80,11 @@ class BinMeans:
     def plan(self, budget: Budget, shape: PublicShape) -> BinPlan:
         """Prices of the stages, before any data."""
         whole = require_epsilon(budget.pure_epsilon())
-        found = self.max_bins is None and len(self.keys) > FEW
+        found = self.max_bins is None and len(self.keys) > FEW_BINS
         first = price(PRICE, whole) if found else Fraction(0)
         settings = GroupSettings(
             self.keys, self.weights, budget.neighbors, counted=self.target is None,
             bounds=() if self.bounds is None else (self.bounds,), given=self.given, unit="bin",
-            few=SEEN,
         )  # fmt: skip
         labels = tuple(map(label, self.keys))
         return BinPlan(budget, shape, whole - first, settings, labels, first=first)
@@ -157,7 +155,7 @@ class BinPlan(GroupPlan):
         """Of one bin, within public bounds: with fewer it is hardly ever shown."""
         if not self.fixed:
             return super().least_persons
-        return math.ceil(SEEN * 6**0.5 * self._scale)
+        return math.ceil(FEW * 6**0.5 * self._scale)
 
     @property
     def _reach(self) -> int:

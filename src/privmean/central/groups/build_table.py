@@ -15,6 +15,7 @@ from privmean.central.find_region import ATOM_ONLY, BEYOND, ClippingRegion, poin
 from privmean.central.groups.group_stages import (
     ALLOWED,
     CARRIES,
+    FEW,
     HIDES,
     LEAST,
     PRECISE,
@@ -249,7 +250,7 @@ def table_of(
         arm = np.maximum(limits.upper - own.center, own.center - limits.lower)
         beyond = np.where(own.known, own.beyond.share * wide * arm, beyond)
     slow_up, slow_down, square = _slow(found, limits, shift, between.middle, wide)
-    few = final.weight < settings.few * 6**0.5 * final.scale
+    few = final.weight < FEW * 6**0.5 * final.scale
     inside = wide * between.within**0.5 / 2 + final.noise
     room = final.radius * (1 - np.abs(final.share))
     high = final.share > 0
@@ -317,7 +318,7 @@ def table_within(
     assert limits is not None
     spread = float((final.radius**2).max())  # the largest there can be, where no group is seen
     between = between_groups(final, final.mean, found.weight, final.seen(SEEN_WEIGHT), spread)
-    few = final.weight < settings.few * 6**0.5 * final.scale
+    few = final.weight < FEW * 6**0.5 * final.scale
     precise = found.weight * settings.strength(epsilon) / settings.most
     sides = _sides(final) if settings.given else np.zeros(settings.groups)
     low, high = (sides < 0) & ~few, (sides > 0) & ~few

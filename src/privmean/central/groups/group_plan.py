@@ -30,6 +30,7 @@ from privmean.central.groups.build_table import (
 from privmean.central.groups.group_stages import (
     BEYOND,
     COUNTS,
+    FEW,
     LEAST,
     LOOK_LEAST,
     PRECISE,
@@ -155,7 +156,7 @@ def _line(plan: HasForecast, key: str, weight: float, sd: float, persons: int) -
     scale = s.most * s.moves / plan.final_epsilon(persons)
     found = persons * s.strength(plan.epsilon) >= LEAST or s.bounds_of(0) is not None
     status = OK if signal >= PRECISE else LOW_PRECISION
-    if weight < s.few * 6**0.5 * scale or not found:
+    if weight < FEW * 6**0.5 * scale or not found:
         status = SUPPRESSED
     rmse = math.hypot(noise, sampling)
     return GroupForecast(key, weight, rmse, sampling, noise, 1.96 * rmse, status)

@@ -64,7 +64,7 @@ HISTOGRAM, ROUND, ROUNDS, KEEP = 0.1, 0.15, 3, 0.4
 STAY, TAKE = 0.9, 0.6  # ratios of widths that end the rounds
 SURE = 0.8  # and above which the pooled tail is believed of every group
 SEEN_WEIGHT = 4.0  # noise scales of a weight that is used
-FEW = 3.0  # noise deviations of a weight below which there is no estimate
+FEW = 5.0  # noise deviations of a weight below which there is no estimate: 7 in 10^5 by noise
 ALLOWED = 2.0  # how much more than the pooled tail an interval allows a group
 CARRIES = 1.5  # deviations of an error: more mean in a tail that was not counted is told
 HIDES = 0.15  # part of a group beyond a limit, below which its mean is not at the limit for it
@@ -78,8 +78,7 @@ class GroupSettings:
     for the clipped mean). public_groups: who is in which group is public. common: all groups have
     the same limits, so that what these cut off cancels where groups are alike. bounds: public
     bounds of each value, None where it has none; given: by the caller and not by a type, so that
-    values may lie beyond them. unit: what groups are called. few: noise deviations of a weight
-    below which there is no estimate.
+    values may lie beyond them. unit: what groups are called.
     """
 
     keys: tuple[tuple[str, ...], ...]
@@ -92,7 +91,6 @@ class GroupSettings:
     bounds: tuple[tuple[float, float] | None, ...] = ()
     given: bool = False
     unit: str = "group"
-    few: float = FEW
 
     def bounds_of(self, column: int) -> tuple[float, float] | None:
         """The public bounds of one of the values."""

@@ -1,12 +1,12 @@
-"""The heights of the k nearest of many random directions, and how many to favor.
+"""Estimates of the mean of vectors in a ball, and radii with explicit constants.
+
+Proofs: docs/proofs/local-ball.md.
+
+The heights of the k nearest of many random directions, and how many to favor.
 
 M directions uniform on the sphere of d dimensions and their opposites are 2M candidates. Given a
 pole, the favoured ones are the k directions with the largest |height|, each with the sign that
 points to the pole. Proof: docs/proofs/local-ball.md.
-
-Estimates of the mean of vectors in a ball, and radii with explicit constants.
-
-Proofs: docs/proofs/local-ball.md.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Distributions from noisy frequencies.
-
-The law of estimated shares of items.
+"""The law of estimated shares of items.
 
 Estimates of the frequencies of items.
 
 Proofs: docs/proofs/local-items.md.
 
 Shares of single items on demand, for domains too large to list.
+
+Distributions from noisy frequencies.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How much each level of the menu counts.
+"""Estimates of means in [-1, 1] from one-bit, piecewise and hybrid reports.
+
+Proofs: docs/proofs/local-scalar.md.
+
+How much each level of the menu counts.
 
 Source: Aliakbarpour, Fallah, Roy and Stevens (2025), with the weights that are minimax at every
 epsilon (docs/proofs/local-scalar.md).
-
-Estimates of means in [-1, 1] from one-bit, piecewise and hybrid reports.
-
-Proofs: docs/proofs/local-scalar.md.
 """
 
 from __future__ import annotations

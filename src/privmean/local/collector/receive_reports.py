@@ -1,13 +1,13 @@
-"""Writing to the store, at a pace that it can hold.
+"""The way of a request's reports: received, checked, and handed to the writer.
+
+Nothing here blocks the service: bodies are received under limits and checked in threads. Little
+ones and large ones go separate ways, so that large ones do not hold up the others.
+
+Writing to the store, at a pace that it can hold.
 
 Work that can wait takes turns with work that cannot.
 
 One thread that stores what all requests bring, many requests a transaction.
-
-The way of a request's reports: received, checked, and handed to the writer.
-
-Nothing here blocks the service: bodies are received under limits and checked in threads. Little
-ones and large ones go separate ways, so that large ones do not hold up the others.
 """
 
 from __future__ import annotations

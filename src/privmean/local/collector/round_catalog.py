@@ -1,8 +1,8 @@
-"""What a service says of itself: counts for Prometheus, and lines of JSON for a log.
+"""The rounds as one process knows them, and what is done now and then without being asked.
+
+What a service says of itself: counts for Prometheus, and lines of JSON for a log.
 
 Neither holds anything of a report's content, nor a query, nor (unless asked for) an address.
-
-The rounds as one process knows them, and what is done now and then without being asked.
 """
 
 from __future__ import annotations
