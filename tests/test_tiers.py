@@ -30,9 +30,12 @@ def test_a_test_is_of_one_tier():
 
 
 def test_ci_runs_the_quick_and_the_slow_tests():
-    lines = (HOUSE / ".ci" / "run").read_text().splitlines()
+    text = (HOUSE / ".ci" / "run").read_text()
+    lines = text.splitlines()
     assert lines.index("make test") < lines.index("make test-slow")
     assert re.search("^test: lint types quick", MAKEFILE, re.M)
+    for task in ("test-spark", "docs", "lowest", "two-servers"):
+        assert re.search(rf"\bmake {task}\b", text), task
 
 
 def test_help_lists_the_tasks():
